@@ -68,9 +68,9 @@ def server(file: Path, latency_seconds: float) -> Iterator[Callable[[], str]]:
 
 def spent(work: Callable[[], Any]) -> tuple[Any, float, int, int]:
     """The result of the work; its seconds, requests and bytes."""
-    before, begun = fsp.remote_stats(), time.perf_counter()
+    before, begun = fsp.tools.remote_stats(), time.perf_counter()
     result = work()
-    seconds, after = time.perf_counter() - begun, fsp.remote_stats()
+    seconds, after = time.perf_counter() - begun, fsp.tools.remote_stats()
     requests, received = (after[name] - before[name] for name in ("remote_requests", "remote_bytes"))
     return result, seconds, requests, received
 
@@ -88,14 +88,14 @@ def measure(file: Path, latency_ms: float, clips: int) -> dict[str, Any]:
     wanted = [
         list(range(start, start + span, 4)) for start in (draw.randrange(len(local) - span + 1) for _ in range(clips))
     ]
-    expected = [np.asarray(local.frames(indices).data) for indices in wanted]
+    expected = [np.asarray(local.frames(indices).frames) for indices in wanted]
     with server(file, latency_ms / 1000) as url:
         video, _, index_requests, index_bytes = spent(lambda: fsp.Video(url(), index=False))
         cold, warm, at_home, per_clip = [], [], [], []
         for indices, right in zip(wanted, expected, strict=True):
             fresh = fsp.Video(url(), index=False)
             frames, seconds, requests, received = spent(lambda: fresh.frames(indices))  # noqa: B023
-            if not np.array_equal(np.asarray(frames.data), right):
+            if not np.array_equal(np.asarray(frames.frames), right):
                 sys.exit(f"{file}: frames {indices[0]}..{indices[-1]} by URL differ from those of the file")
             cold.append(seconds)
             per_clip.append((requests, received))

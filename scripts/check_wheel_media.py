@@ -39,7 +39,7 @@ def md5(data: bytes) -> str:
 
 def video_lines(path: Path) -> Iterator[str]:
     """What is compared of a video, in parts."""
-    video = fsp.Video(path)
+    video = fsp.Video(path, layout="THWC")
     yield f"{len(video)} frames"
     for index in sorted({*range(min(12, len(video))), len(video) // 2, len(video) - 1}):
         try:
@@ -64,7 +64,7 @@ def video_lines(path: Path) -> Iterator[str]:
 
 def image_lines(path: Path) -> Iterator[str]:
     """What is compared of an image."""
-    yield md5(fsp.decode_image(path.read_bytes()).tobytes())
+    yield md5(fsp.decode_image(path.read_bytes(), layout="HWC").tobytes())
 
 
 def main() -> None:

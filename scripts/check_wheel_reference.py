@@ -107,7 +107,7 @@ def clip(media: Path, codec: str, entries: list[dict[str, Any]]) -> dict[str, An
         shown = list(planes(media / path, width, height))
         if [hashlib.md5(data).hexdigest()[:16] for data in shown] != recorded:
             raise SystemExit(f"{path}: the hashes of the ffmpeg program's frames differ from those of {frames}")
-        video = fsp.Video(media / path)
+        video = fsp.Video(media / path, layout="THWC")
         if len(video) != len(shown):
             raise SystemExit(f"{path}: framespool reports {len(video)} frames, the ffmpeg program {len(shown)}")
         pairs = enumerate(zip(video, shown, strict=True))
@@ -128,7 +128,7 @@ def picture(media: Path, entries: list[dict[str, Any]]) -> dict[str, Any]:
             if image.format != "JPEG" or image.mode != "RGB" or image.getexif():
                 continue
             wanted = np.asarray(image, np.float64)
-        decoded = fsp.decode_image((media / path).read_bytes())
+        decoded = fsp.decode_image((media / path).read_bytes(), layout="HWC")
         return {"path": path, "codec": "jpeg", "md5": [compare(path, decoded, wanted, 0)]}
     raise SystemExit(f"{media}/manifest.json: no JPEG in RGB without EXIF")
 

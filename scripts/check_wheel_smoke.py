@@ -67,9 +67,9 @@ def check_media(expected: Path) -> list[str]:
     for file in wanted["files"]:
         path = Path(wanted["media"]) / file["path"]
         if file["codec"] == "jpeg":
-            frames = [fsp.decode_image(path.read_bytes())]
+            frames = [fsp.decode_image(path.read_bytes(), layout="HWC")]
         else:
-            video = fsp.Video(path)
+            video = fsp.Video(path, layout="THWC")
             assert video.info.codec == file["codec"], f"{path}: the codec is {video.info.codec}, not {file['codec']}"
             frames = [*video, video[-1]]
             file["md5"].append(file["md5"][-1])
@@ -84,7 +84,7 @@ def main() -> None:
     """Runs all checks in order; the first error ends it."""
     codecs = check_media(Path(sys.argv[1]))
     assert set(codecs) == {"h264", "hevc", "vp9", "av1", "jpeg"}, f"only {codecs} were decoded"
-    picture = fsp.decode_image(png(77))
+    picture = fsp.decode_image(png(77), layout="HWC")
     assert picture.shape == (SIZE[1], SIZE[0], 3) and set(picture.tobytes()) == {77}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -113,7 +113,7 @@ def main() -> None:
             code = 1
             try:
                 next(batches)
-            except fsp.ForkedError:
+            except fsp.errors.ForkedError:
                 code = 0 if summarize_batches(loader(root)) == whole else 2  # a loader of the child itself works
             finally:
                 os._exit(code)

@@ -160,11 +160,11 @@ def _spans(clips: list[list[int]], keys: list[int]) -> list[tuple[int, int]]:
 def frame_times() -> Drawing:
     """Frames with a variable frame rate, and those on screen at evenly spaced times."""
     file = CORPUS / "video" / "derived" / "vfr_60_15_30_640x360.mp4"
-    video = fsp.Video(file, index=False)
+    video = fsp.Video(file, index=False, layout="THWC")
     pts, end = video.pts_seconds, video.info.end_seconds
     count = 8
     times = [pts[0] + number * (end - pts[0]) / count for number in range(count)]
-    shown = video.get_frames_played_at(times, transforms=[fsp.transforms.Resize((8, 8))]).indices
+    shown = video.frames_at(times, transforms=[fsp.transforms.Resize((8, 8))]).indices
     spread = [round(number * len(pts) / count) for number in range(count)]
     left, right = 40, 820
 
@@ -185,7 +185,7 @@ def frame_times() -> Drawing:
     d.boxes(frame_boxes[::2], BLUE)
     d.boxes(frame_boxes[1::2], SKY)
     for name, frames, color, y in (
-        ("get_frames_played_at(…), fps=…: frames on screen at evenly spaced times", shown, GREEN, 118),
+        ("frames_at(…), fps=…: frames on screen at evenly spaced times", shown, GREEN, 118),
         ("every n-th frame: not evenly spaced in time", spread, ORANGE, 174),
     ):
         d.text(left, y, name, size=12, color="#555555")
@@ -212,7 +212,7 @@ def shuffles() -> Drawing:
     d = Drawing(30 + len(shuffles_shown) * (side + gap), top + side + 66, "How far each shuffle moves clips")
     d.text(30, 26, f"{clips} clips, one epoch: the clip at each position", size=15, bold=True)
     for number, (name, keywords) in enumerate(shuffles_shown):
-        order = fsp.BatchSampler(num_clips=clips, batch_size=32, seed=0, **keywords)
+        order = fsp.order.BatchSampler(num_clips=clips, batch_size=32, seed=0, **keywords)
         delivered = [clip for batch in order.epoch(0) for clip in batch]
         x = 30 + number * (side + gap)
         d.box(x, top, side, side, "#fafafa", edge="#cccccc")
@@ -246,7 +246,7 @@ def shards() -> Drawing:
         size, y = 8 // ranks, top + row * 48
         d.text(20, y + 19, f"{ranks} rank{'s' if ranks > 1 else ''} of batch_size {size}", size=11.5)
         orders = [
-            fsp.BatchSampler(
+            fsp.order.BatchSampler(
                 num_clips=clips,
                 batch_size=size,
                 shuffle="full",

@@ -38,6 +38,9 @@ MODULES = (
     "framespool.ray",
     "framespool.gpu",
     "framespool.errors",
+    "framespool.order",
+    "framespool.tools",
+    "framespool.video",
     "framespool",
 )
 

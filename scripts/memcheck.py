@@ -44,7 +44,7 @@ for _ in range(int(passes)):
     for batch in fsp.ImageLoader([picture] * 4, batch_size=2, transforms=small, num_threads=2):
         batches += 1
     video = fsp.Video(videos[0])
-    video.frames([0, 3], transforms=small).data.tobytes()
+    video.frames([0, 3], transforms=small).frames.tobytes()
     for frame in video:
         break
     try:

@@ -158,14 +158,14 @@ def measure(picture: Picture, clip_first: bool) -> tuple[dict[tuple[str, str, st
     truth = limit(exact_rgb(picture))
     for siting in SITINGS:
         few = subsample(picture, siting)
-        video = fsp.Video(lossless([few]))
+        video = fsp.Video(lossless([few]), layout="THWC")
         rgb = {"repeat": exact_rgb(few), "repeat left": repeated_left_rgb(few)}
         rgb |= {f"linear {s}": interpolated_rgb(few, s) for s in SITINGS}
         for factor in FACTORS:
             size = tuple(round(side * factor) for side in picture.size)
             reference = np.clip(resize(truth, size), 0, 255)
             values = {way: to_8_bit(resize(limit(full), size)) for way, full in rgb.items()}
-            values["framespool"] = video.frames([0], transforms=[fsp.transforms.Resize(size)]).data.numpy()[0]
+            values["framespool"] = video.frames([0], transforms=[fsp.transforms.Resize(size)]).frames.numpy()[0]
             values["swscale"] = swscale(few, CAREFUL, size)
             if not clip_first:
                 from_repeat = max(from_repeat, Tally((values["framespool"], values["repeat"])).worst)

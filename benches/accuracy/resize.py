@@ -98,8 +98,8 @@ def measure(name: str) -> tuple[dict, list[dict]]:
     picture = read_picture(corpus() / path, int(index))
     unclipped = exact_rgb(picture)
     full = to_8_bit(unclipped)
-    video = fsp.Video(corpus() / path)
-    same = Tally((video.frames([int(index)]).data.numpy()[0], full))
+    video = fsp.Video(corpus() / path, layout="THWC")
+    same = Tally((video.frames([int(index)]).frames.numpy()[0], full))
     if same.worst > 1:
         raise RuntimeError(
             f"{name}: framespool's full size is {same.worst} off the exact RGB; check that it is the same frame"
@@ -115,7 +115,7 @@ def measure(name: str) -> tuple[dict, list[dict]]:
     rows = []
     for factor in FACTORS:
         size = tuple(max(1, round(side * factor)) for side in picture.size)
-        ours = video.frames([int(index)], transforms=[fsp.transforms.Resize(size)]).data.numpy()[0]
+        ours = video.frames([int(index)], transforms=[fsp.transforms.Resize(size)]).frames.numpy()[0]
         theirs = by_pil(full, size)
         if Tally((to_8_bit(resize(full.astype(np.float64), size)), theirs)).worst > 1:
             raise RuntimeError(f"{name} by {factor}: PIL's resize differs from the float64 resize of the same image")

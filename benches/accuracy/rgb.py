@@ -83,7 +83,7 @@ def every_triple(matrix: str, full_range: bool) -> list[Picture]:
 def compare(pictures: list[Picture]) -> dict[str, Tally | float]:
     tallies = {name: Tally() for name in COLUMNS}
     outside = []
-    ours = fsp.Video(lossless(pictures)).frames(range(len(pictures))).data.numpy()
+    ours = fsp.Video(lossless(pictures), layout="THWC").frames(range(len(pictures))).frames.numpy()
     for picture, have in zip(pictures, ours, strict=True):
         unclipped = exact_rgb(picture)
         outside.append(out_of_gamut(unclipped))

@@ -93,7 +93,7 @@ class Peer:
         import torch
 
         path, indices = clip
-        video = fsp.Video(path, index=False)
+        video = fsp.Video(path, index=False, layout="THWC")
         wanted = sorted({i for index in indices for i in (index - 1, index, index + 1) if 0 <= i < len(video)})
         right = {i: torch.from_dlpack(video[i]).float()[::STEP, ::STEP] for i in wanted}
         frames = self.read(self.open(path), indices).permute(0, 2, 3, 1).float().cpu()[:, ::STEP, ::STEP]

@@ -103,9 +103,9 @@ class Tensor:
         >>> import framespool as fsp
         >>> frame = fsp.Video("a.mp4")[0]
         >>> frame.shape, frame.dtype, frame.device
-        ((360, 640, 3), 'uint8', 'cpu')
+        ((3, 360, 640), 'uint8', 'cpu')
         >>> frame.numpy().shape
-        (360, 640, 3)
+        (3, 360, 640)
     """
 
     @property
@@ -201,7 +201,7 @@ class Clip:
     """Transformed frames of one video."""
 
     @property
-    def data(self) -> Tensor: ...
+    def frames(self) -> Tensor: ...
     @property
     def indices(self) -> list[int]: ...
     @property
@@ -249,10 +249,8 @@ class Video:
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
     def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
-    def get_frames_played_at(
-        self, seconds: list[float], steps: list[Step], dtype: str, layout: str, seed: int
-    ) -> Clip: ...
-    def __iter__(self) -> FrameIterator: ...
+    def frames_at(self, seconds: list[float], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
+    def iterate(self, layout: str) -> FrameIterator: ...
 
 @final
 class FrameIterator:
@@ -263,7 +261,7 @@ class FrameIterator:
 
 @final
 class BatchSampler:
-    """Clip numbers of batches; `framespool.BatchSampler` wraps it."""
+    """Clip numbers of batches; `framespool.order.BatchSampler` wraps it."""
 
     @property
     def grouped(self) -> tuple[int, int, int] | None:
@@ -398,7 +396,7 @@ def remote_stats() -> dict[str, int]:
 
     Example:
         >>> import framespool as fsp
-        >>> sorted(fsp.remote_stats())
+        >>> sorted(fsp.tools.remote_stats())
         ['remote_bytes', 'remote_cache_hits', 'remote_outages', 'remote_requests', 'remote_retries']
     """
 

@@ -5,6 +5,28 @@ Each message names the file. The attributes of an error repeat what is known: `f
 
 from __future__ import annotations
 
+__all__ = [
+    "ArgumentError",
+    "CancelledError",
+    "ClipSamplingError",
+    "DecodeError",
+    "Error",
+    "ForkedError",
+    "FrameIndexError",
+    "FrameTimeError",
+    "GpuError",
+    "HdrWarning",
+    "InternalError",
+    "InvalidDataError",
+    "LimitError",
+    "NoVideoError",
+    "NotFoundError",
+    "ReadError",
+    "TruncatedError",
+    "UnavailableError",
+    "UnsupportedError",
+]
+
 
 class Error(Exception):
     """Base class of all errors of framespool.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
-from framespool._validate_args import device_number, integer, number
+from framespool._common.validate_args import device_number, integer, number
 from framespool.errors import ArgumentError
 
 __all__ = [

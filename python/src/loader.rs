@@ -478,12 +478,13 @@ fn batch_to_dict<'py>(
         "sizes",
         Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n / group, 2], ElementType::I64),
     )?;
-    let of_video = |c: &loader::ClipMetadata| {
-        let (width, height) = (f64::from(c.size.0), f64::from(c.size.1));
-        [f64::from(c.num_frames), c.average_fps, c.duration_seconds, height, width, f64::from(c.first_frame)]
+    let seconds_of_video = |f: fn(&loader::ClipMetadata) -> f64| {
+        Tensor::copied(videos().map(|c| f(c).to_ne_bytes()), vec![n / group], ElementType::F64)
     };
-    let info: Vec<_> = videos().flat_map(of_video).map(f64::to_ne_bytes).collect();
-    put("video_info", Tensor::copied(info.into_iter(), vec![n / group, 6], ElementType::F64))?;
+    put("video.num_frames", each_video(|c| i64::from(c.num_frames)))?;
+    put("video.average_fps", seconds_of_video(|c| c.average_fps))?;
+    put("video.duration_seconds", seconds_of_video(|c| c.duration_seconds))?;
+    put("video.first_frame", each_video(|c| i64::from(c.first_frame)))?;
     let views = clips.iter().map(|c| c.geometry.len()).max().unwrap_or(1);
     let unknown = [[f64::NAN; 3]; 2];
     let map = |c: &loader::ClipMetadata, view| c.geometry.get(view).copied().unwrap_or(unknown);

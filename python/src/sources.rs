@@ -116,7 +116,7 @@ pub fn without_signature(url: Bound<'_, PyString>) -> Bound<'_, PyString> {
 ///
 /// Example:
 ///     >>> import framespool as fsp
-///     >>> sorted(fsp.remote_stats())
+///     >>> sorted(fsp.tools.remote_stats())
 ///     ['remote_bytes', 'remote_cache_hits', 'remote_outages', 'remote_requests', 'remote_retries']
 #[pyfunction]
 pub fn remote_stats() -> HashMap<&'static str, u64> {

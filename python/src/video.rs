@@ -12,8 +12,7 @@ use framespool::index::image;
 use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
 use framespool::source::{self, ImageSequence, ImageSequenceSource, MemorySource};
-use framespool::transforms::transform::Transform;
-use framespool::transforms::{DeinterlaceMethod, Dtype, Layout, TransformPipeline};
+use framespool::transforms::{DeinterlaceMethod, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use framespool::Error;
@@ -69,7 +68,7 @@ pub struct Video {
 /// Decoded and transformed frames of one video.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Clip {
-    data: Py<Tensor>,
+    frames: Py<Tensor>,
     indices: Vec<u32>,
     pts_seconds: Vec<f64>,
     duration_seconds: Vec<f64>,
@@ -78,8 +77,8 @@ pub struct Clip {
 #[pymethods]
 impl Clip {
     #[getter]
-    fn data(&self, py: Python<'_>) -> Py<Tensor> {
-        self.data.clone_ref(py)
+    fn frames(&self, py: Python<'_>) -> Py<Tensor> {
+        self.frames.clone_ref(py)
     }
 
     #[getter]
@@ -215,11 +214,11 @@ impl Video {
         };
         warn_hdr(py)?;
         let index = self.engine.index();
-        let data = Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype));
+        let tensor = Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype));
         Py::new(
             py,
             Clip {
-                data: Py::new(py, data)?,
+                frames: Py::new(py, tensor)?,
                 indices: frames.iter().map(|f| f.0).collect(),
                 pts_seconds: frames.iter().map(|&f| index.pts_seconds(f)).collect(),
                 duration_seconds: frames.iter().map(|&f| index.duration_seconds(f)).collect(),
@@ -434,11 +433,11 @@ impl Video {
         (0..index.num_frames()).map(|i| index.pts_seconds(PresentationIndex(i))).collect()
     }
 
-    fn __iter__(&self, py: Python<'_>) -> PyResult<FrameIterator> {
+    /// Returns an iterator over all frames; `layout` is that of a batch of clips, of which a frame has the last three
+    /// dimensions.
+    fn iterate(&self, py: Python<'_>, layout: &str) -> PyResult<FrameIterator> {
         self.check_process(py)?;
-        let pipeline =
-            TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
-        let pipeline = self.configured(pipeline);
+        let pipeline = self.configured(pipeline(py, &[], "uint8", layout)?);
         let start = || FrameStream::start(&self.engine, self.new_clip_decoder(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, undelivered) = (Mutex::new(Some(stream)), Mutex::new(None));
@@ -460,7 +459,7 @@ impl Video {
         self.decode_clip(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
     }
 
-    fn get_frames_played_at(
+    fn frames_at(
         &self,
         py: Python<'_>,
         seconds: Vec<f64>,

@@ -79,7 +79,7 @@ class Report:
         """Records an error; errors that no file may cause are recorded separately."""
         text = describe(error)
         fair = isinstance(error, fsp.Error) or isinstance(error.__cause__, fsp.Error)
-        if not fair or isinstance(error, (fsp.InternalError, fsp.ArgumentError)):
+        if not fair or isinstance(error, (fsp.errors.InternalError, fsp.errors.ArgumentError)):
             self.unfair.append(f"{way}: {text}")
         elif self.path not in text:
             self.unfair.append(f"{way}: an error that does not name the file: {text}")
@@ -112,7 +112,7 @@ INTACT: dict[str, list[str]] = {}
 def intact_frames(path: str) -> list[str]:
     """Digests of all frames of an intact file."""
     if path not in INTACT:
-        INTACT[path] = [digest(frame.numpy()) for frame in fsp.Video(path, num_threads=1, index=False)]
+        INTACT[path] = [digest(frame.numpy()) for frame in fsp.Video(path, num_threads=1, index=False, layout="THWC")]
     return INTACT[path]
 
 
@@ -121,7 +121,7 @@ def ways(
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Each way of reading with this number of threads, by name; `intact` is the file that was mutated."""
     path = report.path
-    video = fsp.Video(path, num_threads=threads, index=False)
+    video = fsp.Video(path, num_threads=threads, index=False, layout="THWC")
     count = len(video)
     several = min(count, 4 * FRAMES)
 
@@ -148,7 +148,7 @@ def ways(
         except Exception as error:
             report.failed(f"{way}, {threads} threads", wanted, error)
             return
-        for index, frame in zip(wanted, frames.data.numpy(), strict=True):
+        for index, frame in zip(wanted, frames.frames.numpy(), strict=True):
             report.saw(f"{way}, {threads} threads", index, frame)
 
     def strided() -> None:
@@ -161,13 +161,13 @@ def ways(
         middle = [(n, (a + b) / 2) for n, (a, b) in enumerate(zip(times, ends, strict=False)) if b - a > SHORTEST]
         for index, moment in rng.sample(middle, min(len(middle), 5)):
             try:
-                frames = video.get_frames_played_at([moment])
+                frames = video.frames_at([moment])
             except Exception as error:
                 report.failed(f"at a time, {threads} threads", [index], error)
                 continue
             if frames.indices != [index]:
-                report.unfair.append(f"get_frames_played_at({moment}) is frame {frames.indices}, expected {index}")
-            report.saw(f"at a time, {threads} threads", index, frames.data.numpy()[0])
+                report.unfair.append(f"frames_at({moment}) is frame {frames.indices}, expected {index}")
+            report.saw(f"at a time, {threads} threads", index, frames.frames.numpy()[0])
 
     def loader() -> None:
         length = rng.choice([1, 3])
@@ -192,7 +192,7 @@ def ways(
                     for frame, index, real in zip(np.asarray(clip), indices, mask, strict=True):
                         if real and index >= 0:
                             report.saw(way, index, frame)
-        except fsp.ClipSamplingError:
+        except fsp.errors.ClipSamplingError:
             pass  # shorter than a clip
         except Exception as error:
             report.failed(way, [], error)
@@ -258,7 +258,7 @@ def read(path: str, intact: str | None, threads: list[int], seed: int) -> dict[s
     step("open")
     began = time.process_time()
     try:
-        video = fsp.Video(path, num_threads=1, index=False)
+        video = fsp.Video(path, num_threads=1, index=False, layout="THWC")
         info = video.info
         result["length"] = len(video)
         result["damaged_units"] = info.damaged_units

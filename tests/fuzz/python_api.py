@@ -76,7 +76,7 @@ class PythonApiFuzzer:
             self.dataset = fsp.datasets.annotation_file(listed)
         self.loader = self.made([fsp.transforms.Resize((16, 16))])
         self.state = self.loader.state_dict()
-        self.tensor = self.video.frames([0]).data
+        self.tensor = self.video.frames([0]).frames
         self.table = self.dataset.samples.table.__reduce__()
         self.calls: list[Callable[[], str]] = [self.load_state, self.dlpack, self.entries, self.rule, self.transform]
         #: Constructors by name.
@@ -193,7 +193,7 @@ class PythonApiFuzzer:
         transforms = [kind(**self.arguments(kind)) for kind in chosen]
         self.made(transforms)
         if self.rng.random() < 0.2:
-            self.video.get_clip(start=0, sequence_length=1, transforms=[*transforms, fsp.transforms.Resize((8, 8))])
+            self.video.clip(start=0, sequence_length=1, transforms=[*transforms, fsp.transforms.Resize((8, 8))])
         return "accepted"
 
 
@@ -218,7 +218,7 @@ def main() -> int:
         try:
             outcome = call()
         except allowed as error:
-            assert not isinstance(error, (fsp.InternalError, fsp.ForkedError)), error
+            assert not isinstance(error, (fsp.errors.InternalError, fsp.errors.ForkedError)), error
             outcome = "refused"
         except BaseException:
             print(f"run {run} of seed {chosen.seed}: {call.__name__}", file=sys.stderr)

@@ -13,8 +13,8 @@ from typing import Any
 import docs_snippets
 import framespool as fsp
 import pytest
-from framespool._transcode import _ffmpeg
 from framespool.datasets import _dataset
+from framespool.tools._transcode import _ffmpeg
 from servers import S3, Nginx, reserved_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +101,7 @@ def encoder() -> str:
     """An ffmpeg program, which `prepare` needs."""
     try:
         return _ffmpeg.find()
-    except fsp.UnsupportedError:
+    except fsp.errors.UnsupportedError:
         if os.environ.get("CI"):
             raise
         pytest.skip("no ffmpeg program: pip install imageio-ffmpeg")

@@ -41,7 +41,7 @@ def ranks(dataset) -> dict:
     said["mesh"] = [rank_and_world(mesh["dp"]), rank_and_world(mesh["tp"])]
     try:
         rank_and_world(mesh)
-    except fsp.ArgumentError as error:
+    except fsp.errors.ArgumentError as error:
         said["refused"] = str(error)
     loader = framespool.torch.ClipLoader(dataset, SAMPLING, **KEYWORDS, group=mesh["dp"])
     said["loader"] = [batch.clip_ids.tolist() for batch in loader]
@@ -75,7 +75,7 @@ def accelerate(dataset) -> dict:
     if accelerator.is_main_process:  # the others wait for its broadcast
         try:
             next(iter(prepared))
-        except fsp.ArgumentError as error:
+        except fsp.errors.ArgumentError as error:
             said["refused"] = str(error)
     whole = ClipDataset(dataset, SAMPLING, **KEYWORDS, num_shards=1)
     said["dispatched"] = ids(accelerator.prepare(DataLoader(whole, batch_size=None)))

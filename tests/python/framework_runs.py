@@ -935,7 +935,7 @@ def check(run: Run, folder: Path) -> str:
     """
     try:
         data = Data(run, folder)
-    except fsp.ArgumentError as error:
+    except fsp.errors.ArgumentError as error:
         require("no video yields a clip" in str(error), error)
         return "refused"
     if run.source != "items" and not data.epoch(0):
@@ -969,7 +969,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--run", help="check only this run, given as JSON")
     options = parser.parse_args()
-    from framespool._transcode import _ffmpeg
+    from framespool.tools._transcode import _ffmpeg
 
     with tempfile.TemporaryDirectory(prefix="framework-runs-") as place:
         folder = Path(place)

@@ -147,7 +147,7 @@ class Comparison:
             self.cases += 1
             try:
                 sample = rule.frames(frames, clip=clip, draws=own, **keywords)
-            except fsp.ArgumentError as error:
+            except fsp.errors.ArgumentError as error:
                 assert wanted is None, (place, clip, str(error))
                 self.failures += 1
                 continue

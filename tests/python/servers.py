@@ -312,7 +312,7 @@ def hash_of(video: fsp.Video, indices: list[int]) -> str:
 
 def spent(before: dict[str, int]) -> dict[str, int]:
     """Requests, bytes, … since the counts ``before``."""
-    now = fsp.remote_stats()
+    now = fsp.tools.remote_stats()
     return {name.removeprefix("remote_"): now[name] - before[name] for name in now}
 
 

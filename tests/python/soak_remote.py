@@ -106,11 +106,11 @@ def main() -> int:
             clips,
             stats["clips_skipped"],
             wrong,
-            fsp.remote_stats()["remote_outages"],
-            fsp.remote_stats()["remote_requests"],
-            fsp.remote_stats()["remote_retries"],
+            fsp.tools.remote_stats()["remote_outages"],
+            fsp.tools.remote_stats()["remote_requests"],
+            fsp.tools.remote_stats()["remote_retries"],
         )
-    lost = wrong or stats["clips_skipped"] or fsp.remote_stats()["remote_outages"] < arguments.outages
+    lost = wrong or stats["clips_skipped"] or fsp.tools.remote_stats()["remote_outages"] < arguments.outages
     return 1 if lost else 0
 
 

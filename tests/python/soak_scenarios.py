@@ -81,7 +81,7 @@ def counted(counts: Counter[str]) -> Iterator[None]:
     """Counts errors of framespool; an internal error is not expected."""
     try:
         yield
-    except fsp.InternalError:
+    except fsp.errors.InternalError:
         raise
     except fsp.Error as error:
         counts[type(error).__name__] += 1

@@ -1,4 +1,4 @@
-"""``fsp.analyze_access`` and ``framespool analyze``: reported costs match those of loaders."""
+"""``fsp.tools.analyze_access`` and ``framespool analyze``: reported costs match those of loaders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measured(path, length, stride):
     ],
 )
 def test_reported_clip_cost_is_measured_cost(videos, name, length, stride):
-    found = fsp.analyze_access(videos / name, sequence_length=length, stride=stride)
+    found = fsp.tools.analyze_access(videos / name, sequence_length=length, stride=stride)
     clips, pictures = measured(str(videos / name), length, stride)
     if clips <= 64:
         assert found.frames_decoded_per_clip == pytest.approx(pictures)
@@ -52,7 +52,7 @@ def test_report_are_those_of_the_manifest(manifest):
             continue
         if report["codec"] not in ("h264", "hevc", "mpeg4", "mpeg2video"):
             continue
-        found = fsp.analyze_access(report["file"], sequence_length=4, stride=1)
+        found = fsp.tools.analyze_access(report["file"], sequence_length=4, stride=1)
         # What the corpus calls has_b_frames is how long a decoder waits, which it may do in vain; of joined
         # streams neither is recorded.
         if report.get("has_b_frames") == 0:
@@ -84,9 +84,9 @@ def test_analyze_reports_bad_files_and_continues(videos, bad_file, short_clips, 
 
 def test_folders_and_bytes_can_be_probed(short_clips, photos, tmp_path):
     with open(short_clips[0][0], "rb") as file:
-        assert fsp.analyze_access(file.read()).info.num_frames == len(fsp.Video(short_clips[0][0]))
+        assert fsp.tools.analyze_access(file.read()).info.num_frames == len(fsp.Video(short_clips[0][0]))
     for number in range(3):
         with open(photos[0][0], "rb") as file:
             (tmp_path / f"{number}.jpg").write_bytes(file.read())
-    found = fsp.analyze_access(fsp.datasets.ImageSequence(tmp_path), sequence_length=2, stride=1)
+    found = fsp.tools.analyze_access(fsp.datasets.ImageSequence(tmp_path), sequence_length=2, stride=1)
     assert (found.num_gops, found.frames_decoded_per_clip, found.has_b_frames) == (3, 2.0, False)

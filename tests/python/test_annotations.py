@@ -9,8 +9,8 @@ import re
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool import _checkpoint
 from framespool.datasets import Dataset, ImageSequence, VideoSegment, mix
+from framespool.loaders import _checkpoint
 
 
 def write(path, text):
@@ -76,12 +76,14 @@ def test_columns_change_no_state(table):
 
 
 def test_wrong_columns_and_choices_are_repeated_back(table):
-    with pytest.raises(fsp.ArgumentError, match="column 'id' must have one value per sample, got 1 for 2"):
+    with pytest.raises(fsp.errors.ArgumentError, match="column 'id' must have one value per sample, got 1 for 2"):
         Dataset([("a", 0), ("b", 1)], columns={"id": ["1"]})
     for wrong, text in ((3, "index 3 is out of range: the dataset has 3"), (-4, "-4"), (True, "True"), ("a", "'a'")):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             table.subset([wrong])
-    with pytest.raises(fsp.ArgumentError, match=r"predicate must be a function of \(source, label, row\), got 3"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"predicate must be a function of \(source, label, row\), got 3"
+    ):
         table.filter(3)
 
 
@@ -106,7 +108,7 @@ def test_non_utf8_list_is_reported(tmp_path):
         ("a.mp4 1\n".encode("utf-16"), "line 1: is UTF-16"),
         (b"a.mp4 1\rb.mp4 2\r", "line 1: has a carriage return inside"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=message):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
             fsp.datasets.annotation_file(write(tmp_path / "list.txt", text))
     assert len(fsp.datasets.annotation_file(write(tmp_path / "list.txt", "\ufeffa.mp4 1\r\n\r\n"))) == 1
 
@@ -135,9 +137,9 @@ def test_lists_of_folders_of_frames(tmp_path):
         ({"first": -1}, "first"),
         ({"pattern": None}, "pattern"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.annotation_file(path, **{"columns": ("total", "label"), **wrong})
-    with pytest.raises(fsp.ArgumentError, match="line 2: 0 frames from number 1 on"):
+    with pytest.raises(fsp.errors.ArgumentError, match="line 2: 0 frames from number 1 on"):
         fsp.datasets.annotation_file(write(tmp_path / "bad.txt", "a 1 1\nb 0 1\n"), columns=("total", "label"))
 
 
@@ -160,7 +162,7 @@ def test_lists_with_durations(tmp_path):
     dataset = fsp.datasets.annotation_file(path, root="/data", columns=("duration", "label"), extension="mp4")
     assert dataset.samples == [("/data/k400/v1.mp4", 2), ("/data/k400/my v.avi", 7)]
     assert dataset.columns == {"duration": [300, 250]}
-    with pytest.raises(fsp.ArgumentError, match="train.csv, line 1: duration 'v1' is not a number"):
+    with pytest.raises(fsp.errors.ArgumentError, match="train.csv, line 1: duration 'v1' is not a number"):
         fsp.datasets.annotation_file(write(path, "k400/v v1 2\n"), columns=("duration", "label"))
 
 
@@ -192,7 +194,7 @@ def test_dali_lists_in_seconds(tmp_path):
         ({"frames": True, "fps": 30, "rounding": "all_up"}, "frames=True"),
         ({"frames": True}, "line 2: frame '0.51'"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.dali_file_list(path, **wrong)
     with pytest.warns(UserWarning, match="1 lines are skipped, as in DALI.*line 2"):
         assert len(fsp.datasets.dali_file_list(write(tmp_path / "l.txt", "a 0\na 1 2 2\n"))) == 1
@@ -213,12 +215,12 @@ def test_dali_lists_in_frames_count_from_either_end(tmp_path, short_clips):
     for unit in ({"frames": True}, {}):
         kept = write(tmp_path / "named.txt", f"{video} 1\n{video} 0\n")
         assert fsp.datasets.dali_file_list(kept, classes=["run", "walk"], **unit).classes == ["run", "walk"]
-        with pytest.raises(fsp.ArgumentError, match="the label 1 is not one of the 1 classes"):
+        with pytest.raises(fsp.errors.ArgumentError, match="the label 1 is not one of the 1 classes"):
             fsp.datasets.dali_file_list(kept, classes=["run"], **unit)
     nothing = write(tmp_path / "nothing.txt", f"{video} 0\n{video} 1 {length - 2} -2\n")
     with pytest.warns(UserWarning, match="1 segments have no frames and are skipped"):
         assert len(fsp.datasets.dali_file_list(nothing, frames=True)) == 1
-    with pytest.raises(fsp.ArgumentError, match=f"has {length} frames, the segment from -{length + 1} to None"):
+    with pytest.raises(fsp.errors.ArgumentError, match=f"has {length} frames, the segment from -{length + 1} to None"):
         fsp.datasets.dali_file_list(write(tmp_path / "l.txt", f"{video} 0 -{length + 1}\n"), frames=True)
 
 
@@ -230,7 +232,9 @@ def test_kinetics(tmp_path):
     table = write(tmp_path / "train.csv", "\n".join(["label,youtube_id,time_start,time_end,split", *rows]))
     first = write(tmp_path / "v" / "-ab_000002_000012.mp4", "")
     second = write(tmp_path / "v" / "air_drumming" / "c_001003_001013.mp4", "")
-    with pytest.raises(fsp.ArgumentError, match=r"train.csv, line 4: no file d_000000_000010.mp4 .*missing=\"skip\""):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"train.csv, line 4: no file d_000000_000010.mp4 .*missing=\"skip\""
+    ):
         fsp.datasets.kinetics(table, tmp_path / "v")
     with pytest.warns(UserWarning, match="1 of 3 samples are skipped") as caught:
         dataset = fsp.datasets.kinetics(table, tmp_path / "v", missing="skip")
@@ -247,7 +251,7 @@ def test_kinetics(tmp_path):
     test = write(tmp_path / "test.csv", "youtube_id,time_start,time_end,split\n-ab,2,12,test\n")
     assert fsp.datasets.kinetics(test, tmp_path / "v").samples == [(str(first), -1)]
     for wrong, text in (({"missing": "ignore"}, "ignore"), ({"classes": "yoga"}, "classes"), ({"split": "x"}, "'x'")):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.kinetics(table, tmp_path / "v", **wrong)
     with pytest.raises(FileNotFoundError):
         fsp.datasets.kinetics(tmp_path / "none.csv", tmp_path)
@@ -263,13 +267,15 @@ def test_ucf101(tmp_path):
     assert fsp.datasets.ucf101(tmp_path, "/v", train=False).samples == [("/v/Archery/c.avi", 1)]
     names = ["Archery", "Biking", "ApplyEyeMakeup"]
     assert [label for _, label in fsp.datasets.ucf101(tmp_path, "/v", classes=names)] == [0, 2]
-    with pytest.raises(fsp.ArgumentError, match=r"sample 1 \('/v/ApplyEyeMakeup/b.avi'\): the label 'ApplyEyeMakeup'"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"sample 1 \('/v/ApplyEyeMakeup/b.avi'\): the label 'ApplyEyeMakeup'"
+    ):
         fsp.datasets.ucf101(tmp_path, "/v", classes=names[:2])
     write(tmp_path / "trainlist02.txt", "Archery/a.avi 1\n")
-    with pytest.raises(fsp.ArgumentError, match=r"trainlist02.txt, line 1: class Archery is number 2"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"trainlist02.txt, line 1: class Archery is number 2"):
         fsp.datasets.ucf101(tmp_path, "/v", split=2)
     for wrong, text in (({"split": 0}, "split"), ({"train": "test"}, "train must be True or False")):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.ucf101(tmp_path, "/v", **wrong)
 
 
@@ -280,9 +286,9 @@ def test_hmdb51(tmp_path):
     assert train.samples == [("/v/wave/a.avi", 1)] and train.classes == ["brush_hair", "wave"]
     assert test.samples == [("/v/brush_hair/d.avi", 0), ("/v/wave/b.avi", 1)]
     assert fsp.datasets.hmdb51(tmp_path, "/v", classes=["wave", "brush_hair"]).samples == [("/v/wave/a.avi", 0)]
-    with pytest.raises(fsp.ArgumentError, match="the label 'wave' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the label 'wave' is not one of the 1 classes"):
         fsp.datasets.hmdb51(tmp_path, "/v", classes=["brush_hair"])
-    with pytest.raises(fsp.ArgumentError, match="_test_split2.txt"):
+    with pytest.raises(fsp.errors.ArgumentError, match="_test_split2.txt"):
         fsp.datasets.hmdb51(tmp_path, "/v", split=2)
 
 
@@ -308,7 +314,8 @@ def test_something_something(tmp_path):
     folders = fsp.datasets.something_something(train, labels, "/v", pattern="{:06}.jpg", fps=24)
     assert folders[1] == (ImageSequence("/v/7", pattern="{:06}.jpg", fps=24), -1)
     with pytest.raises(
-        fsp.ArgumentError, match=r"train.json, video 0 \(id 78687\): 'Closing something' is not one of the 1 classes"
+        fsp.errors.ArgumentError,
+        match=r"train.json, video 0 \(id 78687\): 'Closing something' is not one of the 1 classes",
     ):
         fsp.datasets.something_something(train, write(labels, '{"Opening something": "0"}'), "/v")
 
@@ -322,11 +329,13 @@ def test_jester(tmp_path):
     assert fsp.datasets.jester(train, labels, "/v", extension=".mp4")[1] == ("/v/9.mp4", 0)
     named = fsp.datasets.jester(train, labels, "/v", classes=["Drumming Fingers", "Swiping Left", "Waving"])
     assert [label for _, label in named] == [0, 1, -1]
-    with pytest.raises(fsp.ArgumentError, match="sample 1 .*: the label 'Swiping Left' is not one of the 1 classes"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match="sample 1 .*: the label 'Swiping Left' is not one of the 1 classes"
+    ):
         fsp.datasets.jester(train, labels, "/v", classes=["Drumming Fingers"])
-    with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is not one of the 2 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="train.csv, line 2: 'Waving' is not one of the 2 classes"):
         fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
-    with pytest.raises(fsp.ArgumentError, match="extension must be a string, got 3"):
+    with pytest.raises(fsp.errors.ArgumentError, match="extension must be a string, got 3"):
         fsp.datasets.jester(train, labels, "/v", extension=3)
 
 
@@ -362,7 +371,7 @@ def test_json_lines(tmp_path):
         ({"source": None}, "source must be a key"),
         ({"source": "video", "in_frames": 1}, "in_frames"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.json_lines(other, **wrong)
 
 
@@ -389,7 +398,7 @@ def test_json_lines_of_some_rows_and_given_classes(tmp_path):
         ({"source": "video", "where": {"fold": 1}}, "no column 'fold'; it has 'split', 'label'"),
         ({"source": "video", "where": "train"}, "where must be a dict"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.json_lines(path, **wrong)
 
 
@@ -440,7 +449,7 @@ def test_csv(tmp_path):
         ({**named, "in_frames": True}, "all.csv, line 5: .*1.5"),
         ({"delimiter": ";;"}, "delimiter must be one character"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.csv(path, **wrong)
     for text, said in (
         ("path,label\na.mp4\n", "bad.csv, line 2: has 1 fields where the header has 2"),
@@ -453,25 +462,25 @@ def test_csv(tmp_path):
         ("", "has no rows"),
         (b"path\ncaf\xe9.mp4\n", "bad.csv is not UTF-8"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=said):
+        with pytest.raises(fsp.errors.ArgumentError, match=said):
             fsp.datasets.csv(write(tmp_path / "bad.csv", text))
-    with pytest.raises(fsp.NotFoundError, match="none.csv"):
+    with pytest.raises(fsp.errors.NotFoundError, match="none.csv"):
         fsp.datasets.csv(tmp_path / "none.csv")
-    with pytest.raises(fsp.ReadError, match=re.escape(str(tmp_path))):
+    with pytest.raises(fsp.errors.ReadError, match=re.escape(str(tmp_path))):
         fsp.datasets.csv(tmp_path)
 
 
 def test_a_table_is_not_taken_for_a_list(tmp_path):
     for header in ("path,label name,split", "path;label;split"):
         table = write(tmp_path / "train.csv", f"{header}\na.mp4,run,train\n")
-        with pytest.raises(fsp.ArgumentError, match=r"train.csv, line 1: .*datasets.csv"):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"train.csv, line 1: .*datasets.csv"):
             fsp.datasets.annotation_file(table)
-    with pytest.raises(fsp.ArgumentError, match=r"line 1: label 'split' is not an integer; .*datasets.csv"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"line 1: label 'split' is not an integer; .*datasets.csv"):
         fsp.datasets.annotation_file(write(table, "path,label,split\na.mp4,run,train\n"), delimiter=",")
-    with pytest.raises(fsp.ArgumentError, match=r"line 1: the header lacks youtube_id, .*datasets.csv"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"line 1: the header lacks youtube_id, .*datasets.csv"):
         fsp.datasets.kinetics(table, tmp_path)
     with pytest.raises(
-        fsp.ArgumentError, match=r"line 2: .*'b.mp4,1' has several fields and is no file; pass delimiter="
+        fsp.errors.ArgumentError, match=r"line 2: .*'b.mp4,1' has several fields and is no file; pass delimiter="
     ):
         fsp.datasets.annotation_file(write(table, "a.mp4 0\nb.mp4,1\n"))
     # Names with commas are valid.
@@ -514,7 +523,7 @@ def test_epic_kitchens(tmp_path):
         ({"file": "{name}.mp4"}, r"has the unknown field \{name\}"),
         ({"file": "{video_id}.*"}, "train.csv, line 2: no video /v/P01_01"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.epic_kitchens(table, "/v", **wrong)
 
 
@@ -540,7 +549,7 @@ def test_activitynet(tmp_path):
     video = write(tmp_path / "v" / "v_zz.mkv", "")
     training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
     assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]
-    with pytest.raises(fsp.ArgumentError, match=r"v_aa.\*; skip such samples"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"v_aa.\*; skip such samples"):
         fsp.datasets.activitynet(path, tmp_path / "v")
     with pytest.warns(UserWarning, match="1 of 2 samples are skipped"):
         assert len(fsp.datasets.activitynet(path, tmp_path / "v", missing="skip")) == 2
@@ -562,7 +571,7 @@ def test_ava(tmp_path):
         "persons": [[1, 2], []],
     }
     for wrong, text in (({"span_seconds": 0}, "span_seconds"), ({}, "ava_train_v2.2.csv, line 1: no video")):
-        with pytest.raises(fsp.ArgumentError, match=text):
+        with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.ava(path, tmp_path, **wrong)
 
 

@@ -137,18 +137,18 @@ def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):
 
 def test_member_is_a_path_and_two_integers():
     for wrong in (None, 3, b"a.tar"):
-        with pytest.raises(fsp.ArgumentError, match="file must be a path"):
+        with pytest.raises(fsp.errors.ArgumentError, match="file must be a path"):
             ArchiveMember(wrong, 0, 1)
     for numbers in ((-1, 1), (0, -1), (0.5, 1), (0, None), (2**63, 1)):
-        with pytest.raises(fsp.ArgumentError, match="_bytes must be"):
+        with pytest.raises(fsp.errors.ArgumentError, match="_bytes must be"):
             ArchiveMember("a.tar", *numbers)
-    with pytest.raises(fsp.ArgumentError, match="name must be a string"):
+    with pytest.raises(fsp.errors.ArgumentError, match="name must be a string"):
         ArchiveMember("a.tar", 0, 1, b"a.mp4")
     assert ArchiveMember("a.tar", np.int64(5), np.uint8(7)) == ArchiveMember("a.tar", 5, 7)
-    with pytest.raises(fsp.ArgumentError, match="an ArchiveMember"):
+    with pytest.raises(fsp.errors.ArgumentError, match="an ArchiveMember"):
         Dataset([(3, 0)])
     # A name that is not UTF-8, as Python has it.
-    with pytest.raises(fsp.NotFoundError, match="none.tar"):
+    with pytest.raises(fsp.errors.NotFoundError, match="none.tar"):
         fsp.Video(ArchiveMember("none.tar", 0, 1, "a\udcff.mp4"))
 
 
@@ -181,7 +181,7 @@ def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     # A failure of an archive applies to all its members.
     assert dataset.exclude([archive]).samples == [dataset.samples[4]]
     listed.write_text(json.dumps({"path": "a", "member": 3}) + "\n")
-    with pytest.raises(fsp.ArgumentError, match="line 1"):
+    with pytest.raises(fsp.errors.ArgumentError, match="line 1"):
         dataset.exclude(listed)
 
 
@@ -196,7 +196,7 @@ def test_state_fits_moved_archive_not_other_members(tmp_path, plain_and_packed):
     again.load_state_dict(state)
     assert again.state_dict() == state
     shifted = [(ArchiveMember(m.file, m.offset_bytes + 1, m.num_bytes), label) for m, label in members]
-    with pytest.raises(fsp.ArgumentError, match="the dataset"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the dataset"):
         clips(shifted).load_state_dict(state)
 
 
@@ -249,7 +249,7 @@ def test_shards_give_the_batches_of_the_plain_files(tmp_path, short_clips, form)
     labels = [label for _, label in short_clips]
     names = [f"class {number}" for number in range(max(labels) + 1)]
     assert fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar", classes=names).classes == names
-    with pytest.raises(fsp.ArgumentError, match=f"label {max(labels)} is not one of the {max(labels)} classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match=f"label {max(labels)} is not one of the {max(labels)} classes"):
         fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar", classes=names[:-1])
     assert digest(clips(dataset)) == digest(clips(short_clips))
     member = dataset[7][0]
@@ -274,13 +274,15 @@ def test_pictures_of_shards_and_their_json(tmp_path, photos):
     unlabeled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="json")
     assert [label for _, label in unlabeled] == [-1] * len(photos)
     assert unlabeled.columns["info"] == [{"class": label} for _, label in photos]
-    with pytest.raises(fsp.ArgumentError, match="columns must be"):
+    with pytest.raises(fsp.errors.ArgumentError, match="columns must be"):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", columns=[""])
-    with pytest.raises(fsp.ArgumentError, match=r"extension 'json\.info'; columns='json' gives a column for each"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"extension 'json\.info'; columns='json' gives a column for each"
+    ):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="json.info")
-    with pytest.raises(fsp.ArgumentError, match="no sample has a member with the extension 'txt'$"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no sample has a member with the extension 'txt'$"):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns=("json", "txt"))
-    with pytest.raises(fsp.ArgumentError, match=r"has no label .*label=\('json', 'info', 'class'\)"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"has no label .*label=\('json', 'info', 'class'\)"):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", label="json.info.class")
     cased = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="JSON")
     assert cased.columns == unlabeled.columns
@@ -314,7 +316,7 @@ def test_incomplete_samples_are_named_by_shard_and_key(tmp_path, short_clips, on
     ]:
         path = shard(tmp_path / "s.tar", [good[0], {"__key__": "odd", **odd}, good[1]])
         if on_error == "raise":
-            with pytest.raises(fsp.ArgumentError, match=rf"s\.tar, key 'odd': {reason}"):
+            with pytest.raises(fsp.errors.ArgumentError, match=rf"s\.tar, key 'odd': {reason}"):
                 fsp.datasets.webdataset(path)
             continue
         with pytest.warns(UserWarning, match=rf"^1 skipped: .*key 'odd': {reason}"):
@@ -335,11 +337,11 @@ def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
             intact[: header + 124] + b"77777777777" + intact[header + 135 :],
         ):
             path.write_bytes(damaged)
-            with pytest.raises(fsp.InvalidDataError, match=rf"s\.tar, byte {header}: ") as raised:
+            with pytest.raises(fsp.errors.InvalidDataError, match=rf"s\.tar, byte {header}: ") as raised:
                 fsp.datasets.webdataset(path)
             assert raised.value.file == str(path)
             if number < 2:
-                with pytest.raises(fsp.ArgumentError, match=r"nothing to load.*the first reason"):
+                with pytest.raises(fsp.errors.ArgumentError, match=r"nothing to load.*the first reason"):
                     fsp.datasets.webdataset(path, on_error="skip")
             else:
                 with pytest.warns(UserWarning, match=rf"skipped: .*byte {header}"):
@@ -350,7 +352,7 @@ def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
     assert refused == 36
     gzipped = tmp_path / "s.tar.gz"
     gzipped.write_bytes(gzip.compress(intact))
-    with pytest.raises(fsp.UnsupportedError, match="unpack it first: gunzip"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="unpack it first: gunzip"):
         fsp.datasets.webdataset(gzipped)
 
 
@@ -375,9 +377,9 @@ def test_shards_are_named_by_patterns_and_lists(tmp_path, short_clips):
         (3, "must be a path"),
         ([3], "must be a path"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             fsp.datasets.webdataset(wrong)
-    with pytest.raises(fsp.NotFoundError, match=r"a-11\.tar"):
+    with pytest.raises(fsp.errors.NotFoundError, match=r"a-11\.tar"):
         fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar")
     with pytest.warns(UserWarning, match="2 skipped.*a-11.*a-12"):
         assert len(fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar", on_error="skip")) == 1
@@ -394,5 +396,5 @@ def test_invalid_arguments_are_rejected(tmp_path, short_clips):
         ({"label": ()}, "label must be a string or a list"),
         ({"on_error": "replace"}, "on_error"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=re.escape(reason)):
+        with pytest.raises(fsp.errors.ArgumentError, match=re.escape(reason)):
             fsp.datasets.webdataset(path, **keywords)

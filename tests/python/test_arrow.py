@@ -49,7 +49,7 @@ def test_missing_values_and_array_slices(tmp_path):
         column = pa.array(pictures, kind)
         made = pa.table({"jpg": column, "label": range(12)}).slice(2)
         path = written(tmp_path / "a.arrow", made, rows=4)
-        with pytest.raises(fsp.ArgumentError, match=r"a\.arrow, row 8: column 'jpg' has no value"):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"a\.arrow, row 8: column 'jpg' has no value"):
             fsp.datasets.arrow(path, source="jpg")
         with pytest.warns(UserWarning, match="1 skipped"):
             dataset = fsp.datasets.arrow(path, source="jpg", on_error="skip")
@@ -100,7 +100,7 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips, stream):
     assert dataset.classes == ["jump", "run"]
     given = fsp.datasets.arrow(path, classes=["run", "walk", "jump"])
     assert given.classes == ["run", "walk", "jump"] and [label for _, label in given][:2] == [0, 2]
-    with pytest.raises(fsp.ArgumentError, match="row 1: 'jump' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="row 1: 'jump' is not one of the 1 classes"):
         fsp.datasets.arrow(path, classes=["run"])
     plain = ("caption", "score", "small", "half", "good", "none", "codes", "last")
     assert dataset.columns == {name: made[name].to_pylist() for name in plain}
@@ -113,7 +113,7 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips, stream):
     }
     assert [label for _, label in named] == [-1, -1, 3]
     for column in ("when", "map", "union", "runs"):
-        with pytest.raises(fsp.UnsupportedError, match=rf"a\.arrow, byte \d+: column '{column}' of type"):
+        with pytest.raises(fsp.errors.UnsupportedError, match=rf"a\.arrow, byte \d+: column '{column}' of type"):
             fsp.datasets.arrow(path, columns=column)
 
 
@@ -125,7 +125,7 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [1, 0]
     given = fsp.datasets.arrow(tmp_path, source="image", classes=["dog", "bird", "cat"])
     assert given.classes == ["dog", "bird", "cat"] and [label for _, label in given] == [0, 2]
-    with pytest.raises(fsp.ArgumentError, match="the label 'dog' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the label 'dog' is not one of the 1 classes"):
         fsp.datasets.arrow(tmp_path, source="image", classes=["cat"])
 
 
@@ -134,7 +134,7 @@ def test_unsupported_columns_are_named(tmp_path):
     path = tmp_path / "a.arrow"
     for codec in ("lz4", "zstd"):
         written(path, made, options=pa.ipc.IpcWriteOptions(compression=codec))
-        with pytest.raises(fsp.UnsupportedError, match="compressed Arrow file"):
+        with pytest.raises(fsp.errors.UnsupportedError, match="compressed Arrow file"):
             fsp.datasets.arrow(path, source="jpg")
     written(path, made)
     for keywords, reason in [
@@ -142,19 +142,19 @@ def test_unsupported_columns_are_named(tmp_path):
         ({"source": "n"}, "column 'n' contains neither text nor bytes"),
         ({"source": "jpg", "label": "n"}, r"row 0: \"n\" is 1.5, expected an integer"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             fsp.datasets.arrow(path, **keywords)
     intact = path.read_bytes()
     for bytes_, error, reason in [
-        (b"", fsp.TruncatedError, "byte 0"),
-        (b"PAR1" + bytes(60), fsp.InvalidDataError, "does not start like an Arrow file or stream"),
-        (intact[:-3], fsp.InvalidDataError, "it is truncated"),
-        (intact[:8] + intact[-60:], fsp.InvalidDataError, "truncated"),
+        (b"", fsp.errors.TruncatedError, "byte 0"),
+        (b"PAR1" + bytes(60), fsp.errors.InvalidDataError, "does not start like an Arrow file or stream"),
+        (intact[:-3], fsp.errors.InvalidDataError, "it is truncated"),
+        (intact[:8] + intact[-60:], fsp.errors.InvalidDataError, "truncated"),
     ]:
         path.write_bytes(bytes_)
         with pytest.raises(error, match=reason):
             fsp.datasets.arrow(path, source="jpg")
-    with pytest.raises(fsp.ArgumentError, match=r"no files \*\.arrow"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"no files \*\.arrow"):
         (tmp_path / "empty").mkdir()
         fsp.datasets.arrow(tmp_path / "empty")
     parts = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
@@ -164,7 +164,7 @@ def test_unsupported_columns_are_named(tmp_path):
         with pa.ipc.new_stream(sink, tables[0].schema, options=parts) as writer:
             for one in tables:
                 writer.write_table(one)
-    with pytest.raises(fsp.UnsupportedError, match="column 'label' with a delta dictionary"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="column 'label' with a delta dictionary"):
         fsp.datasets.arrow(path)
 
 

@@ -75,11 +75,8 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
             crop, horizontal, vertical = described["transforms"]
             assert [crop["name"], horizontal["name"]] == ["RandomCrop", "RandomHorizontalFlip"]
             top, left = int(crop["top"]), int(crop["left"])
-            expected = (
-                fsp.Video(described["path"])
-                .frames(described["indices"])
-                .data.numpy()[:, top : top + 200, left : left + 200]
-            )
+            frames = fsp.Video(described["path"], layout="THWC").frames(described["indices"]).frames.numpy()
+            expected = frames[:, top : top + 200, left : left + 200]
             if horizontal["applied"]:
                 expected = expected[:, :, ::-1]
             if vertical["applied"]:
@@ -87,9 +84,9 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
             assert np.array_equal(batch.frames[i].numpy(), expected.transpose(0, 3, 1, 2))
             seen.add((horizontal["applied"], vertical["applied"], top))
     assert len(seen) > len(short_clips) / 2
-    with pytest.raises(fsp.ArgumentError, match="clip 99"):
+    with pytest.raises(fsp.errors.ArgumentError, match="clip 99"):
         made.describe_clip(99)
-    with pytest.raises(fsp.ArgumentError, match="frame 3"):
+    with pytest.raises(fsp.errors.ArgumentError, match="frame 3"):
         made.describe_clip(0, frame=3)
     made.set_epoch(5)
     assert made.describe_clip(0) == made.describe_clip(0, epoch=0)  # of the epoch started last
@@ -117,7 +114,8 @@ def test_describe_clip_reports_what_a_list_inside_drew(short_clips):
                 top, left = int(crop["top"]), int(crop["left"])
                 steps = [t.Resize(int(size["size"]))]
             assert len(apply["transforms"]) == 2 * apply["applied"]
-            frames = fsp.Video(described["path"]).frames(described["indices"], transforms=steps).data.numpy()
+            video = fsp.Video(described["path"], layout="THWC")
+            frames = video.frames(described["indices"], transforms=steps).frames.numpy()
             expected = frames if number == 0 else frames[:, top : top + 60, left : left + 60]
             inverted = apply["applied"] and apply["transforms"][0]["applied"]
             expected = 255 - expected if inverted else expected
@@ -135,7 +133,7 @@ def test_lists_that_end_in_different_sizes_give_lists_of_clips(short_clips):
     ):
         sizes = {clip.shape for batch in loader(short_clips, transforms=transforms) for clip in batch.frames}
         assert len(sizes) > 1
-        with pytest.raises(fsp.ArgumentError, match="cannot be stacked|one size"):
+        with pytest.raises(fsp.errors.ArgumentError, match="cannot be stacked|one size"):
             list(loader(short_clips, transforms=transforms, collate="stack"))
 
 
@@ -157,7 +155,7 @@ def test_frames_of_a_clip_share_random_parameters(picture):
 
 def test_the_same_key_moves_a_video_and_an_array_equally(videos):
     path = videos / "derived" / "base_640x360.mp4"
-    video = fsp.Video(path)
+    video = fsp.Video(path, layout="THWC")
     batch = next(
         iter(
             fsp.ClipLoader(
@@ -165,7 +163,7 @@ def test_the_same_key_moves_a_video_and_an_array_equally(videos):
             )
         )
     )
-    array = video.frames(batch.indices.tolist()[0]).data
+    array = video.frames(batch.indices.tolist()[0]).frames
     by_hand = t.apply(array, TRAINING[:1], seed=9, epoch=0, clip=0).numpy().astype(int)
     difference = np.abs(by_hand.transpose(0, 3, 1, 2) - batch.frames[0].numpy())
     assert difference.mean() < 0.5 and (difference <= 2).mean() > 0.99  # RGB is resized there, YUV here
@@ -193,7 +191,7 @@ def test_labels_move_as_the_picture_does(picture):
 
 
 def test_a_mask_of_another_size_is_refused(picture):
-    with pytest.raises(fsp.ArgumentError, match=r"90, 120.*90, 119"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"90, 120.*90, 119"):
         t.apply(picture, [], masks=picture[:, 1:, 0].copy())
 
 
@@ -249,19 +247,19 @@ def test_an_array_need_not_be_numpy_nor_contiguous(picture):
         ([[1, 2], [3, 4]], "list"),
         (picture[:0], "no pixels"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             t.apply(wrong, [])
 
 
 def test_source_colors_can_be_overridden(videos):
-    video = fsp.Video(videos / "derived" / "base_640x360.mp4")
+    video = fsp.Video(videos / "derived" / "base_640x360.mp4", layout="THWC")
     as_is = video[0].numpy().astype(int)
     matrices = {
-        matrix: video.frames([0], transforms=[t.AssumeColor(matrix=matrix)]).data[0].numpy().astype(int)
+        matrix: video.frames([0], transforms=[t.AssumeColor(matrix=matrix)]).frames[0].numpy().astype(int)
         for matrix in ["bt601", "bt709", "bt2020"]
     }
     assert sum(np.array_equal(as_is, other) for other in matrices.values()) == 1
-    full = video.frames([0], transforms=[t.AssumeColor(range="full")]).data[0].numpy()
+    full = video.frames([0], transforms=[t.AssumeColor(range="full")]).frames[0].numpy()
     # Limited range stretches 16..235 to 0..255.
     gray = as_is.mean(axis=2), full.astype(int).mean(axis=2)
     inside = (gray[0] > 5) & (gray[0] < 250)
@@ -299,11 +297,11 @@ def test_bicubic_overshoot_is_clamped_as_pillow_does(size, axis):
 
 def test_bicubic_resize_of_video_is_near_pillows(short_clips):
     """Chroma is resized before the conversion: at half the size or less that is near the resized RGB."""
-    video = fsp.Video(short_clips[0][0])
+    video = fsp.Video(short_clips[0][0], layout="THWC")
     whole = Image.fromarray(video[20].numpy())
     for size in [(120, 160), (200, 300)]:
         expected = np.asarray(whole.resize(size[::-1], Image.Resampling.BICUBIC)).astype(int)
-        got = video.frames([20], transforms=[t.Resize(size, "bicubic")]).data.numpy()[0]
+        got = video.frames([20], transforms=[t.Resize(size, "bicubic")]).frames.numpy()[0]
         distance = np.abs(got - expected)
         assert (distance <= 2).mean() >= 0.99 and distance.mean() < 0.5
 
@@ -386,9 +384,9 @@ def test_unsupported_combination_is_rejected(picture):
         ([t.ThreeCrop(100)], "ThreeCrop.*Resize before"),
         ([t.Pad(65000)], "65535"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             t.apply(picture, transforms, dtype="float32")
-    with pytest.raises(fsp.ArgumentError, match="float dtype"):
+    with pytest.raises(fsp.errors.ArgumentError, match="float dtype"):
         t.apply(picture, [t.Normalize(0.5, 0.5)])
 
 
@@ -465,7 +463,7 @@ def test_clips_may_have_different_numbers_of_boxes(short_clips, library):
     [batch] = loader
     given = [[[0, 0, 0.5, 1.0], [0.25, 0.5, 1, 0.75]], [], [[0.5, 0, 1, 0.5]]]
     make = {"lists": list, "numpy": np.array, "torch": lambda rows: pytest.importorskip("torch").tensor(rows)}[library]
-    sizes = batch.video_info[:, 3:5]
+    sizes = batch.video.sizes
     scale = sizes.numpy()[:, [1, 0, 1, 0]]
     for size in (None, (64, 64)):
         for relative in (sizes, sizes.numpy(), sizes.numpy().tolist()):
@@ -498,12 +496,12 @@ def test_clips_may_have_different_numbers_of_boxes(short_clips, library):
         ([["a"], [], []], {}, "boxes must be"),
         ("boxes", {}, "boxes must be"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=said):
+        with pytest.raises(fsp.errors.ArgumentError, match=said):
             t.map_boxes(wrong, batch.geometry, **more)
     # Also where a clip has as many boxes as views, which would otherwise get one each.
     views = np.stack([batch.geometry.numpy()] * 3, 1)
     for boxes in ([np.zeros((3, 4))] * 3, [[[0, 0, 1, 1]] * 3, [], []], np.zeros((3, 3, 4))):
-        with pytest.raises(fsp.ArgumentError, match=r"several views or clips per row, \(3, 3, 2, 3\): map"):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"several views or clips per row, \(3, 3, 2, 3\): map"):
             t.map_boxes(boxes, views)
         assert len(t.map_boxes(boxes, views[:, 0])) == 3
 
@@ -525,5 +523,5 @@ def test_points_and_boxes_keep_their_shape_and_library():
         lambda: t.map_boxes([1, 2], turn),
         lambda: t.map_points([1, 2], [1, 2, 3]),
     ):
-        with pytest.raises(fsp.ArgumentError, match="must be"):
+        with pytest.raises(fsp.errors.ArgumentError, match="must be"):
             call()

@@ -114,7 +114,7 @@ def test_resumes_within_an_epoch(files):
         make(files, shard_id=0, num_shards=2, batch_tokens=100),
         make(files, shard_id=0, num_shards=2, batch_size=2),
     ):
-        with pytest.raises(fsp.ArgumentError, match="the state does not match"):
+        with pytest.raises(fsp.errors.ArgumentError, match="the state does not match"):
             other.load_state_dict(state)
 
 
@@ -184,7 +184,7 @@ def test_arguments(files):
         ({"stick_to_shard": True}, "omit stick_to_shard"),
         ({"order": "torch", "shuffle": True}, "omit stick_to_shard, num_nodes and order"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=message):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
             make(files, **more)
 
 

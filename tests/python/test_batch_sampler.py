@@ -11,7 +11,7 @@ from framespool.errors import ArgumentError
 
 
 def order(**keywords):
-    return fsp.BatchSampler(**{"num_clips": 23, "batch_size": 4, **keywords})
+    return fsp.order.BatchSampler(**{"num_clips": 23, "batch_size": 4, **keywords})
 
 
 EVERY_KIND = [
@@ -79,7 +79,7 @@ def test_a_buffer_moves_no_clip_far_and_full_does():
 
 
 def test_mix_follows_weights_and_counts_occurrences():
-    mix = fsp.Mixture(sizes=[1000, 50], weights=[3, 1], epoch_clips=800)
+    mix = fsp.order.Mixture(sizes=[1000, 50], weights=[3, 1], epoch_clips=800)
     mine = order(num_clips=1050, batch_size=100, mix=mix)
     assert len(mine) == 8
     clips = [clip for batch in mine.epoch(0) for clip in batch]
@@ -87,12 +87,12 @@ def test_mix_follows_weights_and_counts_occurrences():
     assert sum(clip < 1000 for clip in clips) in (599, 600, 601)
     assert len(set(zip(clips, visits, strict=True))) == 800
     assert max(visits) == 3  # 200 draws of 50 clips
-    again = fsp.Mixture(sizes=[1000, 50], weights=[3, 1], replacement=True)
+    again = fsp.order.Mixture(sizes=[1000, 50], weights=[3, 1], replacement=True)
     assert len(order(num_clips=1050, batch_size=100, mix=again)) == 11
 
 
 def test_orders_travel_and_compare():
-    mine = order(mix=fsp.Mixture(sizes=(20, 3), weights=(1, 1)), seed=9)
+    mine = order(mix=fsp.order.Mixture(sizes=(20, 3), weights=(1, 1)), seed=9)
     other = pickle.loads(pickle.dumps(mine))
     assert other == mine and hash(other) == hash(mine)
     assert list(other.epoch(4)) == list(mine.epoch(4))
@@ -125,10 +125,10 @@ def test_orders_travel_and_compare():
         ({"stick_to_shard": 1}, "stick_to_shard must be True or False, got 1"),
         ({"last_batch": "pad"}, 'last_batch must be one of "partial", "drop", "fill", got "pad"'),
         ({"seed": 2**64}, "seed must be at most"),
-        ({"mix": 3}, "mix must be a framespool.Mixture or None, got 3"),
-        ({"mix": fsp.Mixture(sizes=[20], weights=[1])}, "sizes must add up to num_clips=23, got 20"),
-        ({"mix": fsp.Mixture(sizes=[23], weights=[-1])}, "weights must be finite and greater than 0, got -1"),
-        ({"mix": fsp.Mixture(sizes=[23], weights=[1]), "shuffle": False}, '"full" or "grouped" with a mix'),
+        ({"mix": 3}, "mix must be a framespool.order.Mixture or None, got 3"),
+        ({"mix": fsp.order.Mixture(sizes=[20], weights=[1])}, "sizes must add up to num_clips=23, got 20"),
+        ({"mix": fsp.order.Mixture(sizes=[23], weights=[-1])}, "weights must be finite and greater than 0, got -1"),
+        ({"mix": fsp.order.Mixture(sizes=[23], weights=[1]), "shuffle": False}, '"full" or "grouped" with a mix'),
     ],
 )
 def test_a_wrong_value_is_repeated_back(keywords, part):
@@ -149,11 +149,11 @@ def test_wrong_places_are_repeated_back():
     with pytest.raises(ArgumentError, match="clips_per_video must be at least 1, got 0"):
         order().quality(0)
     with pytest.raises(ArgumentError, match="sizes must be ints, one for each dataset, got 5"):
-        fsp.Mixture(sizes=5, weights=[1])
-    mixed = order(mix=fsp.Mixture(sizes=[23], weights=[1]))
+        fsp.order.Mixture(sizes=5, weights=[1])
+    mixed = order(mix=fsp.order.Mixture(sizes=[23], weights=[1]))
     assert mixed.quality()["mean_clips"] is None and mixed.quality()["mixing"] == pytest.approx(1, abs=0.05)
     with pytest.raises(ArgumentError, match="ends at clip 3"):
-        order(mix=fsp.Mixture(sizes=[3, 20], weights=[1, 1])).quality([5, 18])
+        order(mix=fsp.order.Mixture(sizes=[3, 20], weights=[1, 1])).quality([5, 18])
 
 
 # Computed by torch 2.15.0: DistributedSampler(range(11), num_replicas=2, rank=0, seed=9), set_epoch(3).

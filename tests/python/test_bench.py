@@ -1,4 +1,4 @@
-"""``fsp.bench`` and ``framespool bench``: counts match the delivered clips, and advice matches the counts."""
+"""``fsp.tools.bench`` and ``framespool bench``: counts match the delivered clips, and advice matches the counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import framespool as fsp
 import pytest
-from framespool import _bench
 from framespool.cli import main
+from framespool.tools import _bench
 
 RULE = fsp.samplers.random(sequence_length=4)
 
@@ -19,7 +19,7 @@ def loader(short_clips, **more):
 
 def test_counts_match_delivered_clips(short_clips):
     made = loader(short_clips[:5])
-    report = fsp.bench(made, seconds=0.5)
+    report = fsp.tools.bench(made, seconds=0.5)
     assert report.clips > 0 and report.frames == 4 * report.clips and report.seconds >= 0.5
     # All but the first batch, in epochs of two batches with four clips and one.
     delivered = made.stats()["clips"]
@@ -36,7 +36,7 @@ def test_command_prints_and_plots(videos, tmp_path, capsys):
     assert main([*arguments, "--plot", str(plot)]) == 0
     printed = capsys.readouterr().out
     assert "clips/s" in printed and "frames decoded per frame delivered" in printed and "\n- " in printed
-    assert fsp.decode_image(plot).shape[1] == 720
+    assert fsp.decode_image(plot, layout="HWC").shape[1] == 720
     assert main([*arguments, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["clips"] > 0 and said["stats"]["errors"] == {}
@@ -78,12 +78,12 @@ def test_advice_fits_what_was_seen(shares, each, more, words):
 
 
 def test_wrong_arguments_are_rejected(short_clips):
-    with pytest.raises(fsp.ArgumentError, match="seconds"):
-        fsp.bench(loader(short_clips), seconds=0)
+    with pytest.raises(fsp.errors.ArgumentError, match="seconds"):
+        fsp.tools.bench(loader(short_clips), seconds=0)
     with pytest.warns(UserWarning, match="this loader has no batches"):
         none = loader(short_clips[:2], last_batch="drop")
-    with pytest.raises(fsp.ArgumentError, match="no batch"):
-        fsp.bench(none)
+    with pytest.raises(fsp.errors.ArgumentError, match="no batch"):
+        fsp.tools.bench(none)
 
 
 def test_grouped_shuffle_is_advised_where_it_decodes_less():
@@ -96,10 +96,12 @@ def test_grouped_shuffle_is_advised_where_it_decodes_less():
 
 def test_bench_reports_the_expected_cost(short_clips):
     sampler = fsp.samplers.windows(sequence_length=2, step=4)
-    report = fsp.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle="full"), seconds=0.1)
+    report = fsp.tools.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle="full"), seconds=0.1)
     packets = report.expected["packets_per_clip"]
     assert packets["grouped"] <= packets["full"] < packets["single"] and report.as_dict()["expected"] == report.expected
-    assert fsp.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, order="torch"), seconds=0.1).expected is None
+    assert (
+        fsp.tools.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, order="torch"), seconds=0.1).expected is None
+    )
 
 
 def test_command_prints_the_expected_cost_before_it_measures(videos, capsys):

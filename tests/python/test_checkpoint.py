@@ -103,7 +103,7 @@ def test_single_batch_is_that_of_an_iteration(tiny_clips, shuffle):
         fresh.set_epoch(2)
         assert taken + [digest(batch) for batch in iterator] == [digest(batch) for batch in fresh]
         for wrong in ({"epoch": -1, "index": 0}, {"epoch": 0, "index": -1}, {"epoch": 0, "index": len(epochs[0])}):
-            with pytest.raises(fsp.ArgumentError, match="must be"):
+            with pytest.raises(fsp.errors.ArgumentError, match="must be"):
                 run.batch(**wrong)
 
 
@@ -129,7 +129,7 @@ def test_drawn_seed_is_part_of_the_state(tiny_clips):
     first, second = (loader(tiny_clips, seed=None) for _ in range(2))
     set_default_generator(1)
     assert loader(tiny_clips, seed=None).seed == first.seed != second.seed
-    assert fsp.BatchSampler(num_clips=9, batch_size=2, seed=None).seed == second.seed
+    assert fsp.order.BatchSampler(num_clips=9, batch_size=2, seed=None).seed == second.seed
     iterator = iter(first)
     next(iterator)
     state = saved(first)
@@ -140,9 +140,9 @@ def test_drawn_seed_is_part_of_the_state(tiny_clips):
     # The same order with the seed as a number, which is not replaced.
     same = check_resumed(lambda: loader(tiny_clips, seed=first.seed), state)
     assert [digest(batch) for batch in same] == rest[: len(same) - 1]
-    with pytest.raises(fsp.ArgumentError, match="seed was"):
+    with pytest.raises(fsp.errors.ArgumentError, match="seed was"):
         loader(tiny_clips, seed=5).load_state_dict(state)
-    with pytest.raises(fsp.ArgumentError, match="the clip sampler was"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the clip sampler was"):
         loader(tiny_clips, fsp.samplers.random(sequence_length=2), seed=None).load_state_dict(state)
 
 
@@ -186,12 +186,14 @@ def test_drawn_seed_is_that_of_rank_0(tiny_clips, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
         if ranks is None:
             with pytest.raises(
-                fsp.ArgumentError, match="num_shards=2 needs torch.distributed with 2 ranks.*not been init"
+                fsp.errors.ArgumentError, match="num_shards=2 needs torch.distributed with 2 ranks.*not been init"
             ):
                 rank(tiny_clips, 1, 2, seed=None)
         else:
             assert rank(tiny_clips, 1, 2, seed=None).seed == 7
-            with pytest.raises(fsp.ArgumentError, match="needs torch.distributed with 4 ranks.*but it has 2 ranks"):
+            with pytest.raises(
+                fsp.errors.ArgumentError, match="needs torch.distributed with 4 ranks.*but it has 2 ranks"
+            ):
                 rank(tiny_clips, 1, 4, seed=None)
 
 
@@ -274,7 +276,7 @@ def test_functions_and_mixes_are_distinguished(tiny_clips):
     assert state(key=1)["transforms"] != state(key=2)["transforms"] and state(key=1) == state(key=1)
     mixes = [fsp.datasets.mix((tiny_clips[:n], 1), (tiny_clips[n:], 1)) for n in (4, 9)]
     one, other = (loader(mix) for mix in mixes)
-    with pytest.raises(fsp.ArgumentError, match="the order was"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the order was"):
         other.load_state_dict(one.state_dict())
 
 
@@ -326,7 +328,7 @@ def test_mismatched_state_is_rejected_with_difference(tiny_clips):
         (loader(tiny_clips, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
     ]
     for other, message in others:
-        with pytest.raises(fsp.ArgumentError, match=f"does not match this loader: .*{message}"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"does not match this loader: .*{message}"):
             other.load_state_dict(state)
         assert (other.epoch, other.first_batch) == (0, 0), "a rejected state changes nothing"
     fits = loader(
@@ -348,7 +350,7 @@ def test_mismatched_state_is_rejected_with_difference(tiny_clips):
         {**state, "batch": "2"},
         {**state, "seed": np.array([5, 5])},
     ):
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fits.load_state_dict(wrong)
 
 
@@ -364,7 +366,7 @@ def test_a_changed_argument_inside_a_list_is_named(tiny_clips):
         (inside([1, 3]), r"p: \(1\.0, 2\.0\).*, is .*p: \(1\.0, 3\.0\)"),
         (inside([1, 2], 30), r"min_size: \(24\.0\).*, is .*min_size: \(30\.0\)"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=f"transforms was .*{message}"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"transforms was .*{message}"):
             loader(tiny_clips, transforms=other).load_state_dict(state)
 
 
@@ -382,7 +384,7 @@ def test_a_batch_that_failed_is_behind(tiny_clips, bad_file):
     batches = iter(run)
     for _ in range(3):
         next(batches)
-    with pytest.raises(fsp.InvalidDataError):
+    with pytest.raises(fsp.errors.InvalidDataError):
         next(batches)
     assert (saved(run)["epoch"], saved(run)["batch"]) == (1, 0)
 
@@ -433,7 +435,7 @@ def test_failures_are_listed_and_can_be_excluded(tiny_clips, bad_file, tmp_path)
         rest = dataset.exclude(failures_file)
         assert rest.samples == dataset.samples[:4] and rest.classes == ["a", "b"]
     listed.write_text('{"path": "a.mp4"}\n\nnonsense\n')
-    with pytest.raises(fsp.ArgumentError, match="bad.jsonl, line 3"):
+    with pytest.raises(fsp.errors.ArgumentError, match="bad.jsonl, line 3"):
         dataset.exclude(listed)
 
 
@@ -454,7 +456,7 @@ def test_segments_equal_frames_of_the_full_video(tiny_clips):
         indices = [row for batch in batches for row in batch.indices.tolist()]
         assert indices == [[s, s + 2, s + 4, s + 6] for s in range(first, end - 6, 3)]
         assert batches[0].pts_seconds.tolist()[0] == [times[i] for i in indices[0]]
-        pictures = whole.frames(indices[0], layout="TCHW").data
+        pictures = whole.frames(indices[0]).frames
         assert batches[0].frames[0].tobytes() == pictures.tobytes()
 
 
@@ -479,7 +481,7 @@ def test_wrong_parts_are_refused(tiny_clips):
         {"start_seconds": float("nan")},
         {"start_seconds": 2.0, "end_seconds": 1.0},
     ):
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fsp.datasets.VideoSegment(path, **wrong)
     past = [(fsp.datasets.VideoSegment(path, start_frame=5000), label)]
     dataset = fsp.datasets.Dataset([(fsp.datasets.VideoSegment(path, end_frame=20), 0), *past, tiny_clips[1]])
@@ -489,10 +491,11 @@ def test_wrong_parts_are_refused(tiny_clips):
     assert dataset.exclude(run.failures()).samples == [dataset.samples[0], tiny_clips[1]]
     assert dataset.exclude([path]).samples == [tiny_clips[1]]
     with pytest.raises(
-        fsp.ClipSamplingError, match=r"the segment from frame 5000 to the end contains no frame of the video, which has"
+        fsp.errors.ClipSamplingError,
+        match=r"the segment from frame 5000 to the end contains no frame of the video, which has",
     ):
         list(loader(past))
-    with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no video yields a clip"):
         loader(past, fsp.samplers.windows(sequence_length=4))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 import framespool as fsp
 import pytest
-from framespool import _doctor
 from framespool.cli import main
+from framespool.tools import _doctor
 
 
 def found(capsys, *arguments):
@@ -108,7 +108,7 @@ def test_small_limits_are_noted(capsys, monkeypatch):
 
 @pytest.mark.parametrize("answer", [fsp.decode_image, None])
 def test_a_decoder_that_does_not_work_is_bad(answer, capsys, monkeypatch):
-    def decode(data):
+    def decode(data, **keywords):
         if answer is None:
             raise fsp.Error("no decoder")
         return answer(data, layout="CHW")

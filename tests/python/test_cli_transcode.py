@@ -67,7 +67,7 @@ def test_lists_are_written_again(folder, short_clips, tmp_path, capsys):
     train, val = (fsp.datasets.annotation_file(path) for path in said["result"]["lists"])
     assert [label for _, label in train] == [3, -1] and [label for _, label in val] == [1, 3]
     assert train[0][0] == val[1][0] == str(out / "videos" / "a" / f"{Path(short_clips[0][0]).stem}.mp4")
-    assert not fsp.validate(train + val).failures
+    assert not fsp.tools.validate(train + val).failures
 
 
 def test_dry_run_prints_and_writes_nothing(folder, tmp_path, capsys):

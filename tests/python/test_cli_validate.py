@@ -1,4 +1,4 @@
-"""``framespool validate`` and :func:`framespool.validate`: finds bad files, skips checked ones, resumes."""
+"""``framespool validate`` and :func:`framespool.tools.validate`: finds bad files, skips checked ones, resumes."""
 
 from __future__ import annotations
 
@@ -46,34 +46,34 @@ def test_bad_files_are_found_and_can_be_left_out(folder, tmp_path, capsys):
     assert {failure["kind"] for failure in found["failures"]} <= {"decode", "truncated", "invalid_data"}
     dataset = fsp.datasets.Dataset([str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"])
     kept = dataset.exclude(failures_file)
-    assert len(kept) == 4 and not names(fsp.validate(kept))
+    assert len(kept) == 4 and not names(fsp.tools.validate(kept))
     # Every frame of the valid videos was decoded, and each valid image.
-    assert fsp.validate(kept).frames == sum(len(fsp.Video(p)) for p, _ in kept if not p.endswith(".jpg")) + 2
+    assert fsp.tools.validate(kept).frames == sum(len(fsp.Video(p)) for p, _ in kept if not p.endswith(".jpg")) + 2
 
 
 def test_a_report_saves_work_until_a_file_changes(folder, tmp_path):
     kept = tmp_path / "kept.check"
     places = [str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"]
-    first = fsp.validate(places, report=kept)
+    first = fsp.tools.validate(places, report=kept)
     seen = []
-    again = fsp.validate(places, report=kept, progress=lambda *counts: seen.append(counts))
+    again = fsp.tools.validate(places, report=kept, progress=lambda *counts: seen.append(counts))
     assert (first.checked, again.checked) == (6, 0) and seen == [(6, 2, 6)]
     assert again.failures == first.failures and len(first.failures) == 2
     # Repaired: checked again.
     shutil.copy2(folder / "0.jpg", folder / "cut.jpg")
-    repaired = fsp.validate(places, report=kept)
+    repaired = fsp.tools.validate(places, report=kept)
     assert (repaired.checked, names(repaired)) == (1, ["bad.mp4"])
     # A run that was killed while writing.
     text = kept.read_text()
     kept.write_text(text[: text.rindex('"state"')])
-    after = fsp.validate(places, report=kept)
+    after = fsp.tools.validate(places, report=kept)
     assert after.checked == 1 and names(after) == ["bad.mp4"]
-    assert fsp.validate(places, report=kept).checked == 0
-    assert fsp.validate(places, report=kept, clips_per_video=1).checked == 6
+    assert fsp.tools.validate(places, report=kept).checked == 0
+    assert fsp.tools.validate(places, report=kept, clips_per_video=1).checked == 6
 
 
 def test_all_invalid_files_are_reported(bad_file, tmp_path):
-    report = fsp.validate([bad_file, str(tmp_path / "missing.mp4"), str(tmp_path / "missing.png")])
+    report = fsp.tools.validate([bad_file, str(tmp_path / "missing.mp4"), str(tmp_path / "missing.png")])
     assert [failure["kind"] for failure in report.failures] == ["invalid_data", "not_found", "not_found"]
     assert report.frames == 0
 
@@ -82,7 +82,7 @@ def test_what_has_no_clip_is_not_passed_over(short_clips):
     path, frames = short_clips[0][0], len(fsp.Video(short_clips[0][0]))
     part = fsp.datasets.VideoSegment
     entries = [path, part(path, start_frame=frames + 9), part(path, start_seconds=1e6), part(path, end_frame=20)]
-    found = fsp.validate(entries)
+    found = fsp.tools.validate(entries)
     assert [(failure["video_id"], failure["kind"]) for failure in found.failures] == [
         (1, "clip_sampling"),
         (2, "clip_sampling"),
@@ -96,7 +96,7 @@ def test_unnamed_members_are_typed_by_first_bytes(short_clips, photos, tmp_path)
     archive.write_bytes(picture + video)
     member = fsp.datasets.ArchiveMember
     entries = [member(archive, 0, len(picture), "k0"), member(archive, len(picture), len(video)), picture]
-    found = fsp.validate(entries)
+    found = fsp.tools.validate(entries)
     assert not found.failures and found.frames == 2 + len(fsp.Video(short_clips[0][0]))
 
 
@@ -106,9 +106,12 @@ def test_changed_frame_folders_are_rescanned(photos, tmp_path):
     for number in range(3):
         shutil.copy2(photos[0][0], folder / f"{number}.jpg")
     entries, report = [fsp.datasets.ImageSequence(folder)], tmp_path / "r"
-    assert fsp.validate(entries, report=report).checked == 1 and fsp.validate(entries, report=report).checked == 0
+    assert (
+        fsp.tools.validate(entries, report=report).checked == 1
+        and fsp.tools.validate(entries, report=report).checked == 0
+    )
     (folder / "1.jpg").write_bytes(b"\0" * 5000)
-    again = fsp.validate(entries, report=report)
+    again = fsp.tools.validate(entries, report=report)
     assert again.checked == 1 and len(again.failures) == 1
 
 
@@ -127,24 +130,24 @@ def test_a_path_stands_for_the_files_below_it(videos, tmp_path):
     shutil.copy(videos / "corrupt" / "derived" / "zero_hole_h264.mp4", tmp_path / "a.mp4")
     (tmp_path / "notes.txt").write_text("deep/b.mp4 3\n")
     for folder in (str(tmp_path), tmp_path):
-        found = fsp.validate(folder)
+        found = fsp.tools.validate(folder)
         assert found.samples == 2 and names(found) == ["a.mp4"]
-    assert fsp.validate(tmp_path / "deep" / "b.mp4").samples == 1
-    listed = fsp.validate(str(tmp_path / "notes.txt"))
+    assert fsp.tools.validate(tmp_path / "deep" / "b.mp4").samples == 1
+    listed = fsp.tools.validate(str(tmp_path / "notes.txt"))
     assert listed.samples == 1 and not listed.failures
-    with pytest.raises(fsp.ArgumentError, match="empty.*has no videos or images"):
+    with pytest.raises(fsp.errors.ArgumentError, match="empty.*has no videos or images"):
         (tmp_path / "empty").mkdir()
-        fsp.validate(tmp_path / "empty")
+        fsp.tools.validate(tmp_path / "empty")
 
 
 def test_wrong_arguments_are_rejected(tmp_path, capsys):
-    with pytest.raises(fsp.ArgumentError, match="empty"):
-        fsp.validate([])
+    with pytest.raises(fsp.errors.ArgumentError, match="empty"):
+        fsp.tools.validate([])
     (tmp_path / "other.jsonl").write_text("some text\n")
-    with pytest.raises(fsp.ArgumentError, match="line 1: not a report"):
-        fsp.validate(["a.mp4"], report=tmp_path / "other.jsonl")
-    with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
-        fsp.validate(["a.mp4"], clips_per_video=0)
+    with pytest.raises(fsp.errors.ArgumentError, match="line 1: not a report"):
+        fsp.tools.validate(["a.mp4"], report=tmp_path / "other.jsonl")
+    with pytest.raises(fsp.errors.ArgumentError, match="clips_per_video"):
+        fsp.tools.validate(["a.mp4"], clips_per_video=0)
     assert main(["validate", str(tmp_path)]) == 2
     assert "has no videos or images" in capsys.readouterr().err
 
@@ -161,11 +164,11 @@ def test_bytes_members_and_parts_are_checked_too(short_clips, tmp_path):
         fsp.datasets.ArchiveMember(archive, 0, len(data), "wrong.mkv"),
     ]
     report = tmp_path / "r"
-    found = fsp.validate(entries, report=report)
+    found = fsp.tools.validate(entries, report=report)
     assert [failure["video_id"] for failure in found.failures] == [3]
     assert found.failures[0]["member"]["name"] == "wrong.mkv"
     # There is no identity for bytes, so they are decoded again.
-    assert fsp.validate(entries, report=report).checked == 1
+    assert fsp.tools.validate(entries, report=report).checked == 1
 
 
 def test_missing_packets_of_a_container_are_reported(videos, tmp_path, capsys):
@@ -181,11 +184,11 @@ def test_missing_packets_of_a_container_are_reported(videos, tmp_path, capsys):
     # Random clips may miss the damaged frame; then only the container reports it.
     for clips in (None, 1):
         report = tmp_path.parent / f"{tmp_path.name}-{clips}.check"
-        found = fsp.validate(places, clips_per_video=clips, report=report)
+        found = fsp.tools.validate(places, clips_per_video=clips, report=report)
         assert names(found) == ["cut.avi", "lost.ts"], found.failures
-        assert fsp.validate(places, clips_per_video=clips, report=report).failures == found.failures
+        assert fsp.tools.validate(places, clips_per_video=clips, report=report).failures == found.failures
     part = fsp.datasets.VideoSegment(tmp_path / "cut.avi", end_frame=10)
-    found = fsp.validate([part, str(tmp_path / "mjpeg_320x240.avi")])
+    found = fsp.tools.validate([part, str(tmp_path / "mjpeg_320x240.avi")])
     (failure,) = found.failures
     assert found.frames == 10 + 40 and (failure["video_id"], failure["kind"]) == (0, "invalid_data")
     assert "cut.avi: 1 damaged or incomplete unit of the container" in failure["message"]

@@ -68,7 +68,7 @@ def test_stack_takes_clips_of_one_size_and_names_two_that_differ(dataset):
         [*dataset[:2], *same], fsp.samplers.indices([0, 3]), batch_size=2, collate="stack", num_threads=1
     )
     batches = iter(loader)
-    with pytest.raises(fsp.ArgumentError) as raised:
+    with pytest.raises(fsp.errors.ArgumentError) as raised:
         next(batches)
     for word in ("base_640x360.mp4: 2 frames of 640x360", "tiny_34x26_h264.mp4: 2 frames of 34x26"):
         assert word in str(raised.value)
@@ -90,7 +90,7 @@ def test_auto_depends_on_the_transforms_and_not_on_the_batch(dataset):
     padded = batch_of(same, transforms=fixed, collate="pad")
     assert np.array_equal(padded.frames.numpy(), batch.frames.numpy())
     assert padded.unpadded_sizes.tolist() == [[8, 8], [8, 8]]
-    with pytest.raises(fsp.ArgumentError, match='collate must be one of "auto", "stack", "pad", "list"'):
+    with pytest.raises(fsp.errors.ArgumentError, match='collate must be one of "auto", "stack", "pad", "list"'):
         batch_of(same, collate="mix")
     with pytest.raises(TypeError, match="collate=, which is"):
         batch_of(same, collate_fn=list)
@@ -135,7 +135,7 @@ def test_images_and_their_masks_are_padded():
     assert (pixels[0, :, :4] == 200).all() and not pixels[0, :, 4:].any()
     assert (labels[0, :4] == 7).all() and (labels[0, 4:] == 255).all()
     assert (labels[1, :, :3] == 8).all() and (labels[1, :, 3:] == 255).all()
-    with pytest.raises(fsp.ArgumentError, match=r"dataset\[0\]: 6x4; dataset\[1\]: 3x5"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"dataset\[0\]: 6x4; dataset\[1\]: 3x5"):
         next(iter(fsp.ImageLoader(images, batch_size=2, collate="stack")))
     (batch,) = fsp.ImageLoader(images[:1] * 2, batch_size=2, collate="stack")
     assert batch.images.shape == (2, 3, 4, 6)
@@ -158,5 +158,5 @@ def test_functions_take_padded_batches(dataset):
     torch = pytest.importorskip("torch")
     transforms = [fsp.transforms.PerBatch(torch.neg)]
     assert batch_of(dataset, transforms=transforms, collate="pad").frames.shape == (3, 2, 3, 640, 640)
-    with pytest.raises(fsp.ArgumentError, match='or use collate="pad"'):
+    with pytest.raises(fsp.errors.ArgumentError, match='or use collate="pad"'):
         batch_of(dataset, transforms=transforms)

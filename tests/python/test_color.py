@@ -48,7 +48,7 @@ def exact_rgb(planes: np.ndarray, matrix: str, full_range: bool, bits: int) -> n
 @pytest.mark.parametrize(("range_", "bits"), [("tv", 8), ("pc", 8), ("tv", 10)])
 def test_colors_follow_the_streams_matrix_and_range(videos, encoder, matrix, range_, bits):
     path = videos / "odd" / f"squares_{matrix}_{range_}_{bits}bit.mp4"
-    found = fsp.Video(path)[0].numpy().astype(float)
+    found = fsp.Video(path, layout="THWC")[0].numpy().astype(float)
     exact = exact_rgb(squares(bits), matrix, range_ == "pc", bits)
     assert np.abs(found - exact).max() <= 1
     # Another matrix or range gives clearly different values: the stream's tags are tested.
@@ -68,32 +68,34 @@ def test_colors_follow_the_streams_matrix_and_range(videos, encoder, matrix, ran
 def test_unsupported_matrix_is_named_in_the_error(videos):
     path = videos / "odd" / "squares_bt2020c.mp4"
     with pytest.raises(
-        fsp.UnsupportedError, match=r"squares_bt2020c.mp4.*bt2020c \(MatrixCoefficients 10 .*AssumeColor"
+        fsp.errors.UnsupportedError, match=r"squares_bt2020c.mp4.*bt2020c \(MatrixCoefficients 10 .*AssumeColor"
     ):
-        fsp.Video(path)[0]
+        fsp.Video(path, layout="THWC")[0]
     # The remedy that it names: the caller's value overrides the stream's tag.
-    assumed = fsp.Video(path).frames([0], transforms=[fsp.transforms.AssumeColor("fcc")]).data[0].numpy()
+    assumed = (
+        fsp.Video(path, layout="THWC").frames([0], transforms=[fsp.transforms.AssumeColor("fcc")]).frames[0].numpy()
+    )
     assert np.abs(assumed - exact_rgb(squares(8), "fcc", False, 8)).max() <= 1
 
 
 @pytest.mark.parametrize("matrix", WEIGHTS)
 @pytest.mark.parametrize(("range_", "bits"), [("tv", 10), ("pc", 8)])
 def test_16_bit_and_float_results_keep_the_depth(videos, matrix, range_, bits):
-    video = fsp.Video(videos / "odd" / f"squares_{matrix}_{range_}_{bits}bit.mp4")
+    video = fsp.Video(videos / "odd" / f"squares_{matrix}_{range_}_{bits}bit.mp4", layout="THWC")
     exact = exact_rgb(squares(bits), matrix, range_ == "pc", bits) / 255
     # Coefficients have 13 bits of fraction: a fifth of a step of 10 bits.
-    wide = video.frames([0], dtype="uint16").data[0].numpy()
+    wide = video.frames([0], dtype="uint16").frames[0].numpy()
     assert wide.dtype == np.uint16
     assert np.abs(wide / 65535 - exact).max() <= 12 / 65535
     scale = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
     for dtype, step in (("float32", 0.0), ("float16", 2.0**-11)):
-        found = video.frames([0], dtype=dtype).data[0].numpy().astype(float)
+        found = video.frames([0], dtype=dtype).frames[0].numpy().astype(float)
         if bits == 8:
             assert np.abs(found * 255 - np.round(found * 255)).max() < 0.1  # of 8 bits nothing but codes is known
             continue
         assert np.abs(found - exact).max() <= 12 / 65535 + step
         assert np.abs(found * 255 - np.round(found * 255)).max() > 0.4
-        normal = video.frames([0], dtype=dtype, transforms=[scale]).data[0].numpy().astype(float)
+        normal = video.frames([0], dtype=dtype, transforms=[scale]).frames[0].numpy().astype(float)
         assert np.abs(normal - (exact - [0.4, 0.5, 0.6]) / [0.2, 0.3, 0.4]).max() <= 12 / 65535 / 0.2 + 4 * step
 
 
@@ -117,10 +119,9 @@ def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
         for batch in loader:
             places = zip(batch.video_ids.tolist(), batch.indices.tolist(), strict=True)
             for clip, (video, indices) in zip(batch.frames.numpy(), places, strict=True):
-                expected = fsp.Video([deep, flat][video], index=False).frames(
-                    indices, transforms=steps, dtype=dtype, layout="TCHW"
-                )
-                assert np.array_equal(clip, expected.data.numpy())
+                source = fsp.Video([deep, flat][video], index=False)
+                expected = source.frames(indices, transforms=steps, dtype=dtype)
+                assert np.array_equal(clip, expected.frames.numpy())
                 seen += 1
     assert seen > 20
     assert loader.stats()["clip_cache_hits"] > 0

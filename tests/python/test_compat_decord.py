@@ -52,7 +52,7 @@ def test_unshuffled_loader_matches_decord(answers):
 @pytest.mark.parametrize("start", [0, 1, 7, 23, 24, 71])
 def test_frames_in_order_are_those_at_random(videos, start):
     path = str(videos / "derived" / "base_640x360.mp4")
-    video, reader = fsp.Video(path), decord.VideoReader(path)
+    video, reader = fsp.Video(path, layout="THWC"), decord.VideoReader(path)
     reader.seek_accurate(start)
     for place in range(start, len(video)):
         assert np.array_equal(reader.next().asnumpy(), array(video[place])), place
@@ -62,7 +62,7 @@ def test_frames_in_order_are_those_at_random(videos, start):
 
 def test_any_way_of_asking_gives_the_same_frames(videos):
     path = str(videos / VFR)
-    video = fsp.Video(path)
+    video = fsp.Video(path, layout="THWC")
     expected = [array(frame) for frame in video]
     reader = decord.VideoReader(path, num_threads=1)
     places = np.random.default_rng(1).integers(0, len(video), 30)
@@ -89,7 +89,7 @@ def test_frames_in_order_cost_one_pass(videos, monkeypatch):
 
 
 def test_interrupted_pass_returns_no_wrong_frame(videos):
-    video = fsp.Video(videos / VFR)
+    video = fsp.Video(videos / VFR, layout="THWC")
     ahead = ReadaheadReader(video, [])
     for index in range(3):
         ahead.one(index)
@@ -115,12 +115,12 @@ def test_interrupted_pass_returns_no_wrong_frame(videos):
 
 def test_only_the_damaged_frame_is_an_error(videos):
     path = str(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
-    video, reader = fsp.Video(path), decord.VideoReader(path)
+    video, reader = fsp.Video(path, layout="THWC"), decord.VideoReader(path)
     damaged = 0
     for place in range(len(video)):
         try:
             expected = array(video[place])
-        except fsp.DecodeError:
+        except fsp.errors.DecodeError:
             damaged += 1
             with pytest.raises(decord.DECORDError):
                 reader[place]
@@ -132,12 +132,12 @@ def test_only_the_damaged_frame_is_an_error(videos):
 def test_a_reader_resizes_as_framespool_does(videos):
     path = str(videos / "derived" / "rotate_cw90_640x360.mp4")
     frames = decord.VideoReader(path, width=90, height=160).get_batch([3, 1]).asnumpy()
-    expected = fsp.Video(path).frames([3, 1], transforms=[fsp.transforms.Resize((160, 90))]).data
+    expected = fsp.Video(path, layout="THWC").frames([3, 1], transforms=[fsp.transforms.Resize((160, 90))]).frames
     assert np.array_equal(frames, array(expected))
 
 
 def test_frame_times_are_contiguous_at_variable_rate(videos):
-    reader, video = decord.VideoReader(str(videos / VFR)), fsp.Video(videos / VFR)
+    reader, video = decord.VideoReader(str(videos / VFR)), fsp.Video(videos / VFR, layout="THWC")
     times = reader.get_frame_timestamp(range(len(reader)))
     assert times.dtype == np.float32 and times.shape == (170, 2)
     assert np.array_equal(times[1:, 0], times[:-1, 1])
@@ -159,7 +159,7 @@ def test_a_reader_opens_every_kind_of_source(videos):
 def test_a_reader_decodes_the_stream_that_was_asked_for(videos):
     path = str(videos / "derived" / "two_video_tracks.mp4")
     for stream in (0, 1):
-        frames = fsp.Video(path, stream=stream).frames([0, 5]).data
+        frames = fsp.Video(path, stream=stream, layout="THWC").frames([0, 5]).frames
         assert np.array_equal(decord.VideoReader(path, stream=stream).get_batch([0, 5]).asnumpy(), array(frames))
     best = fsp.Video(path).info.stream
     assert decord.VideoReader(path)[0].shape == decord.VideoReader(path, stream=best)[0].shape
@@ -250,8 +250,8 @@ def test_a_loaders_frames_are_those_of_its_numbers(short_clips):
     for frames, indices in decord.VideoLoader(uris, [decord.cpu(0)], (20, 48, 64, 3), 1, 3, 2):
         numbers, places = indices.asnumpy().T
         assert len(set(numbers)) == 1
-        video = fsp.Video(uris[numbers[0]])
-        expected = video.frames(places, transforms=[fsp.transforms.Resize((48, 64))]).data
+        video = fsp.Video(uris[numbers[0]], layout="THWC")
+        expected = video.frames(places, transforms=[fsp.transforms.Resize((48, 64))]).frames
         assert np.array_equal(frames.asnumpy(), array(expected))
 
 

@@ -47,7 +47,7 @@ def reader(vision_process):
         first, last, total = vision_process.calculate_video_frame_range(ele, total, fps)
         count = vision_process.smart_nframes(ele, total_frames=total, video_fps=fps)
         indices = torch.linspace(first, last, count).round().long().tolist()
-        frames = video.frames(indices, layout="TCHW").data.torch()
+        frames = video.frames(indices).frames.torch()
         metadata = {"fps": fps, "frames_indices": indices, "total_num_frames": total, "video_backend": "plain"}
         return frames, metadata, count / max(total, 1e-6) * fps
 
@@ -92,7 +92,7 @@ def test_install_makes_process_vision_info_use_framespool(original, videos):
     assert torch.equal(video, ours.fetch_video({"video": str(videos / FILES[0]), "nframes": 4}))
     assert listed.shape[0] == 4 and kwargs["fps"][0] == pytest.approx(4 / 72 * 23.976, rel=0.1)
     assert original.get_video_reader_backend() == "framespool"
-    with pytest.raises(fsp.NotFoundError, match="none.mp4"):
+    with pytest.raises(fsp.errors.NotFoundError, match="none.mp4"):
         original.fetch_video({"video": "none.mp4"})
 
 
@@ -110,5 +110,5 @@ def test_frames_and_metadata_without_qwen_vl_utils(videos, monkeypatch):
     assert np.all(np.diff(indices) > 0)
     with pytest.raises(ImportError):
         ours.install()
-    with pytest.raises(fsp.ArgumentError, match="video_start must be before video_end"):
+    with pytest.raises(fsp.errors.ArgumentError, match="video_start must be before video_end"):
         ours._sampled({"video": str(videos / FILES[0]), "nframes": 4, "video_start": 1.0, "video_end": 1.0})

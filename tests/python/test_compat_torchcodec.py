@@ -149,7 +149,7 @@ def test_framespool_transforms_run_in_the_engine(videos):
     path = videos / "action" / "cars_768x432.mp4"
     mean = [fsp.transforms.Resize((216, 384)), fsp.transforms.CenterCrop((200, 300))]
     mixed = decoders.VideoDecoder(path, transforms=[mean[0], transforms.CenterCrop((200, 300))])
-    expected = fsp.Video(path).frames([0, 5], transforms=mean).data.torch()
+    expected = fsp.Video(path).frames([0, 5], transforms=mean).frames.torch()
     assert torch.equal(mixed.get_frames_at([0, 5]).data, expected.permute(0, 3, 1, 2))
 
 
@@ -203,7 +203,7 @@ def test_lerobot_function_finds_frames_by_time(videos, name):
     places = [len(video) - 1, 0, 61, 7, 7]
     times = [video.pts_seconds[place] for place in places]
     shifted = [time + 4e-5 for time in times]
-    expected = video.frames(places).data.torch().permute(0, 3, 1, 2)
+    expected = video.frames(places).frames.torch().permute(0, 3, 1, 2)
     assert torch.equal(decode_video_frames_torchcodec(path, shifted, 1e-4, return_uint8=True), expected)
     floats = decode_video_frames_torchcodec(str(path), times, tolerance_s=1e-4)
     assert floats.dtype == torch.float32 and torch.equal(floats, expected / 255)
@@ -332,7 +332,7 @@ def test_a_damaged_frame_is_a_runtime_error(videos):
     for place in range(len(video)):
         try:
             video[place]
-        except fsp.DecodeError:
+        except fsp.errors.DecodeError:
             damaged += 1
             with pytest.raises(RuntimeError):
                 decoder[place]

@@ -59,7 +59,7 @@ def ticks(video):
 
 def same(tensor, video, indices):
     """Whether (T, H, W, C) are these frames."""
-    return np.array_equal(tensor.numpy(), array(video.frames(indices).data))
+    return np.array_equal(tensor.numpy(), array(video.frames(indices).frames))
 
 
 @pytest.mark.parametrize("name", TIMED)

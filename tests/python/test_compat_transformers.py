@@ -56,7 +56,7 @@ def test_processor_decodes_with_framespool(installed, videos, monkeypatch):
         [str(videos / name) for name in FILES[:2]], sample_indices_fn=lambda metadata, **_: [0, 5, 9, 12]
     )
     assert [each.video_backend for each in metadata] == ["framespool"] * 2
-    right = fsp.Video(videos / FILES[0]).frames([0, 5, 9, 12], layout="TCHW").data.torch()
+    right = fsp.Video(videos / FILES[0]).frames([0, 5, 9, 12]).frames.torch()
     assert torch.equal(frames[0], right)
     made = processor(videos=list(frames[:1]), do_sample_frames=False, return_tensors="pt")
     assert made["video_grid_thw"].tolist()[0][0] == 2

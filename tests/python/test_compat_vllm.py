@@ -33,7 +33,7 @@ def registry(monkeypatch):
 
 @pytest.mark.parametrize("name", ["derived/base_640x360.mp4", "action/street_426x240.mkv", "codecs/vp9_10bit.webm"])
 def test_frames_are_evenly_spread(videos, name):
-    data, video = (videos / name).read_bytes(), fsp.Video(videos / name)
+    data, video = (videos / name).read_bytes(), fsp.Video(videos / name, layout="THWC")
     seconds = video.info.end_seconds - video.info.begin_seconds
     for num_frames, fps in ((-1, -1), (1, -1), (7, -1), (32, 2), (-1, 1), (10_000, 0), (-1, 0.01)):
         frames, metadata = vllm.load_bytes(data, num_frames, fps=fps, max_duration=300)
@@ -42,7 +42,7 @@ def test_frames_are_evenly_spread(videos, name):
         indices = np.linspace(0, len(video) - 1, count, dtype=int).tolist()
         assert metadata["frames_indices"] == indices and len(frames) == count
         assert metadata["do_sample_frames"] == (count == len(video))
-        assert frames.dtype == np.uint8 and np.array_equal(frames, video.frames(indices).data.numpy())
+        assert frames.dtype == np.uint8 and np.array_equal(frames, video.frames(indices).frames.numpy())
         assert metadata["total_num_frames"] == len(video) and metadata["video_backend"] == "framespool"
         assert metadata["duration"] == pytest.approx(seconds) and metadata["fps"] == video.info.average_fps
 
@@ -59,7 +59,7 @@ def test_registered_loader(registry, videos):
 def test_uploads_are_limited_and_named(bad_file, videos):
     data = (videos / "derived/base_640x360.mp4").read_bytes()
     with pytest.raises(
-        fsp.ArgumentError, match="72 frames of 640x360 take 49766400 bytes, more than max_bytes=1000000"
+        fsp.errors.ArgumentError, match="72 frames of 640x360 take 49766400 bytes, more than max_bytes=1000000"
     ):
         vllm.load_bytes(data, max_bytes=1_000_000)
     for wrong in (b"", b"no video", data[:2000], Path(bad_file).read_bytes()):

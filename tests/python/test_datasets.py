@@ -38,7 +38,7 @@ def test_an_unlabeled_folder(tmp_path):
 def test_folders_that_cannot_be_read_say_so(tmp_path):
     with pytest.raises(FileNotFoundError):
         fsp.datasets.folder(tmp_path / "none")
-    with pytest.raises(fsp.ArgumentError, match="mp4"):
+    with pytest.raises(fsp.errors.ArgumentError, match="mp4"):
         fsp.datasets.folder(tmp_path)
     touch(tmp_path / "c" / "x.bin")
     assert len(fsp.datasets.folder(tmp_path, extensions=["bin"])) == 1
@@ -62,8 +62,8 @@ def test_unordered_collection_is_not_a_dataset(short_clips):
         (set(paths), "sorted"),
         (frozenset(paths), "sorted"),
     ]:
-        for call in (fsp.datasets.Dataset, lambda d: fsp.ClipLoader(d, rule, batch_size=1), fsp.validate):
-            with pytest.raises(fsp.ArgumentError, match=said):
+        for call in (fsp.datasets.Dataset, lambda d: fsp.ClipLoader(d, rule, batch_size=1), fsp.tools.validate):
+            with pytest.raises(fsp.errors.ArgumentError, match=said):
                 call(wrong)
     assert len(fsp.datasets.Dataset(dict(short_clips).items())) == len(short_clips)
 
@@ -100,9 +100,9 @@ def test_labels_are_integers_numbers_vectors_or_names():
     ],
 )
 def test_labels_that_do_not_fit_together_are_refused(labels, said):
-    with pytest.raises(fsp.ArgumentError, match=said):
+    with pytest.raises(fsp.errors.ArgumentError, match=said):
         fsp.datasets.Dataset([(f"{n}.mp4", label) for n, label in enumerate(labels)])
-    with pytest.raises(fsp.ArgumentError, match="'b' is not one of the classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="'b' is not one of the classes"):
         fsp.datasets.Dataset([("a.mp4", "b")], ["a"])
 
 
@@ -131,7 +131,7 @@ def test_names_and_numbers_are_not_joined(label):
     named, bare = fsp.datasets.Dataset([("a", "run")]), fsp.datasets.Dataset([("b", -1), ("c", label)][-1:])
     said = r"the one at index 1 has none for the label .* of sample 0 \('c'\); .*Dataset\(samples, classes\)"
     for join in (lambda: named + bare, lambda: fsp.datasets.mix((named, 1), (bare, 1))):
-        with pytest.raises(fsp.ArgumentError, match=said):
+        with pytest.raises(fsp.errors.ArgumentError, match=said):
             join()
     assert len(bare + bare) == 2 and len(named + fsp.datasets.Dataset([("b", -1)])) == 2
 
@@ -155,18 +155,18 @@ def test_readers_number_labels_by_given_classes(tmp_path):
         assert dataset.subset([0]).classes == dataset[:1].classes == names
         assert dataset.filter(lambda source, label, row: label == 2).classes == names
         with pytest.raises(
-            fsp.ArgumentError, match=r"sample 0 \(.*\): the label ('jump'|2) is not one of the 2 classes"
+            fsp.errors.ArgumentError, match=r"sample 0 \(.*\): the label ('jump'|2) is not one of the 2 classes"
         ):
             read(names[:2])
         for wrong, said in (("run", "list of names"), ([1], "list of names"), (["a", "b", "a"], "'a' twice")):
-            with pytest.raises(fsp.ArgumentError, match=said):
+            with pytest.raises(fsp.errors.ArgumentError, match=said):
                 read(wrong)
 
 
 def test_a_dict_is_not_a_sample():
     for sample in ({"path": "a.mp4", "label": 0}, {"path": "a.mp4", "label": 0, "fold": 1}, {}):
         with pytest.raises(
-            fsp.ArgumentError, match=r"sample 1 must be \(path, label\), got a dict .*from_dataframe\(\)"
+            fsp.errors.ArgumentError, match=r"sample 1 must be \(path, label\), got a dict .*from_dataframe\(\)"
         ):
             fsp.datasets.Dataset(["x.mp4", sample])
 
@@ -248,7 +248,7 @@ def test_a_batch_has_the_labels_and_columns_of_its_clips(short_clips):
             [[10 * n for n in ids], ids] for ids in seen[1:]
         ]
         other = fsp.datasets.Dataset([(path, 2.5) for path, _ in clips])
-        with pytest.raises(fsp.ArgumentError, match="dataset"):
+        with pytest.raises(fsp.errors.ArgumentError, match="dataset"):
             fsp.ClipLoader(other, rule, **options).load_state_dict(after)
 
 
@@ -267,7 +267,7 @@ def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
     assert frames is batch.frames is batch["frames"] and labels.tolist() == [0, 1] and len(batch) == 2
     assert "mask" in batch and "x" not in batch
     assert set(batch.as_dict()) == set(vars(batch)) - {"columns", "unpadded_sizes", "mixed_with", "mix_weights"}
-    with pytest.raises(fsp.ArgumentError, match=r"no 'image'; it has frames, labels"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"no 'image'; it has frames, labels"):
         batch["image"]
     assert "frames=Tensor((2, 2, 3, 8, 8), uint8)," in repr(batch)
     (images, *_) = fsp.ImageLoader(photos[:2], batch_size=2)
@@ -314,7 +314,9 @@ def test_frame_columns_have_the_values_of_the_frames(tiny_clips):
         assert {-1, 0, 4, 9} <= seen
     short = {"y": [[1] * 5, *columns["number"][1:]]}
     loader = fsp.ClipLoader(dataset, fsp.samplers.indices([[9]]), batch_size=1, frame_columns=short)
-    with pytest.raises(fsp.ArgumentError, match=r"\['y'\]: the entry of sample 0 .* has 5 values, but .* frame 9"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"\['y'\]: the entry of sample 0 .* has 5 values, but .* frame 9"
+    ):
         next(iter(loader))
     for wrong, message in (
         ([[1]], "must be a dict"),
@@ -323,8 +325,8 @@ def test_frame_columns_have_the_values_of_the_frames(tiny_clips):
         ({"y": [[1], ["a"], [1], [1]]}, "entry of sample 1 .* must be a list of numbers"),
         ({"y": [[1], [(0, 1, 2)], [1], [1]]}, "others of segments"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=message):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
             fsp.ClipLoader(dataset, fsp.samplers.indices([[9]]), batch_size=1, frame_columns=wrong)
     named = fsp.datasets.Dataset(files, columns={"y": [1, 2, 3]})
-    with pytest.raises(fsp.ArgumentError, match="has a column 'y' already"):
+    with pytest.raises(fsp.errors.ArgumentError, match="has a column 'y' already"):
         fsp.ClipLoader(named, fsp.samplers.indices([[9]]), batch_size=1, frame_columns={"y": [[1]] * 3})

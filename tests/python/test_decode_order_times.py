@@ -28,18 +28,18 @@ def remuxed(request, encoder, tmp_path_factory):
     subprocess.run(encode, check=True)
     times = "setts=pts=N*512:dts=N*512:time_base=1/12800"
     subprocess.run([encoder, "-v", "error", "-i", original, "-c", "copy", "-bsf:v", times, path], check=True)
-    video = fsp.Video(original)
-    return path, video.frames(range(len(video))).data.numpy()
+    video = fsp.Video(original, layout="THWC")
+    return path, video.frames(range(len(video))).frames.numpy()
 
 
 def test_each_frame_and_each_range_equals_sequential_decoding(remuxed):
     path, expected = remuxed
-    video = fsp.Video(path)
+    video = fsp.Video(path, layout="THWC")
     assert len(video) == len(expected)
     for i, frame in enumerate(expected):
-        assert np.array_equal(video.frames([i]).data.numpy()[0], frame), i
+        assert np.array_equal(video.frames([i]).frames.numpy()[0], frame), i
     for start in range(0, len(video), 7):
-        frames = video.frames(range(start, min(start + 11, len(video)))).data.numpy()
+        frames = video.frames(range(start, min(start + 11, len(video)))).frames.numpy()
         assert np.array_equal(frames, expected[start : start + 11]), start
 
 

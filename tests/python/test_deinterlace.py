@@ -40,17 +40,17 @@ def deinterlaced(woven: np.ndarray, method: str, order: str) -> np.ndarray:
 
 @pytest.mark.parametrize("method", ["bob", "linear"])
 def test_frames_are_made_of_the_field_shown_first(interlaced, method):
-    woven = fsp.Video(interlaced, index=False)
+    woven = fsp.Video(interlaced, index=False, layout="THWC")
     assert woven.info.field_order == interlaced.stem and len(woven) == FRAMES
     stored = woven[:].numpy()
     expected = deinterlaced(stored, method, interlaced.stem)
     assert (expected != stored).any()
-    video = fsp.Video(interlaced, index=False, deinterlace=method)
+    video = fsp.Video(interlaced, index=False, deinterlace=method, layout="THWC")
     assert len(video) == FRAMES and (video[:].numpy() == expected).all()
     assert all((frame.numpy() == line).all() for frame, line in zip(video, expected, strict=True))
     assert (pickle.loads(pickle.dumps(video))[3].numpy() == expected[3]).all()
-    (chunk,) = video.iter(chunk_size=FRAMES)
-    assert (chunk.data.numpy() == expected).all()
+    (chunk,) = video.chunks(chunk_size=FRAMES)
+    assert (chunk.frames.numpy() == expected).all()
     rule = fsp.samplers.windows(sequence_length=3, step=2)
     keywords = {"layout": "NTHWC", "collate": "stack", "index": False, "deinterlace": method}
     (batch,) = fsp.ClipLoader([interlaced], rule, batch_size=8, **keywords)
@@ -58,7 +58,7 @@ def test_frames_are_made_of_the_field_shown_first(interlaced, method):
     assert all((clip == expected[indices]).all() for clip, indices in clips)
     # Resizing reads the deinterlaced lines.
     resize = [fsp.transforms.Resize((HEIGHT // 2, WIDTH), interpolation="nearest")]
-    small = video.frames([2], transforms=resize).data.numpy()
+    small = video.frames([2], transforms=resize).frames.numpy()
     assert small.shape[1:3] == (HEIGHT // 2, WIDTH)
     assert all(any((line == row).all() for row in expected[2]) for line in small[0])
 
@@ -80,26 +80,31 @@ def test_chroma_and_deep_samples_have_fields_too(encoder, tmp_path, method):
     for name, data, order in [("a", words.tobytes(), "tt"), ("b", given, "progressive")]:
         command = [encoder, "-v", "error", *size, "-c:v", "ffv1", "-field_order", order, tmp_path / f"{name}.mkv"]
         subprocess.run(command, input=data, check=True)
-    result, expected = (fsp.Video(tmp_path / f"{name}.mkv", index=False, deinterlace=method) for name in "ab")
+    result, expected = (
+        fsp.Video(tmp_path / f"{name}.mkv", index=False, deinterlace=method, layout="THWC") for name in "ab"
+    )
     assert (result.info.field_order, expected.info.field_order) == ("tt", "progressive")
     for dtype in ("uint8", "uint16"):
         assert (
-            result.frames([0, 1], dtype=dtype).data.numpy() == expected.frames([0, 1], dtype=dtype).data.numpy()
+            result.frames([0, 1], dtype=dtype).frames.numpy() == expected.frames([0, 1], dtype=dtype).frames.numpy()
         ).all()
 
 
 def test_progressive_video_is_not_changed(videos):
     path = videos / "derived" / "tiny_34x26_h264.mp4"
-    plain, video = fsp.Video(path, index=False), fsp.Video(path, index=False, deinterlace="linear")
+    plain, video = (
+        fsp.Video(path, index=False, layout="THWC"),
+        fsp.Video(path, index=False, deinterlace="linear", layout="THWC"),
+    )
     assert video[:].tobytes() == plain[:].tobytes()
 
 
 def test_unknown_methods_are_errors(videos):
     path = str(videos / "derived" / "tiny_34x26_h264.mp4")
     rule = fsp.samplers.windows(sequence_length=1)
-    with pytest.raises(fsp.ArgumentError, match='deinterlace must be one of .*"linear".* got .?yadif'):
-        fsp.Video(path, deinterlace="yadif")
-    with pytest.raises(fsp.ArgumentError, match="deinterlace must be one of"):
+    with pytest.raises(fsp.errors.ArgumentError, match='deinterlace must be one of .*"linear".* got .?yadif'):
+        fsp.Video(path, deinterlace="yadif", layout="THWC")
+    with pytest.raises(fsp.errors.ArgumentError, match="deinterlace must be one of"):
         fsp.ClipLoader([path], rule, batch_size=1, deinterlace=None)
 
 
@@ -113,7 +118,7 @@ def test_a_state_fits_only_loaders_that_deinterlace_in_the_same_way(videos):
     state = made("bob").state_dict()
     made("bob").load_state_dict(state)
     for other in ("weave", "linear"):
-        with pytest.raises(fsp.ArgumentError, match="deinterlace.*bob"):
+        with pytest.raises(fsp.errors.ArgumentError, match="deinterlace.*bob"):
             made(other).load_state_dict(state)
 
 
@@ -124,7 +129,7 @@ def test_the_warning_names_the_option_and_is_absent_with_it(videos):
 
         logging.basicConfig(format="%(name)s %(message)s", stream=sys.stdout)
         options = {"index": False, "deinterlace": sys.argv[2]}
-        video = fsp.Video(sys.argv[1], **options)
+        video = fsp.Video(sys.argv[1], **options, layout="THWC")
         video[0], video.info.color_range
         list(fsp.ClipLoader([sys.argv[1]], fsp.samplers.indices([0]), batch_size=1, **options))
     """

@@ -19,8 +19,10 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool import _bench, _disk_cache, _logs
+from framespool._common import logs
 from framespool.cli import main
+from framespool.loaders import _disk_cache
+from framespool.tools import _bench
 from PIL import Image
 
 RANDOM = [fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()]
@@ -183,17 +185,17 @@ def test_state_with_machines(tiny_clips):
         rank.load_state_dict(state)
     found = [[real(batch) for batch in rank] for rank in four]
     assert [a | b for half in (found[:2], found[2:]) for a, b in zip(*half, strict=True)] == rest
-    with pytest.raises(fsp.ArgumentError, match="num_nodes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="num_nodes"):
         loader(tiny_clips, shard_id=0, num_shards=2, batch_size=2).load_state_dict(state)
 
 
 def test_videos_that_change_machines_cause_a_warning(tiny_clips, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    monkeypatch.setattr("framespool._ranks._warned_of_machines", False)
+    monkeypatch.setattr("framespool._common.ranks._warned_of_machines", False)
     with pytest.warns(UserWarning, match="use num_nodes=2"):
         loader(tiny_clips, tmp_path, shard_id=1, num_shards=4)
     loader(tiny_clips, tmp_path, shard_id=1, num_shards=4)
-    monkeypatch.setattr("framespool._ranks._warned_of_machines", False)
+    monkeypatch.setattr("framespool._common.ranks._warned_of_machines", False)
     loader(tiny_clips, tmp_path, shard_id=1, num_shards=4, num_nodes=2)
     loader(tiny_clips, tmp_path, shard_id=1, num_shards=2)
 
@@ -255,7 +257,7 @@ def test_images(case, photos, tmp_path):
     if case == "equal in every epoch":
         assert stats["frames_decoded"] == 12
     assert stats["disk_clips_read"] > 0 and stats["frames_decoded"] < plain.stats()["frames_decoded"]
-    with pytest.raises(fsp.ArgumentError, match="with a disk"):
+    with pytest.raises(fsp.errors.ArgumentError, match="with a disk"):
         fsp.ImageLoader(photos, cache="1GiB", **{**common, "masks": None})
 
 
@@ -313,7 +315,7 @@ def test_single_batches_and_previews_leave_the_cache_alone(tiny_clips, tmp_path)
     stored = sorted(path.name for path in tmp_path.rglob("*.clips"))
     assert frames_of(cached.batch(epoch=5, index=1)) == frames_of(plain.batch(epoch=5, index=1))
     assert sorted(path.name for path in tmp_path.rglob("*.clips")) == stored
-    fsp.preview(cached, tmp_path / "sheet.png", epoch=5)
+    fsp.tools.preview(cached, tmp_path / "sheet.png", epoch=5)
     assert sorted(path.name for path in tmp_path.rglob("*.clips")) == stored
 
 
@@ -336,9 +338,9 @@ def test_clip_sampler_with_state_of_its_own_is_refused(tiny_clips, tmp_path):
     stateful = fsp.samplers.custom(lambda info, rng: [next(calls) % info.num_frames])
     assert len(delivered(loader(tiny_clips, sampler=stateful))) == 4
     refused = loader(tiny_clips, tmp_path, stateful)
-    with pytest.raises(fsp.ArgumentError, match="keeps state of its own"):
+    with pytest.raises(fsp.errors.ArgumentError, match="keeps state of its own"):
         next(iter(refused))
-    with pytest.raises(fsp.ArgumentError, match="keeps state of its own"):
+    with pytest.raises(fsp.errors.ArgumentError, match="keeps state of its own"):
         next(iter(refused))
 
 
@@ -526,7 +528,7 @@ def test_bench_states_what_a_disk_cache_changes(tiny_clips, tmp_path, capsys):
     assert "but its size is 10 KB" in (advise(small.estimate_cost(), small._settings) or "")
     fits = loader(tiny_clips, tmp_path)
     assert advise(fits.estimate_cost(), fits._settings) is None
-    assert any("disk cache of 8 epochs" in sentence for sentence in fsp.bench(plain, seconds=0.1).advice)
+    assert any("disk cache of 8 epochs" in sentence for sentence in fsp.tools.bench(plain, seconds=0.1).advice)
     assert main(["doctor", tiny_clips[0][0], "--frames", "4", "--random-resized-crop", "32", "--json"]) in (0, 1)
     assert "with a disk cache of 16 epochs" in capsys.readouterr().out
 
@@ -537,7 +539,7 @@ ADVICE = "a video is decoded once for several epochs"
 @pytest.fixture
 def advice(monkeypatch, caplog):
     """The messages that advise a disk cache, as in a new process."""
-    monkeypatch.setattr(_logs, "_disk_cache_advised", False)
+    monkeypatch.setattr(logs, "_disk_cache_advised", False)
     caplog.set_level(logging.INFO, "framespool")
     return lambda: [record for record in caplog.records if ADVICE in record.getMessage()]
 
@@ -634,10 +636,12 @@ def test_arguments(tiny_clips, tmp_path):
         ({"device_memory": -1}, "device_memory must be at least 0, got -1"),
         ({"lookahead": 1.5}, "lookahead must be an int, got 1.5"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=said):
+        with pytest.raises(fsp.errors.ArgumentError, match=said):
             fsp.Cache(**{"disk": "a", "disk_size": 1, **wrong})
     assert fsp.Cache(disk="~/clips", disk_size=1)._for_engine()["disk_cache"][0] == os.path.expanduser("~/clips")
-    with pytest.raises(fsp.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"
+    ):
         loader(tiny_clips, file)
 
 

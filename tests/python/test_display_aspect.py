@@ -78,14 +78,14 @@ def display_resize(video: fsp.Video, interpolation: str = "bilinear") -> Any:
 @pytest.mark.parametrize("kind", ["upright", "rotated", "upside down", "narrow"])
 @pytest.mark.parametrize("case", CASES)
 def test_result_is_that_of_an_explicit_resize_to_the_display_size(stretched, kind, case):
-    video = fsp.Video(stretched[kind])
+    video = fsp.Video(stretched[kind], layout="THWC")
     first, *others = CASES[case]
     # Random numbers depend on the position in the list, so something stands where the explicit resize does.
     nothing = t.RandomHorizontalFlip(0.0)
     for seed in range(3):
 
         def made(*transforms: Any, seed: int = seed) -> np.ndarray:
-            return np.asarray(video.frames([0, 5], transforms=[*transforms, *others], seed=seed).data)
+            return np.asarray(video.frames([0, 5], transforms=[*transforms, *others], seed=seed).frames)
 
         expected = made(display_resize(video, first.interpolation), first)
         assert np.array_equal(made(nothing, with_option(first)), expected)
@@ -95,18 +95,18 @@ def test_result_is_that_of_an_explicit_resize_to_the_display_size(stretched, kin
 def test_sizes_follow_from_the_display_size(stretched):
     width, height = DISPLAY
     square = t.Resize(48, display_aspect=True)
-    upright, rotated = (fsp.Video(stretched[kind]) for kind in ("upright", "rotated"))
+    upright, rotated = (fsp.Video(stretched[kind], layout="THWC") for kind in ("upright", "rotated"))
     assert (upright.info.width, upright.info.height, upright.info.sample_aspect) == (*STORED, (64, 45))
     assert (upright.info.display_width, upright.info.display_height) == (width, height)
-    assert upright.frames([0], transforms=[square]).data.shape == (1, 48, 48 * width // height, 3)
+    assert upright.frames([0], transforms=[square]).frames.shape == (1, 48, 48 * width // height, 3)
     # 64:45 is the shape of stored pixels: after a rotation by 90 degrees the displayed height changes.
     assert (rotated.info.rotation, rotated.info.width, rotated.info.height) == (270, *STORED[::-1])
     assert (rotated.info.display_width, rotated.info.display_height) == (height, width)
-    assert rotated.frames([0], transforms=[square]).data.shape == (1, 48 * width // height, 48, 3)
+    assert rotated.frames([0], transforms=[square]).frames.shape == (1, 48 * width // height, 48, 3)
     assert fsp.Video(stretched["narrow"]).info.display_width == 85  # 85.33
     letterbox = t.Letterbox((64, 137), display_aspect=True)
     assert np.array_equal(
-        upright.frames([0], transforms=[letterbox]).data, upright.frames([0], transforms=[t.Resize((64, 137))]).data
+        upright.frames([0], transforms=[letterbox]).frames, upright.frames([0], transforms=[t.Resize((64, 137))]).frames
     )
 
 
@@ -120,18 +120,18 @@ def test_sizes_follow_from_the_display_size(stretched):
     ],
 )
 def test_other_codecs_and_containers(videos, name, display):
-    video = fsp.Video(videos / name)
+    video = fsp.Video(videos / name, layout="THWC")
     width, height = video.info.display_width, video.info.display_height
     assert (width, height) == display
-    got = video.frames([1], transforms=[t.Resize(90, display_aspect=True)]).data
-    assert np.array_equal(got, video.frames([1], transforms=[t.Resize((90, 90 * width // height))]).data)
+    got = video.frames([1], transforms=[t.Resize(90, display_aspect=True)]).frames
+    assert np.array_equal(got, video.frames([1], transforms=[t.Resize((90, 90 * width // height))]).frames)
 
 
 def test_pixels_are_square_after_the_first_transform_with_the_option(stretched):
-    video = fsp.Video(stretched["upright"])
+    video = fsp.Video(stretched["upright"], layout="THWC")
 
     def made(*transforms: Any) -> np.ndarray:
-        return np.asarray(video.frames([0], transforms=list(transforms)).data)
+        return np.asarray(video.frames([0], transforms=list(transforms)).frames)
 
     box, plain_box = t.Letterbox(50, display_aspect=True), t.Letterbox(50)
     twice = made(t.Resize(48, display_aspect=True), box)
@@ -145,12 +145,12 @@ def test_pixels_are_square_after_the_first_transform_with_the_option(stretched):
 
 
 def test_square_pixels_images_and_arrays_are_not_changed(stretched, media):
-    video = fsp.Video(stretched["square"])
+    video = fsp.Video(stretched["square"], layout="THWC")
     array = np.random.default_rng(1).integers(0, 256, (2, 30, 40, 3), np.uint8)
     image = next(iter(sorted((media / "images").rglob("*.jpg"))))
     for first, *others in CASES.values():
         plain, square = [first, *others], [with_option(first), *others]
-        assert np.array_equal(video.frames([0], transforms=square).data, video.frames([0], transforms=plain).data)
+        assert np.array_equal(video.frames([0], transforms=square).frames, video.frames([0], transforms=plain).frames)
         if not any(isinstance(each, (t.CenterCrop, t.RandomCrop)) for each in others):
             assert np.array_equal(t.apply(array, square), t.apply(array, plain))
     [one], [other] = (fsp.decode_images([image], transforms=[t.Resize(20, display_aspect=on)]) for on in (True, False))
@@ -169,9 +169,9 @@ def test_loaders_deliver_the_frames_of_video(stretched, shuffle):
     for batch in loader:
         for n, frames in enumerate(batch.frames):
             path = paths[batch.video_ids.tolist()[n]]
-            video = fsp.Video(path)
+            video = fsp.Video(path, layout="THWC")
             expected = video.frames(batch.indices.tolist()[n], transforms=[display_resize(video), t.Resize(48)])
-            assert np.array_equal(frames, expected.data), path
+            assert np.array_equal(frames, expected.frames), path
             width, height = frames.shape[2], frames.shape[1]
             corner = t.map_points([[video.info.width, video.info.height]], batch.geometry[n])
             assert np.allclose(corner, [[width, height]])
@@ -211,18 +211,18 @@ def test_budget_counts_the_pixels_of_the_result(stretched):
 
 
 def test_chunks_and_clips_are_transformed_as_single_frames(stretched):
-    video = fsp.Video(stretched["rotated"])
+    video = fsp.Video(stretched["rotated"], layout="THWC")
     letterbox = t.Letterbox(40, display_aspect=True)
-    every = video.frames(range(len(video)), transforms=[letterbox]).data
-    chunks = [np.asarray(chunk.data) for chunk in video.iter(chunk_size=3, transforms=[letterbox])]
+    every = video.frames(range(len(video)), transforms=[letterbox]).frames
+    chunks = [np.asarray(chunk.frames) for chunk in video.chunks(chunk_size=3, transforms=[letterbox])]
     assert np.array_equal(np.concatenate(chunks), every)
-    assert np.array_equal(video.get_clip(start=0, sequence_length=2, transforms=[letterbox]).data, every[:2])
+    assert np.array_equal(video.clip(start=0, sequence_length=2, transforms=[letterbox]).frames, every[:2])
 
 
 def test_option_is_validated_and_part_of_a_transform(stretched):
     for kind, *arguments in ((t.Resize, 32), (t.SmartResize,), (t.Letterbox, 32), (t.RandomResizedCrop, 32)):
         name = kind.__name__
-        with pytest.raises(fsp.ArgumentError, match=f"{name}: display_aspect must be True or False, got 1"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"{name}: display_aspect must be True or False, got 1"):
             kind(*arguments, display_aspect=1)
         transform = kind(*arguments, display_aspect=True)
         assert transform == pickle.loads(pickle.dumps(transform)) != kind(*arguments)
@@ -237,7 +237,7 @@ def test_option_is_validated_and_part_of_a_transform(stretched):
 
     state = loader(True).state_dict()
     loader(True).load_state_dict(state)
-    with pytest.raises(fsp.ArgumentError, match="transforms"):
+    with pytest.raises(fsp.errors.ArgumentError, match="transforms"):
         loader(False).load_state_dict(state)
 
 
@@ -251,12 +251,12 @@ def test_display_size_that_is_too_large_is_an_error_of_the_file(stretched, tmp_p
     assert (info.display_width, info.display_height) == (96 * (2**32 - 1), 64)
     square = [t.Letterbox(32, display_aspect=True)]
     with pytest.raises(fsp.Error, match=r"wide\.mp4.*412316860320x64 of a frame of 96x64.*4294967295:1.*display_asp"):
-        fsp.Video(wide).frames([0], transforms=square)
-    assert fsp.Video(wide).frames([0], transforms=[t.Letterbox(32)]).data.shape == (1, 32, 32, 3)
+        fsp.Video(wide, layout="THWC").frames([0], transforms=square)
+    assert fsp.Video(wide, layout="THWC").frames([0], transforms=[t.Letterbox(32)]).frames.shape == (1, 32, 32, 3)
     flat = tmp_path / "flat.mp4"
     flat.write_bytes(data[:at] + (1).to_bytes(4, "big") + (2**32 - 1).to_bytes(4, "big") + data[at + 8 :])
     assert fsp.Video(flat).info.display_width == 1
-    assert fsp.Video(flat).frames([0], transforms=square).data.shape == (1, 32, 32, 3)
+    assert fsp.Video(flat, layout="THWC").frames([0], transforms=square).frames.shape == (1, 32, 32, 3)
     loader = fsp.ClipLoader(
         [str(wide), stretched["upright"]],
         fsp.samplers.windows(sequence_length=8),

@@ -26,7 +26,7 @@ def test_damaged_file_gives_named_error_or_frames(manifest):
         except fsp.Error as error:
             assert type(error) is not fsp.Error
             assert path in str(error) and error.file is not None and path in error.file
-            assert not isinstance(error, fsp.InternalError)
+            assert not isinstance(error, fsp.errors.InternalError)
             errors[path] = type(error).__name__
     assert {"InvalidDataError", "DecodeError", "TruncatedError"} <= set(errors.values())
 
@@ -34,20 +34,20 @@ def test_damaged_file_gives_named_error_or_frames(manifest):
 def test_a_missing_file_is_also_a_file_not_found_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.mp4") as caught:
         fsp.Video(tmp_path / "nowhere.mp4")
-    assert isinstance(caught.value, fsp.NotFoundError)
+    assert isinstance(caught.value, fsp.errors.NotFoundError)
     with pytest.raises(OSError, match="directory"):
         fsp.Video(tmp_path)
 
 
 def test_file_without_video_reports_its_streams(videos):
-    with pytest.raises(fsp.NoVideoError, match="aac"):
+    with pytest.raises(fsp.errors.NoVideoError, match="aac"):
         fsp.Video(videos / "odd" / "audio_only.mp4")
-    with pytest.raises(fsp.NoVideoError, match="cover art"):
+    with pytest.raises(fsp.errors.NoVideoError, match="cover art"):
         fsp.Video(videos / "derived" / "cover_art_only.m4a")
 
 
 def test_an_unknown_codec_is_named(videos):
-    with pytest.raises(fsp.UnsupportedError, match="vvc"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="vvc"):
         fsp.Video(videos / "codecs" / "vvc_sample.mp4")[0]
 
 
@@ -61,13 +61,13 @@ def test_missing_frame_error_has_index_and_count(videos):
 def test_corrupt_packet_is_named_earlier_frames_decode(videos):
     video = fsp.Video(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
     video.frames(range(20))
-    with pytest.raises(fsp.DecodeError, match=r"packet \d+") as caught:
+    with pytest.raises(fsp.errors.DecodeError, match=r"packet \d+") as caught:
         video.frames(range(72))
     assert caught.value.packet >= 20
 
 
 def test_every_kind_has_a_class_and_every_class_a_kind():
-    classes = {c for c in vars(fsp).values() if isinstance(c, type) and issubclass(c, fsp.Error)}
+    classes = {c for c in vars(fsp.errors).values() if isinstance(c, type) and issubclass(c, fsp.Error)}
     assert classes == {fsp.Error, *fsp.errors.BY_KIND.values()}
 
 
@@ -121,10 +121,10 @@ def test_messages_have_values_as_users_write_them(tmp_path, provoke, said):
 
 @pytest.mark.parametrize("on_error", ["skip", "replace", "raise"])
 def test_failures_are_logged_once_per_file(short_clips, tmp_path, caplog, monkeypatch, on_error):
-    from framespool import _logs
+    from framespool._common import logs
 
-    monkeypatch.setattr(_logs, "_num_warnings", 0)
-    monkeypatch.setattr(_logs, "_interval_start", float("-inf"))
+    monkeypatch.setattr(logs, "_num_warnings", 0)
+    monkeypatch.setattr(logs, "_interval_start", float("-inf"))
     caplog.set_level("DEBUG", "framespool")
     for number in range(30):
         (tmp_path / f"bad{number}.mkv").write_bytes(b"no video" * 99)
@@ -135,7 +135,7 @@ def test_failures_are_logged_once_per_file(short_clips, tmp_path, caplog, monkey
     for _ in range(len(loader)):
         try:
             next(taken, None)
-        except fsp.InvalidDataError:
+        except fsp.errors.InvalidDataError:
             assert on_error == "raise"
 
     def messages(level):
@@ -171,7 +171,7 @@ def test_an_exception_in_a_log_handler_loses_no_batch(short_clips, tmp_path, mon
     logger, raising = logging.getLogger("framespool.loader"), Raising()
     reported = []
     monkeypatch.setattr("sys.unraisablehook", reported.append)
-    monkeypatch.setattr("framespool._logs._num_warnings", 0)  # other tests may have reached the limit
+    monkeypatch.setattr("framespool._common.logs._num_warnings", 0)  # other tests may have reached the limit
     logger.addFilter(raising)
     try:
         assert {video for batch in loader for video in batch.video_ids.tolist()} == {0, 1, 2}

@@ -208,7 +208,7 @@ def test_mixed_clips_and_functions_are_refused(tiny_clips, tmp_path):
     ]:
         clips = loader(tiny_clips[:4], transforms=[RESIZE, transform])
         for batches in (clips, TorchLoader(clips)):
-            with pytest.raises(fsp.ArgumentError, match=said):
+            with pytest.raises(fsp.errors.ArgumentError, match=said):
                 cache.get_or_compute(next(iter(batches)), Encoder())
     clips = loader(tiny_clips[:4], transforms=[RESIZE, fsp.transforms.LabelSmoothing(13)])
     assert cache.get_or_compute(next(iter(clips)), lambda x: x).shape == (4, 4, 3, 8, 12)
@@ -234,7 +234,7 @@ def test_mixed_clips_and_functions_are_refused(tiny_clips, tmp_path):
 )
 def test_wrong_results_are_refused(encode, said, tmp_path):
     cache = open_cache(tmp_path)
-    with pytest.raises(fsp.ArgumentError, match=said):
+    with pytest.raises(fsp.errors.ArgumentError, match=said):
         cache.get_or_compute(batch_of(2), encode)
     assert cache.stats()["stored"] == 0
 
@@ -242,9 +242,11 @@ def test_wrong_results_are_refused(encode, said, tmp_path):
 def test_results_that_depend_on_the_batch_are_refused(tmp_path):
     cache = open_cache(tmp_path)
     cache.get_or_compute(batch_of([1]), lambda x: x)
-    with pytest.raises(fsp.ArgumentError, match=r"results of 'encoder' differ in dtype and shape: .*return a list"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"results of 'encoder' differ in dtype and shape: .*return a list"
+    ):
         cache.get_or_compute(batch_of([1, 2]), lambda x: x[:, :1])
-    with pytest.raises(fsp.ArgumentError, match=r"results of 'encoder' differ in structure: .*Change version"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"results of 'encoder' differ in structure: .*Change version"):
         cache.get_or_compute(batch_of([1, 3]), lambda x: (x, x))
 
 
@@ -256,7 +258,7 @@ def test_arguments(tmp_path):
         ({"size": "much"}, "size must be a number of bytes"),
         ({"folder": __file__}, "cannot be created: .*; name a folder that this user may write"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=said):
+        with pytest.raises(fsp.errors.ArgumentError, match=said):
             FeatureCache(**{"folder": tmp_path, "name": "a", "version": 1, "size": 1, **wrong})
     cache = open_cache(tmp_path)
     for batch, said in [
@@ -267,11 +269,13 @@ def test_arguments(tmp_path):
         ({**batch_of(2), "content_keys": torch.zeros(2, 8)}, r"got \(2, 8\) for 2"),
         ({**batch_of(2), "frames": [1, 2]}, "frames must be a tensor or a list of tensors, got list"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=said):
+        with pytest.raises(fsp.errors.ArgumentError, match=said):
             cache.get_or_compute(batch, Encoder())
     assert cache.get(None) is None and cache.get(bytes(16)) is None
     for key in (b"short", torch.zeros(16), 3):
-        with pytest.raises(fsp.ArgumentError, match="content_key must be 16 bytes or a row of batch.content_keys"):
+        with pytest.raises(
+            fsp.errors.ArgumentError, match="content_key must be 16 bytes or a row of batch.content_keys"
+        ):
             cache.get(key)
 
 

@@ -35,7 +35,7 @@ class Reader:
 
 
 def every_frame(video: fsp.Video) -> bytes:
-    return video.frames(range(len(video))).data.tobytes()
+    return video.frames(range(len(video))).frames.tobytes()
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -45,7 +45,7 @@ def test_short_reads_give_the_frames_of_the_file(videos, name, most):
     video = fsp.Video(Reader(path.read_bytes(), most))
     own = fsp.Video(path)
     places = [len(own) - 1, 3, 0, len(own) // 2]
-    assert video.frames(places).data.tobytes() == own.frames(places).data.tobytes()
+    assert video.frames(places).frames.tobytes() == own.frames(places).frames.tobytes()
     assert video.pts_seconds == own.pts_seconds
 
 
@@ -68,7 +68,7 @@ def test_only_the_wanted_ranges_are_read(videos):
     assert 0 < reader.read_bytes < len(data) / 2
     # A file that is mostly padding: reading it completely would be detected.
     padded = Reader(data + (64 << 20) * b"\0")
-    assert fsp.Video(padded).frames([0]).data.tobytes() == video.frames([0]).data.tobytes()
+    assert fsp.Video(padded).frames([0]).frames.tobytes() == video.frames([0]).frames.tobytes()
     assert padded.read_bytes < len(data)
 
 
@@ -186,7 +186,7 @@ def test_text_and_unseekable_files_are_rejected(videos):
     with (videos / CONTAINERS[0]).open(encoding="latin-1") as file, pytest.raises(fsp.Error, match="binary reading"):
         fsp.Video(file)
     for source in (3, None, object(), type("OnlyReads", (), {"read": lambda self, size: b""})()):
-        with pytest.raises(fsp.ArgumentError, match="file object"):
+        with pytest.raises(fsp.errors.ArgumentError, match="file object"):
             fsp.Video(source)
 
 
@@ -216,7 +216,7 @@ def test_images_are_decoded_from_file_objects(photos):
     assert fsp.decode_image(io.BytesIO(content[0])).tobytes() == expected[0]
     broken_reader = broken("read", OSError("the tape tore"))(content[0])
     first, second = fsp.decode_images([broken_reader, readers[1]], on_error="return")
-    assert isinstance(first, fsp.ReadError) and "the tape tore" in str(first)
+    assert isinstance(first, fsp.errors.ReadError) and "the tape tore" in str(first)
     assert second.tobytes() == expected[1]
 
 
@@ -234,5 +234,5 @@ def test_fsspec_files(videos, photos):
     with fsspec.open(f"file://{path}") as file:
         assert fsp.Video(file)[7].tobytes() == fsp.Video(path)[7].tobytes()
     # The object that opens a file is not the file.
-    with pytest.raises(fsp.ArgumentError, match="a file object, .* got OpenFile"):
+    with pytest.raises(fsp.errors.ArgumentError, match="a file object, .* got OpenFile"):
         fsp.Video(fsspec.open("memory://framespool/a.mp4"))

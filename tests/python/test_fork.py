@@ -18,7 +18,7 @@ MADE = {
     "Video of several threads": """
         def make():
             video = fsp.Video(path, num_threads=4)
-            video.get_clip(start=0, sequence_length=40)
+            video.clip(start=0, sequence_length=40)
             return video
         kept = make()
         again = make
@@ -63,7 +63,7 @@ MADE = {
     "Video by URL": """
         def make():
             video = fsp.Video(url, num_threads=4)
-            video.get_clip(start=0, sequence_length=20)
+            video.clip(start=0, sequence_length=20)
             return video
         kept = make()
         again = make
@@ -98,7 +98,7 @@ MADE = {
     "Video of a file object": """
         def make():
             video = fsp.Video(open(path, "rb"), num_threads=4)
-            video.get_clip(start=0, sequence_length=40)
+            video.clip(start=0, sequence_length=40)
             return video
         kept = make()
         again = make
@@ -128,7 +128,7 @@ MADE = {
         threading.Thread(target=use, daemon=True).start()
         time.sleep(0.2)
         def again():
-            make(io.BytesIO).get_clip(start=0, sequence_length=40)
+            make(io.BytesIO).clip(start=0, sequence_length=40)
     """,
     "decode_images in another thread": """
         kept = fsp.decode_images([image] * 4, num_threads=4)
@@ -145,11 +145,11 @@ MADE = {
         kept = fsp.Video(path, num_threads=4)
         def use():
             while True:
-                kept.get_clip(start=0, sequence_length=40)
+                kept.clip(start=0, sequence_length=40)
         threading.Thread(target=use, daemon=True).start()
         time.sleep(0.2)
         def again():
-            fsp.Video(path, num_threads=4).get_clip(start=0, sequence_length=40)
+            fsp.Video(path, num_threads=4).clip(start=0, sequence_length=40)
     """,
 }
 
@@ -205,10 +205,10 @@ def reopen():
         for name, arguments in uses:
             try:
                 getattr(each, name, lambda *_: None)(*arguments)
-            except (fsp.ForkedError, TypeError):
+            except (fsp.errors.ForkedError, TypeError):
                 pass
             except Exception as reason:  # decord's or torchcodec's class
-                assert isinstance(reason.__cause__, fsp.ForkedError), reason
+                assert isinstance(reason.__cause__, fsp.errors.ForkedError), reason
     again()
     kept = None
     again()

@@ -105,7 +105,7 @@ def test_frames_and_times_match_the_ffmpeg_program(name):
     path = bases.folder() / name
     expected = oracle.decode(path)
     assert expected.decoder_error is None and expected.compared and expected.frames
-    video = fsp.Video(path, index=False)
+    video = fsp.Video(path, index=False, layout="THWC")
     num, den = video.info.time_base
     times = [round(seconds * den / num) for seconds in video.pts_seconds]
     found = [oracle.digest(frame.numpy()) for frame in video]
@@ -131,8 +131,8 @@ def test_pictures_are_skipped_where_parameter_sets_change(encoder, tmp_path):
         subprocess.run([encoder, "-v", "error", *source.split(), options, str(part)], check=True)
         with path.open("ab") as whole:
             whole.write(part.read_bytes())
-    video = fsp.Video(path)
-    expected = video.frames(range(120)).data.numpy()
+    video = fsp.Video(path, layout="THWC")
+    expected = video.frames(range(120)).frames.numpy()
     clip_sampler = fsp.samplers.windows(sequence_length=2, stride=8, step=16)
     loader = fsp.ClipLoader([str(path)], clip_sampler, batch_size=1, layout="NTHWC", num_threads=1)
     for batch in loader:

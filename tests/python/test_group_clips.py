@@ -119,7 +119,7 @@ def test_resumes_within_an_epoch(tiny_clips):
         each.load_state_dict(state)
     both = [a.clip_ids.tolist() + b.clip_ids.tolist() for a, b in zip(*resumed, strict=True)]
     assert [sorted(each) for each in both[:-1]] == [sorted(each) for each in rest[:-1]]
-    with pytest.raises(fsp.ArgumentError, match="does not match"):
+    with pytest.raises(fsp.errors.ArgumentError, match="does not match"):
         make(group_clips=False).load_state_dict(state)
 
 
@@ -183,7 +183,7 @@ def damaged_at_the_end(path: str, folder: Path) -> str:
         video.frames([0, 1])
         try:
             video.frames([107, 108])
-        except fsp.DecodeError:
+        except fsp.errors.DecodeError:
             return str(copy)
     raise AssertionError("no such place")
 
@@ -230,5 +230,5 @@ def test_refused(tiny_clips):
         ),
     ):
         keywords = {"dataset": tiny_clips, "clip_sampler": SAMPLING, "batch_size": 2, **KEYWORDS, **more}
-        with pytest.raises(fsp.ArgumentError, match=message):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
             fsp.ClipLoader(keywords.pop("dataset"), keywords.pop("clip_sampler"), group_clips=True, **keywords)

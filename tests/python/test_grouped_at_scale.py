@@ -84,7 +84,7 @@ def account(clips: np.ndarray, per_video: int, cached: int, step: int = 0) -> tu
 
 def stretch(per_video: int, batch_size: int, num_workers: int, shuffle: str = "grouped") -> np.ndarray:
     """The clips of one worker of rank 3 of 8, in a range of an epoch that is 20 times as long as its clip cache."""
-    sampler = fsp.BatchSampler(
+    sampler = fsp.order.BatchSampler(
         num_clips=VIDEOS * per_video,
         batch_size=batch_size,
         shuffle=shuffle,

@@ -147,19 +147,19 @@ def test_idle_workers_make_clips_ahead_of_their_turn(tiny_clips):
 
 
 def test_true_without_known_videos_or_with_own_shards_is_full(tiny_clips):
-    assert fsp.BatchSampler(num_clips=30, batch_size=4, shuffle=True).grouped is None
-    assert list(fsp.BatchSampler(num_clips=30, batch_size=4, shuffle=True).epoch(1)) == list(
-        fsp.BatchSampler(num_clips=30, batch_size=4, shuffle="full").epoch(1)
+    assert fsp.order.BatchSampler(num_clips=30, batch_size=4, shuffle=True).grouped is None
+    assert list(fsp.order.BatchSampler(num_clips=30, batch_size=4, shuffle=True).epoch(1)) == list(
+        fsp.order.BatchSampler(num_clips=30, batch_size=4, shuffle="full").epoch(1)
     )
     shards = {"num_shards": 2, "shard_id": 1, "stick_to_shard": True}
     one, full = (loader(tiny_clips, shuffle=shuffle, **shards) for shuffle in (True, "full"))
     assert one._native.grouped is None and deliver(one)[0] == deliver(full)[0]
     one.load_state_dict(full.state_dict())
-    sampler = fsp.BatchSampler(num_clips=30, batch_size=4, clips_per_video=5, shuffle=True, **shards)
+    sampler = fsp.order.BatchSampler(num_clips=30, batch_size=4, clips_per_video=5, shuffle=True, **shards)
     assert sampler.grouped is None
-    with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
-        fsp.BatchSampler(num_clips=30, batch_size=4, shuffle="grouped")
-    with pytest.raises(fsp.ArgumentError, match="stick_to_shard"):
+    with pytest.raises(fsp.errors.ArgumentError, match="clips_per_video"):
+        fsp.order.BatchSampler(num_clips=30, batch_size=4, shuffle="grouped")
+    with pytest.raises(fsp.errors.ArgumentError, match="stick_to_shard"):
         loader(tiny_clips, **shards)
 
 

@@ -19,7 +19,7 @@ WINDOWS = fsp.samplers.windows(sequence_length=2, step=4)
 
 
 def sampler(**keywords):
-    return fsp.BatchSampler(**{"batch_size": 4, "shuffle": "grouped", "seed": 5, **keywords})
+    return fsp.order.BatchSampler(**{"batch_size": 4, "shuffle": "grouped", "seed": 5, **keywords})
 
 
 def loader(dataset, **keywords):
@@ -145,7 +145,7 @@ def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
 
 
 def test_cost_of_other_orders_is_not_estimated(tiny_clips):
-    with pytest.raises(fsp.ArgumentError, match='order="framespool"'):
+    with pytest.raises(fsp.errors.ArgumentError, match='order="framespool"'):
         loader(tiny_clips, shuffle="full", order="torch").estimate_cost()
 
 
@@ -253,7 +253,7 @@ def test_mix_keeps_the_clips_of_a_video_together(tiny_clips):
         rank.load_state_dict(state)
         rest += [clip for batch in delivered(rank) for clip in batch]
     assert Counter(rest) == Counter(clips[400:])
-    with pytest.raises(fsp.ArgumentError, match="replacement=True"):
+    with pytest.raises(fsp.errors.ArgumentError, match="replacement=True"):
         loader(fsp.datasets.mix((tiny_clips, 1), replacement=True))
     assert loader(fsp.datasets.mix((tiny_clips, 1), replacement=True), shuffle=True)._native.grouped is None
 
@@ -276,19 +276,19 @@ def test_repeats_have_the_same_frames_and_other_transforms(tiny_clips):
     plain = fsp.ClipLoader(tiny_clips, sampling, **options)
     list(plain)
     assert run.stats()["frames_decoded"] == plain.stats()["frames_decoded"]
-    with pytest.raises(fsp.ArgumentError, match="does not match"):
+    with pytest.raises(fsp.errors.ArgumentError, match="does not match"):
         plain.load_state_dict(run.state_dict())
-    assert fsp.BatchSampler(num_clips=4, batch_size=2, shuffle=False, repeats=2).batch(0) == [0, 0, 1, 1]
-    with pytest.raises(fsp.ArgumentError, match="repeats"):
+    assert fsp.order.BatchSampler(num_clips=4, batch_size=2, shuffle=False, repeats=2).batch(0) == [0, 0, 1, 1]
+    with pytest.raises(fsp.errors.ArgumentError, match="repeats"):
         fsp.ClipLoader(tiny_clips, sampling, repeats=0, **options)
 
 
 def test_states_without_the_groups_are_rejected(tiny_clips):
     run = loader(tiny_clips)
     state = run.state_dict()
-    with pytest.raises(fsp.ArgumentError, match="grouped=None, expected three ints"):
+    with pytest.raises(fsp.errors.ArgumentError, match="grouped=None, expected three ints"):
         run.load_state_dict({key: value for key, value in state.items() if key != "grouped"})
-    with pytest.raises(fsp.ArgumentError, match="does not match"):
+    with pytest.raises(fsp.errors.ArgumentError, match="does not match"):
         loader(tiny_clips, shuffle="full").load_state_dict(state)
-    with pytest.raises(fsp.ArgumentError, match="num_streams"):
+    with pytest.raises(fsp.errors.ArgumentError, match="num_streams"):
         run.load_state_dict({**state, "grouped": [0, 5, 5]})

@@ -213,12 +213,14 @@ def test_frames_are_those_of_the_file_without_the_message(encoder, tmp_path, nam
     stream = encode(encoder, output, *options)
     changed = change(stream)
     assert changed != stream
-    want = fsp.Video(written(tmp_path / f"usual.{extension}", encoder, output, stream))
+    want = fsp.Video(written(tmp_path / f"usual.{extension}", encoder, output, stream), layout="THWC")
     for num_threads in (1, 2):
-        video = fsp.Video(written(tmp_path / f"odd.{extension}", encoder, output, changed), num_threads=num_threads)
+        video = fsp.Video(
+            written(tmp_path / f"odd.{extension}", encoder, output, changed), num_threads=num_threads, layout="THWC"
+        )
         assert len(video) == len(want) >= FRAMES - 1
         every = range(len(want))
-        assert np.array_equal(video.frames(every).data.numpy(), want.frames(every).data.numpy())
+        assert np.array_equal(video.frames(every).frames.numpy(), want.frames(every).frames.numpy())
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -228,14 +230,14 @@ def test_frame_whose_av1_unit_has_a_damaged_type_is_an_error(encoder, tmp_path, 
     damaged = functools.partial(damage_type, at=5)
     path = tmp_path / "a.ivf"
     path.write_bytes(ivf_packets(stream, damaged))
-    video = fsp.Video(path, num_threads=num_threads)
-    want = fsp.Video(written(tmp_path / "b.ivf", encoder, "ivf", stream))
+    video = fsp.Video(path, num_threads=num_threads, layout="THWC")
+    want = fsp.Video(written(tmp_path / "b.ivf", encoder, "ivf", stream), layout="THWC")
     assert len(want) == FRAMES
     outcomes = []
     for number in range(len(video)):
         try:
             outcomes.append(np.array_equal(video[number].numpy(), want[number].numpy()))
-        except fsp.DecodeError:
+        except fsp.errors.DecodeError:
             outcomes.append(None)
     assert False not in outcomes and outcomes.count(None) == 3
 
@@ -255,8 +257,8 @@ def test_picture_in_a_segment_of_wrong_length_is_not_delivered(encoder, tmp_path
     command = [encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "mjpeg", "-f", "mjpeg", "-"]
     thumbnail = subprocess.run(command, check=True, capture_output=True).stdout
     images[3] = b"\xff\xd8\xff\xe1\xff\xfe" + thumbnail + images[3][2:]
-    video = fsp.Video(avi(tmp_path / "a.avi", images))
-    with pytest.raises(fsp.DecodeError):
+    video = fsp.Video(avi(tmp_path / "a.avi", images), layout="THWC")
+    with pytest.raises(fsp.errors.DecodeError):
         video[3]
     assert video[2].shape == video[4].shape == (64, 96, 3)
 

@@ -36,9 +36,9 @@ def test_info_reports_color_by_name(videos, path, expected):
     # An unspecified range is limited by the standards of these codecs; decoders may report it or not.
     assert found == expected or (expected[3] == "limited" and found == (*expected[:3], None, *expected[4:]))
     assert colors(pickle.loads(pickle.dumps(info))) == found
-    metadata = fsp.analyze_access(videos / path).as_dict()["info"]
+    metadata = fsp.tools.analyze_access(videos / path).as_dict()["info"]
     assert (metadata["color_primaries"], metadata["hdr"]) == (expected[0], expected[4])
-    with pytest.raises(fsp.ArgumentError, match="copy without the video"):
+    with pytest.raises(fsp.errors.ArgumentError, match="copy without the video"):
         _ = dataclasses.replace(info, path="other").hdr
 
 
@@ -50,7 +50,7 @@ def test_analyze_access_reports_why_color_is_unknown(videos, tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(fsp.Error):
         _ = fsp.Video(path, index=False).info.hdr
-    metadata = fsp.analyze_access(path).as_dict()["info"]
+    metadata = fsp.tools.analyze_access(path).as_dict()["info"]
     assert metadata["hdr"] is None and "damaged.mp4" in metadata["color_error"]
 
 
@@ -76,8 +76,7 @@ def run(code, *arguments):
     [
         "v = fsp.Video(sys.argv[1]); v[0]; v[1]; list(v)",
         "list(fsp.Video(sys.argv[1])); fsp.Video(sys.argv[1])[0]",
-        "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.get_frames_played_at([0.0]);"
-        " fsp.Video(sys.argv[1])[0]",
+        "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.frames_at([0.0]); fsp.Video(sys.argv[1])[0]",
         "rule = fsp.samplers.windows(sequence_length=1)\n"
         "for _ in range(2):\n    list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False))",
     ],
@@ -96,7 +95,8 @@ def test_conversion_of_hdr_warns_once_in_a_process(videos, name, code):
         "import pickle; pickle.loads(pickle.dumps(fsp.Video(sys.argv[1], hdr='ignore')))[0]",
         "rule = fsp.samplers.windows(sequence_length=1)\n"
         "list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False, hdr='ignore'))",
-        "fsp.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; fsp.analyze_access(sys.argv[1]).as_dict()",
+        "fsp.tools.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; "
+        "fsp.tools.analyze_access(sys.argv[1]).as_dict()",
     ],
 )
 def test_no_warning_if_hdr_is_requested_or_unused(videos, code):
@@ -109,9 +109,9 @@ def test_no_warning_for_standard_dynamic_range(videos):
 
 def test_hdr_is_one_of_two_words(videos):
     path = videos / "odd/squares_pq_10bit.mp4"
-    with pytest.raises(fsp.ArgumentError, match='hdr must be one of "warn", "ignore", got "off"'):
-        fsp.Video(path, hdr="off")
-    with pytest.raises(fsp.ArgumentError, match="hdr must be one of"):
+    with pytest.raises(fsp.errors.ArgumentError, match='hdr must be one of "warn", "ignore", got "off"'):
+        fsp.Video(path, hdr="off", layout="THWC")
+    with pytest.raises(fsp.errors.ArgumentError, match="hdr must be one of"):
         fsp.ClipLoader([path], fsp.samplers.windows(sequence_length=1), batch_size=1, hdr=None)
 
 
@@ -176,21 +176,21 @@ def squares10():
 @pytest.mark.parametrize("name", ["pq", "hlg"])
 @pytest.mark.parametrize(("target", "source"), [(203.0, 1000.0), (100.0, 4000.0), (400.0, 1500.0), (1000.0, 500.0)])
 def test_tone_mapping_is_that_of_bt_2390(videos, name, target, source):
-    video = fsp.Video(videos / f"odd/squares_{name}_10bit.mp4")
+    video = fsp.Video(videos / f"odd/squares_{name}_10bit.mp4", layout="THWC")
     steps = [fsp.transforms.ToneMap(target, source)]
     exact = model(squares10(), name, target, source)
-    wide = video.frames([0], transforms=steps, dtype="uint16").data[0].numpy() / 65535
+    wide = video.frames([0], transforms=steps, dtype="uint16").frames[0].numpy() / 65535
     # Compared in linear light: at the border of the gamut, code values can differ by any amount.
     assert np.abs(wide**2.4 - exact).max() <= 0.003
-    codes = video.frames([0], transforms=steps).data[0].numpy()
+    codes = video.frames([0], transforms=steps).frames[0].numpy()
     assert np.abs(codes - np.round(255 * wide)).max() <= 1
     well = exact > 0.01
     assert well.mean() > 0.3
     assert np.abs(codes - 255 * exact ** (1 / 2.4))[well].max() <= 1
-    as_float = video.frames([0], transforms=steps, dtype="float32").data[0].numpy()
+    as_float = video.frames([0], transforms=steps, dtype="float32").frames[0].numpy()
     assert np.abs(as_float - wide).max() < 1e-6
     # Clearly different from the result without it: the mapping is tested.
-    plain = fsp.Video(videos / f"odd/squares_{name}_10bit.mp4", hdr="ignore")[0].numpy().astype(int)
+    plain = fsp.Video(videos / f"odd/squares_{name}_10bit.mp4", hdr="ignore", layout="THWC")[0].numpy().astype(int)
     assert np.abs(plain - codes).mean() > 5
 
 
@@ -198,8 +198,9 @@ def test_tone_mapping_does_not_change_sdr_or_arrays(videos):
     t = fsp.transforms
     path = videos / "odd/squares_bt2020nc_tv_10bit.mp4"
     for dtype in ("uint8", "uint16", "float32"):
-        plain = fsp.Video(path).frames([0], dtype=dtype).data.numpy()
-        assert np.array_equal(fsp.Video(path).frames([0], dtype=dtype, transforms=[t.ToneMap()]).data.numpy(), plain)
+        plain = fsp.Video(path, layout="THWC").frames([0], dtype=dtype).frames.numpy()
+        mapped = fsp.Video(path, layout="THWC").frames([0], dtype=dtype, transforms=[t.ToneMap()])
+        assert np.array_equal(mapped.frames.numpy(), plain)
     array = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     assert np.array_equal(t.apply(array, [t.ToneMap()]).numpy(), array)
 
@@ -207,9 +208,9 @@ def test_tone_mapping_does_not_change_sdr_or_arrays(videos):
 def test_tone_mapping_with_transforms_and_loaders(videos):
     t, path = fsp.transforms, videos / "derived/hevc_hdr10_tagged_720p.mp4"
     steps = [t.Resize((48, 64)), t.ToneMap(), t.RandomRotation(20), t.ColorJitter(0.3, 0.3, 0.3, 0.1)]
-    video = fsp.Video(path, index=False)
-    few = video.frames([0, 7, 20], transforms=steps, seed=4).data.numpy()
-    assert np.array_equal(video.frames([20], transforms=steps, seed=4).data.numpy()[0], few[2])
+    video = fsp.Video(path, index=False, layout="THWC")
+    few = video.frames([0, 7, 20], transforms=steps, seed=4).frames.numpy()
+    assert np.array_equal(video.frames([20], transforms=steps, seed=4).frames.numpy()[0], few[2])
     fixed = [t.Resize((48, 64)), t.ToneMap(), t.Normalize(0.4, 0.2)]
     loader = fsp.ClipLoader(
         [path],
@@ -223,7 +224,7 @@ def test_tone_mapping_with_transforms_and_loaders(videos):
     )
     for batch in loader:
         for clip, indices in zip(batch.frames.numpy(), batch.indices.tolist(), strict=True):
-            expected = video.frames(indices, transforms=fixed, dtype="float32", layout="TCHW").data
+            expected = fsp.Video(path).frames(indices, transforms=fixed, dtype="float32").frames
             assert np.array_equal(clip, expected.numpy())
     code = "fsp.Video(sys.argv[1]).frames([0], transforms=[fsp.transforms.ToneMap()])"
     assert run(code, path) == []
@@ -232,12 +233,12 @@ def test_tone_mapping_with_transforms_and_loaders(videos):
 def test_tone_mapping_refuses_what_it_cannot_do(videos):
     t = fsp.transforms
     for arguments in ({"target_peak": 9}, {"source_peak": 10001}, {"target_peak": float("nan")}, {"source_peak": "x"}):
-        with pytest.raises(fsp.ArgumentError, match="ToneMap: (target|source)_peak must be"):
+        with pytest.raises(fsp.errors.ArgumentError, match="ToneMap: (target|source)_peak must be"):
             t.ToneMap(**arguments)
-    video = fsp.Video(videos / "odd/squares_pq_10bit.mp4")
-    with pytest.raises(fsp.ArgumentError, match="ToneMap follows ColorJitter"):
+    video = fsp.Video(videos / "odd/squares_pq_10bit.mp4", layout="THWC")
+    with pytest.raises(fsp.errors.ArgumentError, match="ToneMap follows ColorJitter"):
         video.frames([0], transforms=[t.ColorJitter(0.2), t.ToneMap()])
-    with pytest.raises(fsp.ArgumentError, match="two ToneMap"):
+    with pytest.raises(fsp.errors.ArgumentError, match="two ToneMap"):
         video.frames([0], transforms=[t.ToneMap(), t.ToneMap()])
-    with pytest.raises(fsp.UnsupportedError, match="squares_pq_film.mp4.*film .ColorPrimaries 8"):
-        fsp.Video(videos / "odd/squares_pq_film.mp4").frames([0], transforms=[t.ToneMap()])
+    with pytest.raises(fsp.errors.UnsupportedError, match="squares_pq_film.mp4.*film .ColorPrimaries 8"):
+        fsp.Video(videos / "odd/squares_pq_film.mp4", layout="THWC").frames([0], transforms=[t.ToneMap()])

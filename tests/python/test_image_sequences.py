@@ -82,7 +82,7 @@ def test_every_rate_is_near_what_was_asked_for():
         assert 0 < num < 2**32 and 0 < den < 2**32
         assert num / den == pytest.approx(fps, rel=1e-4)
     for fps in (1e-10, 1e-300, 5e-324):
-        with pytest.raises(fsp.ArgumentError, match="fps"):
+        with pytest.raises(fsp.errors.ArgumentError, match="fps"):
             ImageSequence("x", fps=fps)
 
 
@@ -93,7 +93,7 @@ def test_times_follow_the_rate(frames):
 
 def test_a_folder_is_a_path():
     for wrong in (123, None, b"frames", ["frames"]):
-        with pytest.raises(fsp.ArgumentError, match="folder must be a path"):
+        with pytest.raises(fsp.errors.ArgumentError, match="folder must be a path"):
             ImageSequence(wrong)
 
 
@@ -112,7 +112,7 @@ def test_other_files_are_skipped_without_a_pattern(frames):
 def test_a_link_that_leads_nowhere_is_not_the_end(frames, pattern):
     (frames / "img_00004.png").unlink()
     (frames / "img_00004.png").symlink_to("gone.png")
-    with pytest.raises(fsp.NotFoundError, match="img_00004"):
+    with pytest.raises(fsp.errors.NotFoundError, match="img_00004"):
         fsp.Video(ImageSequence(frames, pattern=pattern))
     (frames / "img_00004.png").unlink()
     (frames / "img_00004.png").symlink_to("img_00001.png")
@@ -134,15 +134,15 @@ def test_an_empty_frame_is_called_by_its_name(frames, pattern):
 
 def test_patterns_and_numbers_that_cannot_be_meant(frames):
     for pattern in ("img_{:5}.png", "img_%5d.png"):
-        with pytest.raises(fsp.ArgumentError, match=r"write \{:05\}"):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"write \{:05\}"):
             fsp.Video(ImageSequence(frames, pattern=pattern))
     for pattern in ("img_{:+05}.png", "img_{:05dd}.png", "img_%+5d.png", "img.png", "{}{}"):
-        with pytest.raises(fsp.ArgumentError, match="must contain one number"):
+        with pytest.raises(fsp.errors.ArgumentError, match="must contain one number"):
             fsp.Video(ImageSequence(frames, pattern=pattern))
     for first, count in ((1, 2**32 - 1), (1, 1_000_001), (2**32 - 1, 2)):
-        with pytest.raises(fsp.ArgumentError, match="frames"):
+        with pytest.raises(fsp.errors.ArgumentError, match="frames"):
             fsp.Video(ImageSequence(frames, pattern=PATTERN, first=first, count=count))
-    with pytest.raises(fsp.NotFoundError, match="img_00007"):
+    with pytest.raises(fsp.errors.NotFoundError, match="img_00007"):
         fsp.Video(ImageSequence(frames, pattern=PATTERN, count=1_000_000))
 
 
@@ -202,7 +202,7 @@ def test_changed_file_is_reported_then_relisted(rested):
     assert delivered(loader) == whole
     assert loader.stats()["videos_indexed"] == 2
     (frames / "img_00004.png").write_bytes(b"")
-    with pytest.raises(fsp.TruncatedError, match="img_00004"):
+    with pytest.raises(fsp.errors.TruncatedError, match="img_00004"):
         video[3]
 
 
@@ -225,5 +225,5 @@ def test_failures_distinguish_videos_of_one_folder(frames, tmp_path):
     assert len(dataset.exclude([frames])) == len(dataset.exclude([{"path": str(frames)}])) == 0
     assert dataset.exclude([intact]).samples == dataset.samples[1:]
     listed.write_text(json.dumps({"path": "a", "frames": 3}) + "\n")
-    with pytest.raises(fsp.ArgumentError, match="line 1"):
+    with pytest.raises(fsp.errors.ArgumentError, match="line 1"):
         dataset.exclude(listed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import resource
 import struct
@@ -11,11 +12,16 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool import _epoch_iterator
 from framespool import transforms as t
+from framespool.loaders import _epoch_iterator
 from PIL import Image, ImageOps
 
 pytestmark = pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+
+
+# As Pillow's images, with which they are compared.
+decode_image = functools.partial(fsp.decode_image, layout="HWC")
+decode_images = functools.partial(fsp.decode_images, layout="HWC")
 
 
 @pytest.fixture(scope="session")
@@ -43,13 +49,13 @@ def test_exact_pixels_are_pillows_to_the_byte(pictures):
     same, refused = 0, set()
     for path in sorted([*(pictures / "classes").rglob("*.jpg"), *(pictures / "odd").rglob("*.*")]):
         if path.name in UNREAD:
-            with pytest.raises(fsp.UnsupportedError, match=path.name):
-                fsp.decode_image(path)
+            with pytest.raises(fsp.errors.UnsupportedError, match=path.name):
+                decode_image(path)
             refused.add(path.name)
             continue
         if "16bit.png" in path.name:  # Pillow clips 16 bits to 8; test_png_of_every_kind has them
             continue
-        ours, theirs = fsp.decode_image(path).numpy(), pillow(path)
+        ours, theirs = decode_image(path).numpy(), pillow(path)
         assert ours.shape == theirs.shape, path
         assert np.array_equal(ours, theirs), (path, np.abs(ours.astype(int) - theirs).max())
         same += 1
@@ -62,18 +68,18 @@ def test_all_orientations_are_upright_from_planes(pictures):
     for path in turned:
         with Image.open(path) as image:
             orientations.add(image.getexif().get(0x0112))
-        ours, theirs = fsp.decode_image(path, exact=False).numpy().astype(int), pillow(path)
+        ours, theirs = decode_image(path, exact=False).numpy().astype(int), pillow(path)
         assert ours.shape == theirs.shape
         # Chroma is repeated, while Pillow interpolates it: close, but far off with a wrong orientation.
         assert np.abs(ours - theirs).mean() < 1.5, path
-        small = fsp.decode_image(path, exact=False, transforms=[t.Resize((20, 20))]).numpy().astype(int)
-        pixels = fsp.decode_image(path, exact=True, transforms=[t.Resize((20, 20))]).numpy()
+        small = decode_image(path, exact=False, transforms=[t.Resize((20, 20))]).numpy().astype(int)
+        pixels = decode_image(path, exact=True, transforms=[t.Resize((20, 20))]).numpy()
         assert np.abs(small - pixels).mean() < 1, path
     assert orientations == {None, *range(1, 9)}
 
 
 def resized(path, size, *, exact):
-    return fsp.decode_image(path, transforms=[t.Resize((size, size))], exact=exact).numpy().astype(int)
+    return decode_image(path, transforms=[t.Resize((size, size))], exact=exact).numpy().astype(int)
 
 
 def test_planes_resized_are_near_pixels_resized(photos):
@@ -110,10 +116,10 @@ def test_png_of_every_kind():
     }
     for name, image in kinds.items():
         data = encoded(image)
-        assert np.array_equal(fsp.decode_image(data).numpy(), pillow(data)), name
-        assert np.array_equal(fsp.decode_image(data, exact=False).numpy(), pillow(data)), name
+        assert np.array_equal(decode_image(data).numpy(), pillow(data)), name
+        assert np.array_equal(decode_image(data, exact=False).numpy(), pillow(data)), name
     deep = rng.integers(0, 65536, (9, 12), dtype=np.uint16)
-    ours = fsp.decode_image(encoded(Image.fromarray(deep))).numpy()
+    ours = decode_image(encoded(Image.fromarray(deep))).numpy()
     assert np.abs(ours[..., 0] - deep / 257.0).max() <= 0.5 + 1e-6  # 16 bits are rounded to 8
 
 
@@ -134,7 +140,7 @@ def png_chunk(name, data):
 def test_invalid_ancillary_chunk_of_png_is_ignored(name, data):
     plain = encoded(Image.fromarray(np.arange(72, dtype=np.uint8).reshape(4, 6, 3)))
     changed = plain[:33] + png_chunk(name, data) + plain[33:]  # after IHDR
-    assert np.array_equal(fsp.decode_image(changed).numpy(), pillow(plain))
+    assert np.array_equal(decode_image(changed).numpy(), pillow(plain))
 
 
 def test_exif_of_png_applies_only_before_the_picture():
@@ -142,24 +148,24 @@ def test_exif_of_png_applies_only_before_the_picture():
     plain = encoded(Image.fromarray(np.arange(72, dtype=np.uint8).reshape(4, 6, 3)))
     quarter_turn = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
     exif = png_chunk(b"eXIf", quarter_turn)
-    assert fsp.decode_image(plain[:33] + exif + plain[33:]).shape == (6, 4, 3)
-    assert fsp.decode_image(plain[:-12] + exif + plain[-12:]).shape == (4, 6, 3)
+    assert decode_image(plain[:33] + exif + plain[33:]).shape == (6, 4, 3)
+    assert decode_image(plain[:-12] + exif + plain[-12:]).shape == (4, 6, 3)
 
 
 def test_png_larger_than_its_data_can_be_is_rejected_before_allocation():
     header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 16000, 16000, 16, 6, 0, 0, 0))
     data = b"\x89PNG\r\n\x1a\n" + header + png_chunk(b"IDAT", b"x\x9c" + bytes(10)) + png_chunk(b"IEND", b"")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(fsp.InvalidDataError, match=r"16000x16000 pixels, .* 1032 each"):
-        fsp.decode_image(data)
+    with pytest.raises(fsp.errors.InvalidDataError, match=r"16000x16000 pixels, .* 1032 each"):
+        decode_image(data)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
     # One color: as small as deflate makes it.
     solid = encoded(Image.new("RGBA", (3000, 3000), (1, 2, 3, 4)))
-    assert np.array_equal(fsp.decode_image(solid).numpy(), pillow(solid))
+    assert np.array_equal(decode_image(solid).numpy(), pillow(solid))
 
 
 def test_damage_is_an_error_that_names_the_file(pictures):
-    outcomes = fsp.decode_images(sorted((pictures / "corrupt").rglob("*.jpg")), on_error="return")
+    outcomes = decode_images(sorted((pictures / "corrupt").rglob("*.jpg")), on_error="return")
     names = [path.name for path in sorted((pictures / "corrupt").rglob("*.jpg"))]
     for name, outcome in zip(names, outcomes, strict=True):
         if isinstance(outcome, Exception):
@@ -167,22 +173,22 @@ def test_damage_is_an_error_that_names_the_file(pictures):
     failed = {name for name, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, Exception)}
     assert {"truncated_50.jpg", "header_only.jpg", "text_named.jpg", "zero_bytes.jpg", "truncated_99.jpg"} <= failed
     with pytest.raises(fsp.Error, match="truncated_50"):
-        fsp.decode_images([pictures / "corrupt" / "derived" / "truncated_50.jpg"])
+        decode_images([pictures / "corrupt" / "derived" / "truncated_50.jpg"])
 
 
 def test_many_at_once_are_as_one_by_one(photos):
     paths = [path for path, _ in photos][:12]
-    one_by_one = [fsp.decode_image(path).numpy() for path in paths]
+    one_by_one = [decode_image(path).numpy() for path in paths]
     for threads in (1, 2, 5):
-        for alone, together in zip(one_by_one, fsp.decode_images(paths, num_threads=threads), strict=True):
+        for alone, together in zip(one_by_one, decode_images(paths, num_threads=threads), strict=True):
             assert np.array_equal(alone, together.numpy())
     data = Path(paths[0]).read_bytes()
-    assert np.array_equal(fsp.decode_image(data).numpy(), one_by_one[0])
+    assert np.array_equal(decode_image(data).numpy(), one_by_one[0])
     # Unchanged RGB is copied; an identity transform takes it through the transform pipeline.
     height, width = one_by_one[0].shape[:2]
-    passed = fsp.decode_image(data, transforms=[t.Resize((height, width))]).numpy()
+    passed = decode_image(data, transforms=[t.Resize((height, width))]).numpy()
     assert np.array_equal(passed, one_by_one[0])
-    chw = fsp.decode_image(data, layout="CHW", dtype="float32").numpy()
+    chw = decode_image(data, layout="CHW", dtype="float32").numpy()
     assert chw.shape == one_by_one[0].transpose(2, 0, 1).shape
     assert np.array_equal((chw * 255).round().astype(np.uint8), one_by_one[0].transpose(2, 0, 1))
 
@@ -225,7 +231,7 @@ def test_batch_equals_single_images(photos):
         batch = next(iter(made))
         assert batch.images.shape == (5, 3, 80, 80) and len(batch) == 5 and batch.masks is None
         for image, (path, _) in zip(batch.images.numpy(), photos, strict=False):
-            alone = fsp.decode_image(path, transforms=evaluation, dtype="float32", layout="CHW", exact=exact)
+            alone = decode_image(path, transforms=evaluation, dtype="float32", layout="CHW", exact=exact)
             assert np.array_equal(image, alone.numpy())
 
 
@@ -247,7 +253,7 @@ def test_an_epoch_goes_on_where_it_was_left(photos):
     rest = [b.images.numpy().copy() for b in later]
     assert len(rest) == len(whole) - 2
     assert all(np.array_equal(a, b) for a, b in zip(rest, whole[2:], strict=True))
-    with pytest.raises(fsp.ArgumentError, match="transforms"):
+    with pytest.raises(fsp.errors.ArgumentError, match="transforms"):
         loader(photos, transforms=[t.Resize((9, 9))]).load_state_dict(state)
 
 
@@ -296,11 +302,11 @@ def test_masks_move_with_their_images():
         assert np.array_equal(red[inside], labels[inside] * 10)
         seen += inside.sum()
     assert seen > 6 * 48 * 48 / 2
-    with pytest.raises(fsp.ArgumentError, match="make them the same size"):
+    with pytest.raises(fsp.errors.ArgumentError, match="make them the same size"):
         next(iter(fsp.ImageLoader([(images[0], 0)], masks=[masks[1]], batch_size=1, transforms=moved)))
-    with pytest.raises(fsp.ArgumentError, match="one for each of the 2"):
+    with pytest.raises(fsp.errors.ArgumentError, match="one for each of the 2"):
         fsp.ImageLoader(images[:2], masks=masks[:1], batch_size=1)
-    with pytest.raises(fsp.ArgumentError, match="on_error"):
+    with pytest.raises(fsp.errors.ArgumentError, match="on_error"):
         fsp.ImageLoader(images, masks=masks, batch_size=1, on_error="skip")
 
 
@@ -328,7 +334,7 @@ def test_image_and_mask_stay_paired_after_errors(tmp_path):
     for _ in range(6):
         try:
             batch = next(batches)
-        except fsp.NotFoundError as error:
+        except fsp.errors.NotFoundError as error:
             errors.append(str(error))
         else:
             assert batch.images.numpy()[0, 0, 0, 0] == batch.masks.numpy()[0, 0, 0] == batch.image_ids.numpy()[0]
@@ -391,16 +397,16 @@ def test_a_state_knows_how_images_are_decoded():
     state = made.state_dict()
     make(num_threads=1, layout="NHWC").load_state_dict(state)
     for more in ({"exact": True}, {"masks": masks}):
-        with pytest.raises(fsp.ArgumentError, match="how images are decoded"):
+        with pytest.raises(fsp.errors.ArgumentError, match="how images are decoded"):
             make(**more).load_state_dict(state)
     both = make(masks=masks)
     next(iter(both))
     make(masks=masks).load_state_dict(both.state_dict())
     for more in ({"masks": masks[::-1]}, {"masks": masks, "mask_fill": 9}):
-        with pytest.raises(fsp.ArgumentError, match="how images are decoded"):
+        with pytest.raises(fsp.errors.ArgumentError, match="how images are decoded"):
             make(**more).load_state_dict(both.state_dict())
     clips = fsp.ClipLoader(entries, fsp.samplers.indices([0]), batch_size=1)
-    with pytest.raises(fsp.ArgumentError, match="another kind of loader"):
+    with pytest.raises(fsp.errors.ArgumentError, match="another kind of loader"):
         clips.load_state_dict(state)
 
 
@@ -409,7 +415,7 @@ def test_masks_are_pngs_of_labels(pictures, tmp_path):
     gray = encoded(Image.new("L", (24, 24)), format="JPEG")
     color = encoded(Image.new("RGB", (24, 24)))
     for mask in (gray, color):
-        with pytest.raises(fsp.UnsupportedError, match="a mask that is not a PNG with one channel or a palette"):
+        with pytest.raises(fsp.errors.UnsupportedError, match="a mask that is not a PNG with one channel or a palette"):
             next(iter(fsp.ImageLoader([(images[0], 0)], masks=[mask], batch_size=1)))
 
 
@@ -417,37 +423,37 @@ def test_other_formats_are_called_by_their_names():
     picture = Image.new("RGB", (9, 9))
     for name in ("GIF", "BMP", "TIFF"):
         with pytest.raises(
-            fsp.UnsupportedError, match=f"(?i)an image in {name} \\(only JPEG, PNG, WebP and AVIF are read"
+            fsp.errors.UnsupportedError, match=f"(?i)an image in {name} \\(only JPEG, PNG, WebP and AVIF are read"
         ):
-            fsp.decode_image(encoded(picture, format=name))
+            decode_image(encoded(picture, format=name))
 
 
 def test_bytes_of_any_kind_are_read():
     data = encoded(Image.new("RGB", (5, 4), (1, 2, 3)))
     for source in (bytearray(data), memoryview(data), np.frombuffer(data, dtype=np.uint8)):
-        assert fsp.decode_image(source).numpy().tolist() == [[[1, 2, 3]] * 5] * 4
-    with pytest.raises(fsp.ArgumentError, match="elements of 8 bytes"):
-        fsp.decode_image(np.zeros(3))
+        assert decode_image(source).numpy().tolist() == [[[1, 2, 3]] * 5] * 4
+    with pytest.raises(fsp.errors.ArgumentError, match="elements of 8 bytes"):
+        decode_image(np.zeros(3))
 
 
 def test_a_header_that_never_comes_is_an_error_soon():
-    with pytest.raises(fsp.InvalidDataError, match="an invalid segment"):
-        fsp.decode_image(b"\xff\xd8\xff\xe0\0\x04\0\0" + bytes(1 << 22))
+    with pytest.raises(fsp.errors.InvalidDataError, match="an invalid segment"):
+        decode_image(b"\xff\xd8\xff\xe0\0\x04\0\0" + bytes(1 << 22))
 
 
 def test_a_folder_of_frames_is_a_video(videos, tmp_path):
-    source = fsp.Video(videos / "derived" / "base_640x360.mp4")
+    source = fsp.Video(videos / "derived" / "base_640x360.mp4", layout="THWC")
     frames = source[0:20].numpy()
     folder = tmp_path / "jump" / "v1"
     folder.mkdir(parents=True)
     for number, frame in enumerate(frames, 1):
         Image.fromarray(frame).save(folder / f"img_{number:05}.png")
     entry = fsp.datasets.ImageSequence(folder, pattern="img_{:05}.png", fps=(30000, 1001))
-    video = fsp.Video(entry)
+    video = fsp.Video(entry, layout="THWC")
     assert len(video) == 20 and video.info.codec == "png" and video.info.average_fps == pytest.approx(29.97, abs=0.01)
     assert np.array_equal(video[0:20].numpy(), frames)
-    assert np.array_equal(video.frames([7, 7, -1]).data.numpy(), frames[[7, 7, -1]])
-    assert video.get_frames_played_at([0.1]).indices == [2]
+    assert np.array_equal(video.frames([7, 7, -1]).frames.numpy(), frames[[7, 7, -1]])
+    assert video.frames_at([0.1]).indices == [2]
     clips = fsp.ClipLoader([(entry, 4)], fsp.samplers.windows(sequence_length=4, stride=2), batch_size=2)
     for batch in clips:
         for clip, indices in zip(batch.frames, batch.indices.numpy(), strict=True):
@@ -462,7 +468,7 @@ def test_a_folder_of_frames_is_a_video(videos, tmp_path):
     # A frame that is missing in the middle is the end, unless the number of frames was given.
     (folder / "img_00011.png").unlink()
     assert len(fsp.Video(entry)) == 10
-    with pytest.raises(fsp.NotFoundError, match="img_00011"):
+    with pytest.raises(fsp.errors.NotFoundError, match="img_00011"):
         fsp.Video(fsp.datasets.ImageSequence(folder, pattern="img_{:05}.png", count=20))
     (folder / "img_00003.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing else")
     with pytest.raises(fsp.Error, match="img_00003"):
@@ -470,18 +476,18 @@ def test_a_folder_of_frames_is_a_video(videos, tmp_path):
 
 
 def test_wrong_arguments_are_repeated_back(photos):
-    with pytest.raises(fsp.ArgumentError, match="NTHWC"):
+    with pytest.raises(fsp.errors.ArgumentError, match="NTHWC"):
         fsp.ImageLoader(photos, batch_size=1, layout="NTHWC")
-    with pytest.raises(fsp.ArgumentError, match="exact"):
+    with pytest.raises(fsp.errors.ArgumentError, match="exact"):
         fsp.ImageLoader(photos, batch_size=1, exact="yes")
-    with pytest.raises(fsp.ArgumentError, match="VideoSegment"):
+    with pytest.raises(fsp.errors.ArgumentError, match="VideoSegment"):
         fsp.ImageLoader([fsp.datasets.VideoSegment("a.jpg")], batch_size=1)
-    with pytest.raises(fsp.ArgumentError, match="a list"):
-        fsp.decode_images("a.jpg")
-    with pytest.raises(fsp.NotFoundError, match="none.jpg"):
-        fsp.decode_image("none.jpg")
-    with pytest.raises(fsp.ArgumentError, match="pattern"):
+    with pytest.raises(fsp.errors.ArgumentError, match="a list"):
+        decode_images("a.jpg")
+    with pytest.raises(fsp.errors.NotFoundError, match="none.jpg"):
+        decode_image("none.jpg")
+    with pytest.raises(fsp.errors.ArgumentError, match="pattern"):
         fsp.Video(fsp.datasets.ImageSequence(".", pattern="frame.jpg"))
     for wrong in ({"fps": 0}, {"count": 0}, {"pattern": 7}, {"fps": (1, 2, 3)}):
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fsp.datasets.ImageSequence(".", **wrong)

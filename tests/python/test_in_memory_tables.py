@@ -36,19 +36,19 @@ def test_rows_become_samples(module):
     rooted = from_dataframe(table, root="/data", columns="boxes")
     assert [source for source, _ in rooted] == ["/data/a.mp4", "/data/b.mp4", "https://host/c.mp4"]
     assert [list(boxes) for boxes in rooted.columns["boxes"]] == ROWS["boxes"]
-    with pytest.raises(fsp.ArgumentError, match="no column 'video'; it has 'path', 'label'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no column 'video'; it has 'path', 'label'"):
         from_dataframe(table, source="video")
-    with pytest.raises(fsp.ArgumentError, match="row 1 has no path and no bytes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="row 1 has no path and no bytes"):
         from_dataframe(table, source="caption")
     named = from_dataframe(table, classes=["jump", "walk", "run"])
     assert [label for _, label in named] == [1, 2, 1] and named.classes == ["jump", "walk", "run"]
-    with pytest.raises(fsp.ArgumentError, match="row 1: the label 'run' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="row 1: the label 'run' is not one of the 1 classes"):
         from_dataframe(table, classes=["walk"])
     for role in ("label", "start", "end"):
-        with pytest.raises(fsp.ArgumentError, match=f"{role}: the table has no column 'action'"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"{role}: the table has no column 'action'"):
             from_dataframe(table, **{role: "action"})
     for make_dataset in (fsp.datasets.Dataset, lambda table: fsp.ImageLoader(table, batch_size=1)):
-        with pytest.raises(fsp.ArgumentError, match="from_dataframe"):
+        with pytest.raises(fsp.errors.ArgumentError, match="from_dataframe"):
             make_dataset(table)
 
 
@@ -65,9 +65,9 @@ def test_segments_and_bytes():
     ]
     frames = from_dataframe(table, in_frames=True)
     assert frames[1][0] == VideoSegment("a.mp4", start_frame=1)
-    with pytest.raises(fsp.ArgumentError, match="row 2: "):
+    with pytest.raises(fsp.errors.ArgumentError, match="row 2: "):
         from_dataframe(table.assign(end=[3, None, 1]))
-    with pytest.raises(fsp.ArgumentError, match="two columns have the name 'path'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="two columns have the name 'path'"):
         from_dataframe(pandas.concat([table, table], axis=1))
     assert from_dataframe(pandas.DataFrame({"path": [b"bytes of a file"]})).samples == [(b"bytes of a file", -1)]
 
@@ -102,15 +102,15 @@ def test_a_dataset_becomes_a_table():
 
 def test_a_table_needs_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(fsp.UnsupportedError, match="pip install pandas"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="pip install pandas"):
         fsp.datasets.Dataset(["a.mp4"]).to_pandas()
 
 
 @pytest.mark.parametrize("wrong", [[("a.mp4", 0)], {"path": ["a.mp4"]}, "a.csv", None])
 def test_other_objects_are_refused(wrong):
-    with pytest.raises(fsp.ArgumentError, match=r"pandas\.DataFrame"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"pandas\.DataFrame"):
         from_dataframe(wrong)
-    with pytest.raises(fsp.ArgumentError, match=r"datasets\.Dataset"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"datasets\.Dataset"):
         from_huggingface(wrong)
 
 
@@ -163,14 +163,14 @@ def test_a_dataset_of_hugging_face():
     assert found.columns == {"caption": ["one", "two", None]}
     named = from_huggingface(dataset, classes=["run", "jump", "walk"])
     assert [label for _, label in named] == [0, 2, -1] and named.classes == ["run", "jump", "walk"]
-    with pytest.raises(fsp.ArgumentError, match="row 0: the label 'run' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="row 0: the label 'run' is not one of the 1 classes"):
         from_huggingface(dataset, classes=["walk"])
-    with pytest.raises(fsp.ArgumentError, match="no column 'clip'; it has 'video', 'label', 'caption', 'other'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no column 'clip'; it has 'video', 'label', 'caption', 'other'"):
         from_huggingface(dataset, source="clip")
-    with pytest.raises(fsp.ArgumentError, match="no column 'title'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no column 'title'"):
         from_huggingface(dataset, columns=["title"])
     for make in (fsp.datasets.Dataset, lambda table: fsp.ImageLoader(table, batch_size=1)):
-        with pytest.raises(fsp.ArgumentError, match="from_huggingface"):
+        with pytest.raises(fsp.errors.ArgumentError, match="from_huggingface"):
             make(dataset)
 
 
@@ -187,7 +187,7 @@ def test_the_real_library(videos):
         assert sorted(found.columns["caption"]) == ["one", "two"]
         batch = next(iter(fsp.ClipLoader(found, fsp.samplers.uniform(sequence_length=2), batch_size=2)))
         assert len(batch.frames) == 2
-    with pytest.raises(fsp.ArgumentError, match="not streamed"):
+    with pytest.raises(fsp.errors.ArgumentError, match="not streamed"):
         from_huggingface(rows.to_iterable_dataset())
-    with pytest.raises(fsp.ArgumentError, match="from_huggingface"):
+    with pytest.raises(fsp.errors.ArgumentError, match="from_huggingface"):
         fsp.datasets.Dataset(rows)

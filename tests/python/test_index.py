@@ -130,7 +130,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize("wrong", [True, 7, "", b"place", ["place"]])
 def test_what_is_no_place_is_repeated_back(short_clips, wrong):
-    with pytest.raises(fsp.ArgumentError, match="index must be a folder"):
+    with pytest.raises(fsp.errors.ArgumentError, match="index must be a folder"):
         fsp.Video(short_clips[0][0], index=wrong)
 
 

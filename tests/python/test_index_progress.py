@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import framespool as fsp
 import pytest
-from framespool import _index_progress, _progress
+from framespool._common import progress
+from framespool.loaders import _index_progress
 from processes import wait_until
 
 WINDOWS = fsp.samplers.windows(sequence_length=8, step=8)
@@ -25,7 +26,7 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch):
     """A terminal as stderr, and a display without delay."""
     shown = Terminal()
-    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=shown))
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=shown))
     monkeypatch.setattr(_index_progress, "_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(_index_progress, "_INTERVAL_SECONDS", 0.01)
     return shown
@@ -88,7 +89,7 @@ def test_an_error_of_the_function_is_raised(short_clips):
 
 
 def test_other_values_are_refused(short_clips):
-    with pytest.raises(fsp.ArgumentError, match="index_progress must be None, True, False or a function"):
+    with pytest.raises(fsp.errors.ArgumentError, match="index_progress must be None, True, False or a function"):
         fsp.ClipLoader(short_clips, RANDOM, batch_size=4, index_progress="yes")
 
 
@@ -113,7 +114,7 @@ def test_the_wait_for_the_first_batch_is_shown_and_leaves_no_thread(short_clips,
 
 
 def test_known_indexes_are_not_shown(short_clips, terminal, monkeypatch, tmp_path):
-    fsp.datasets.Dataset(short_clips).summary(index=tmp_path / "index")
+    fsp.tools.probe(fsp.datasets.Dataset(short_clips), index=tmp_path / "index")
     fsp._framespool.flush_index()
     loader = fsp.ClipLoader(short_clips, RANDOM, batch_size=4, index=tmp_path / "index")
     next(iter(loader))
@@ -138,18 +139,18 @@ def test_true_shows_it_anywhere_and_other_ranks_are_quiet(short_clips, terminal,
 
 
 def test_fast_indexing_is_not_shown(short_clips, monkeypatch):
-    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=Terminal()))
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=Terminal()))
     monkeypatch.setattr(_index_progress, "_DELAY_SECONDS", threading.TIMEOUT_MAX)
     next(iter(fsp.ClipLoader(short_clips[:2], WINDOWS, batch_size=1, index=False)))
     next(iter(fsp.ClipLoader(short_clips[:2], RANDOM, batch_size=1, index=False)))
-    assert _progress.sys.stderr.getvalue() == ""
+    assert progress.sys.stderr.getvalue() == ""
 
 
 def test_no_stderr_is_no_terminal(short_clips, monkeypatch):
-    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=None))
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=None))
     next(iter(fsp.ClipLoader(short_clips[:2], WINDOWS, batch_size=1, index=False)))
 
 
 def test_other_functions_show_no_second_display(short_clips, terminal):
-    fsp.validate(short_clips[:2], index=False)
+    fsp.tools.validate(short_clips[:2], index=False)
     assert terminal.getvalue() == ""

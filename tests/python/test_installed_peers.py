@@ -40,7 +40,7 @@ def test_batches_are_those_of_distributed_sampler():
         n, shards, batch = draw.choice(LENGTHS), draw.choice([1, 1, 2, 3, 7, 16, 100]), draw.choice([1, 2, 3, 8, 1000])
         rank, seed, epoch = draw.randrange(shards), draw.choice(SEEDS), draw.choice([0, 1, 17, 2**31, 2**33])
         shuffle, drop = draw.random() < 0.8, draw.random() < 0.5
-        ours = fsp.BatchSampler(
+        ours = fsp.order.BatchSampler(
             order="torch",
             num_clips=n,
             batch_size=batch,
@@ -69,7 +69,9 @@ class Batches(IterableDataset):
 
     def __iter__(self):
         worker = get_worker_info()
-        return iter(fsp.BatchSampler(**self.keywords, worker_id=worker.id, num_workers=worker.num_workers).epoch(3))
+        return iter(
+            fsp.order.BatchSampler(**self.keywords, worker_id=worker.id, num_workers=worker.num_workers).epoch(3)
+        )
 
 
 @pytest.mark.parametrize(("order", "clips", "workers"), [("framespool", 101, 3), ("torch", 100, 2), ("torch", 7, 4)])
@@ -78,7 +80,7 @@ def test_workers_of_a_data_loader_give_the_order_of_one_process(order, clips, wo
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores
         found = list(DataLoader(Batches(**keywords), batch_size=None, num_workers=workers))
-    assert found == list(fsp.BatchSampler(**keywords).epoch(3))
+    assert found == list(fsp.order.BatchSampler(**keywords).epoch(3))
 
 
 @rounds_once
@@ -237,7 +239,7 @@ def test_clips_are_those_of_torchcodecs_samplers(videos, name):
                 for clip in range(file.count(rule)):
                     try:
                         file.sample(rule, clip, draws)
-                    except fsp.ArgumentError:
+                    except fsp.errors.ArgumentError:
                         refused.append(clip)
                 assert refused or not file.count(rule), options
                 outcomes["refused"] += 1

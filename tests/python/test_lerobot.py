@@ -178,25 +178,25 @@ def test_version_2_has_a_file_for_each_episode(tmp_path, short_clips):
 )
 def test_what_contradicts_itself_is_named(tmp_path, videos, changed, keywords, reason):
     written(tmp_path, videos, **changed)
-    with pytest.raises(fsp.ArgumentError, match=reason):
+    with pytest.raises(fsp.errors.ArgumentError, match=reason):
         fsp.datasets.lerobot(tmp_path, **keywords)
 
 
 def test_other_versions_and_damaged_files_are_named(tmp_path, videos):
     written(tmp_path, videos)
-    with pytest.raises(fsp.UnsupportedError, match="images are in the dataset's tables"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="images are in the dataset's tables"):
         fsp.datasets.lerobot(tmp_path, camera="observation.images.png")
     tables = tmp_path / "meta/episodes/chunk-000/file-001.parquet"
     intact = tables.read_bytes()
     tables.write_bytes(intact[:-5])
-    with pytest.raises(fsp.InvalidDataError, match=r"file-001\.parquet, byte \d+: does not end like"):
+    with pytest.raises(fsp.errors.InvalidDataError, match=r"file-001\.parquet, byte \d+: does not end like"):
         fsp.datasets.lerobot(tmp_path, camera=TOP)
     shutil.rmtree(tmp_path / "meta/episodes/chunk-000")
-    with pytest.raises(fsp.ArgumentError, match="no files chunk-"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no files chunk-"):
         fsp.datasets.lerobot(tmp_path, camera=TOP)
     info = json.loads((tmp_path / "meta/info.json").read_text())
     (tmp_path / "meta/info.json").write_text(json.dumps(info | {"codebase_version": "v1.6"}))
-    with pytest.raises(fsp.UnsupportedError, match=r"version 'v1\.6'"):
+    with pytest.raises(fsp.errors.UnsupportedError, match=r"version 'v1\.6'"):
         fsp.datasets.lerobot(tmp_path, camera=TOP)
-    with pytest.raises(fsp.NotFoundError, match=r"info\.json"):
+    with pytest.raises(fsp.errors.NotFoundError, match=r"info\.json"):
         fsp.datasets.lerobot(tmp_path / "none")

@@ -110,7 +110,7 @@ _videos: dict[str, np.ndarray] = {}
 def video_of(videos: Path, name: str) -> np.ndarray:
     if name not in _videos:
         video = fsp.Video(videos / CAMERAS[name][0], index=False)
-        _videos[name] = video.frames(range(sum(LENGTHS)), layout="TCHW").data.numpy()
+        _videos[name] = video.frames(range(sum(LENGTHS))).frames.numpy()
     return _videos[name]
 
 
@@ -178,7 +178,7 @@ def test_defaults_one_camera_and_a_choice_of_episodes(tmp_path, videos):
     (batch,) = fsp.ClipLoader(one, batch_size=100, index=False)
     assert batch["index"].tolist() == [*range(18, 42), *range(17)] and batch["action"].shape == (41, 1, 3)
     assert batch["episode_index"].tolist() == [2] * 24 + [0] * 17
-    with pytest.raises(fsp.ArgumentError, match="has no 'observation.images.top'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="has no 'observation.images.top'"):
         batch[TOP]
 
 
@@ -221,7 +221,7 @@ def test_ranks_resuming_and_map_style(tmp_path, videos):
     resumed.load_state_dict(pickle.loads(pickle.dumps(state)))
     assert [batch["index"].tolist() for batch in resumed] == rest
     other = fsp.datasets.lerobot(tmp_path, delta_timestamps={WRIST: [-1 / FPS, 0.0]})
-    with pytest.raises(fsp.ArgumentError, match="does not match"):
+    with pytest.raises(fsp.errors.ArgumentError, match="does not match"):
         fsp.ClipLoader(other, batch_size=4, shuffle=True, seed=1, index=False).load_state_dict(state)
     batch = make()._clips(0, [(5, 0), (20, 0)])
     assert batch["index"].tolist() == [5, 20] and batch[WRIST].shape[0] == 2
@@ -278,7 +278,7 @@ def test_stated_size_makes_batches_a_tensor(tmp_path, videos, transforms, shape)
     info["features"][WRIST]["shape"] = [64, 160, 3]
     path.write_text(json.dumps(info))
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
-    with pytest.raises(fsp.ArgumentError, match=f"{WRIST}: frames are 160x68, .* 160x64 .*file-000.mp4"):
+    with pytest.raises(fsp.errors.ArgumentError, match=f"{WRIST}: frames are 160x68, .* 160x64 .*file-000.mp4"):
         first()
 
 
@@ -292,12 +292,12 @@ def test_errors(tmp_path, videos):
         ({"delta_timestamps": {"action": [0.05]}}, "0.05 s is no multiple of 1 / 30 s"),
         ({"delta_timestamps": {"action": [float("nan")]}}, "action"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=message):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
             fsp.datasets.lerobot(tmp_path, **more)
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
-    with pytest.raises(fsp.ArgumentError, match="omit clip_sampler"):
+    with pytest.raises(fsp.errors.ArgumentError, match="omit clip_sampler"):
         fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=2), batch_size=2)
-    with pytest.raises(fsp.ArgumentError, match='several cameras need on_error="raise"'):
+    with pytest.raises(fsp.errors.ArgumentError, match='several cameras need on_error="raise"'):
         fsp.ClipLoader(dataset, batch_size=2, on_error="skip")
     episodes = fsp.datasets.lerobot(tmp_path, camera=TOP)
     for join in (
@@ -308,7 +308,9 @@ def test_errors(tmp_path, videos):
         lambda: fsp.datasets.weighted(dataset, [1] * len(dataset)),
         lambda: fsp.datasets.balanced(dataset),
     ):
-        with pytest.raises(fsp.ArgumentError, match=r"does not support the frames of datasets.lerobot\(\) yet; merge"):
+        with pytest.raises(
+            fsp.errors.ArgumentError, match=r"does not support the frames of datasets.lerobot\(\) yet; merge"
+        ):
             join()
     assert len(episodes + episodes) == 2 * len(episodes)
     for url, repo in (
@@ -317,9 +319,11 @@ def test_errors(tmp_path, videos):
         ("https://huggingface.co/datasets/lerobot/aloha", "lerobot/aloha"),
     ):
         for more in ({}, {"camera": TOP}, {"camera": [TOP]}, {"delta_timestamps": DELTAS}):
-            with pytest.raises(fsp.ArgumentError, match=f"folder on a disk, got the URL .*dataset {repo} --local-dir"):
+            with pytest.raises(
+                fsp.errors.ArgumentError, match=f"folder on a disk, got the URL .*dataset {repo} --local-dir"
+            ):
                 fsp.datasets.lerobot(url, **more)
-    with pytest.raises(fsp.ArgumentError, match="clip_sampler is missing"):
+    with pytest.raises(fsp.errors.ArgumentError, match="clip_sampler is missing"):
         fsp.ClipLoader([str(videos / "derived/base_640x360.mp4")], batch_size=2)
 
 
@@ -331,7 +335,7 @@ def test_metadata_that_contradicts_the_files(tmp_path, videos):
     def fails(message: str, **features) -> None:
         path.write_text(json.dumps(info | {"features": info["features"] | features}))
         dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
-        with pytest.raises(fsp.ArgumentError, match=message):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
             next(iter(fsp.ClipLoader(dataset, batch_size=2, index=False)))
 
     fails(f"{TOP}: frames are 960x540, but info.json says 640x480", **{TOP: {"dtype": "video", "shape": [480, 640, 3]}})
@@ -340,12 +344,12 @@ def test_metadata_that_contradicts_the_files(tmp_path, videos):
     path.write_text(json.dumps(info))
     (tmp_path / "data/chunk-000/file-001.parquet").unlink()
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
-    with pytest.raises(fsp.ArgumentError, match="the tables have 20 rows, fewer than the episodes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the tables have 20 rows, fewer than the episodes"):
         list(fsp.ClipLoader(dataset, batch_size=50, index=False))
     (tmp_path / "data/chunk-000/file-000.parquet").unlink()
     arrays = pa.table({name: pa.array(each[20:].tolist()) for name, each in tables.items()})
     pq.write_table(arrays, tmp_path / "data/chunk-000/file-001.parquet")
-    with pytest.raises(fsp.ArgumentError, match="index is 20, expected 0: files are missing"):
+    with pytest.raises(fsp.errors.ArgumentError, match="index is 20, expected 0: files are missing"):
         list(fsp.ClipLoader(fsp.datasets.lerobot(tmp_path, delta_timestamps={}), batch_size=50, index=False))
 
 

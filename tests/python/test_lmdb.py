@@ -121,16 +121,16 @@ def test_databases_have_names_and_keys_of_every_kind(tmp_path):
     assert read("numbers").columns["key"] == sorted(integers) and read("numbers")[1][0].name == "255"
     assert [key[::-1] for key in read("backwards").columns["key"]] == sorted(key.decode()[::-1] for key, _ in backwards)
     assert values_of(read("bytes")) == {"61": b"w", "ff00": b"v"}
-    with pytest.raises(fsp.UnsupportedError, match=r"named\.lmdb.*several values each"):
+    with pytest.raises(fsp.errors.UnsupportedError, match=r"named\.lmdb.*several values each"):
         read("dup")
-    with pytest.raises(fsp.ArgumentError, match=r"only named databases.*database=: 'backwards', 'bytes', 'dup'"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"only named databases.*database=: 'backwards', 'bytes', 'dup'"):
         fsp.datasets.lmdb(path)
-    with pytest.raises(fsp.ArgumentError, match=r"no database 'test'; it has 'backwards', .*'val'"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"no database 'test'; it has 'backwards', .*'val'"):
         read("test")
     plain = written(tmp_path / "plain", [(b"a", b"v"), (b"__len__", b"\x80\x04K\x01."), (b"__keys__", b"\x80\x04]")])
     assert values_of(fsp.datasets.lmdb(plain)) == {"a": b"v"}
     for name, reason in (("b", "it has no named database"), ("a", "is a key with a value")):
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             fsp.datasets.lmdb(plain, database=name)
 
 
@@ -159,14 +159,17 @@ def test_labels_from_keys_or_arguments(tmp_path):
         ({"layout": "pickle"}, "layout"),
         ({"database": ""}, "database"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             fsp.datasets.lmdb(path, **{"key": "{}.jpg", **keywords})
     # Exceptions of the user's function propagate.
     with pytest.raises(KeyError, match="nothing like this"):
         fsp.datasets.lmdb(path, key="{}.jpg", label=lambda key: {}["nothing like this"], on_error="skip")
     with pytest.warns(UserWarning, match=r"^2 skipped: .*'2\.jpg'.*'3\.jpg'"):
         assert len(fsp.datasets.lmdb(path, key="{}.jpg", label={"1.jpg": 1}, on_error="skip")) == 1
-    with pytest.raises(fsp.ArgumentError, match="label has no value for any of the 3 keys"), pytest.warns(UserWarning):
+    with (
+        pytest.raises(fsp.errors.ArgumentError, match="label has no value for any of the 3 keys"),
+        pytest.warns(UserWarning),
+    ):
         fsp.datasets.lmdb(path, key="{}.jpg", label={}, on_error="skip")
 
 
@@ -187,9 +190,9 @@ def test_datums_of_caffe_are_read_and_raw_ones_named(tmp_path, photos):
         if reason is None:
             assert fsp.datasets.lmdb(path, layout="caffe")[0][1] == (-7 if number == 0 else -1)
             continue
-        with pytest.raises(fsp.ArgumentError, match=rf"key 'k': is a Datum.*{reason}"):
+        with pytest.raises(fsp.errors.ArgumentError, match=rf"key 'k': is a Datum.*{reason}"):
             fsp.datasets.lmdb(path, layout="caffe")
-    with pytest.raises(fsp.InvalidDataError, match="data.mdb, byte"):
+    with pytest.raises(fsp.errors.InvalidDataError, match="data.mdb, byte"):
         fsp.datasets.lmdb(written(tmp_path / "none", [(b"k", b"\xff" * 40)]), layout="caffe")
 
 
@@ -213,7 +216,7 @@ def test_truncation_is_an_error_or_harmless(tmp_path):
         path.write_bytes(intact[:cut])
         try:
             dataset = fsp.datasets.lmdb(path)
-        except (fsp.TruncatedError, fsp.InvalidDataError) as error:
+        except (fsp.errors.TruncatedError, fsp.errors.InvalidDataError) as error:
             assert "cut.mdb, byte " in str(error)
             refused += 1
         else:
@@ -223,7 +226,7 @@ def test_truncation_is_an_error_or_harmless(tmp_path):
         try:
             with pytest.warns(UserWarning):
                 left = fsp.datasets.lmdb(path, on_error="skip")
-        except (fsp.ArgumentError, pytest.fail.Exception):
+        except (fsp.errors.ArgumentError, pytest.fail.Exception):
             continue
         assert values_of(left).items() <= expected.items()
     assert refused > len(cuts) * 0.9
@@ -262,12 +265,16 @@ def test_other_kinds_of_files_are_named(tmp_path):
     intact = path.read_bytes()
     magic = struct.pack("<I", 0xBEEFC0DE)
     for content, error, reason in [
-        (intact[:16] + magic[::-1] + intact[20:], fsp.UnsupportedError, "big-endian machine"),
+        (intact[:16] + magic[::-1] + intact[20:], fsp.errors.UnsupportedError, "big-endian machine"),
         (intact[:12] + magic + intact[16:], None, ""),
-        (intact[:8] + b"\x08\0\0\0" + magic + b"\x01\0\0\0" + intact[20:], fsp.UnsupportedError, "32-bit machine"),
-        (intact[:20] + b"\x02\0\0\0" + intact[24:], fsp.UnsupportedError, "version 2 of LMDB's format"),
-        (b"SQLite format 3\0" + bytes(1000), fsp.InvalidDataError, "byte 0: is not a meta page of LMDB"),
-        (b"", fsp.TruncatedError, "byte 0"),
+        (
+            intact[:8] + b"\x08\0\0\0" + magic + b"\x01\0\0\0" + intact[20:],
+            fsp.errors.UnsupportedError,
+            "32-bit machine",
+        ),
+        (intact[:20] + b"\x02\0\0\0" + intact[24:], fsp.errors.UnsupportedError, "version 2 of LMDB's format"),
+        (b"SQLite format 3\0" + bytes(1000), fsp.errors.InvalidDataError, "byte 0: is not a meta page of LMDB"),
+        (b"", fsp.errors.TruncatedError, "byte 0"),
     ]:
         path.write_bytes(content)
         if error is None:
@@ -275,9 +282,9 @@ def test_other_kinds_of_files_are_named(tmp_path):
             continue
         with pytest.raises(error, match=reason):
             fsp.datasets.lmdb(path)
-    with pytest.raises(fsp.NotFoundError, match="none"):
+    with pytest.raises(fsp.errors.NotFoundError, match="none"):
         fsp.datasets.lmdb(tmp_path / "none")
-    with pytest.raises(fsp.ArgumentError, match="nothing to load"):
+    with pytest.raises(fsp.errors.ArgumentError, match="nothing to load"):
         fsp.datasets.lmdb(written(tmp_path / "empty", []))
     # Several, one of them damaged.
     both = [written(tmp_path / "one", [(b"a", b"1")]), path, written(tmp_path / "two", [(b"b", b"2")])]

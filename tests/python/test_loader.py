@@ -83,8 +83,8 @@ def test_batch_metadata_matches_its_frames(tiny_clips):
         assert batch.labels.tolist() == [tiny_clips[v][1] for v in batch.video_ids.tolist()]
         for i in range(n):
             video = fsp.Video(tiny_clips[batch.video_ids.tolist()[i]][0])
-            frames = video.frames(batch.indices.tolist()[i], transforms=SMALL, layout="TCHW")
-            assert np.array_equal(batch.frames[i].numpy(), frames.data.numpy())
+            frames = video.frames(batch.indices.tolist()[i], transforms=SMALL)
+            assert np.array_equal(batch.frames[i].numpy(), frames.frames.numpy())
             assert batch.pts_seconds.tolist()[i] == frames.pts_seconds
             assert np.diff(batch.indices.tolist()[i]).tolist() == [3, 3, 3]
 
@@ -178,7 +178,7 @@ def test_bad_file_raises_in_order(tiny_clips, bad_file):
             batches += 1
         except StopIteration:
             break
-        except fsp.InvalidDataError as error:
+        except fsp.errors.InvalidDataError as error:
             errors.append((batches, error))
     assert batches == 3 and len(errors) == 1
     at, error = errors[0]
@@ -209,12 +209,12 @@ def test_replace_is_deterministic_and_counted(tiny_clips, bad_file):
 def test_video_without_clip_follows_the_policy(short_clips, videos):
     small = (str(videos / "derived" / "tiny_34x26_h264.mp4"), 77)
     crop = {"transforms": [fsp.transforms.RandomCrop(200)], "shuffle": False}
-    with pytest.raises(fsp.ClipSamplingError, match=r"tiny_34x26.*RandomCrop.*200"):
+    with pytest.raises(fsp.errors.ClipSamplingError, match=r"tiny_34x26.*RandomCrop.*200"):
         list(loader([short_clips[0], small], **crop))
     (batch,) = loader([short_clips[0], small, short_clips[1]], on_error="skip", **crop)
     assert batch.video_ids.tolist() == [0, 2] and batch.frames.shape == (2, 4, 3, 200, 200)
     long = fsp.samplers.random(sequence_length=61, short="error")
-    with pytest.raises(fsp.ClipSamplingError, match="tiny_34x26"):
+    with pytest.raises(fsp.errors.ClipSamplingError, match="tiny_34x26"):
         list(loader([small], long))
     (batch,) = loader([small], fsp.samplers.random(sequence_length=61))
     assert batch.mask.tolist() == [[True] * 60 + [False]]
@@ -222,14 +222,18 @@ def test_video_without_clip_follows_the_policy(short_clips, videos):
 
 def test_all_bad_files_raise_under_every_policy(bad_file, tiny_clips):
     for policy in ("raise", "replace", "skip"):
-        with pytest.raises(fsp.InvalidDataError):
+        with pytest.raises(fsp.errors.InvalidDataError):
             list(loader([(bad_file, 0)] * 3, on_error=policy))
     windows = fsp.samplers.windows(sequence_length=4)
     for policy in ("skip", "replace"):
-        with pytest.raises(fsp.ArgumentError, match=r"no video yields a clip: 5 of 5 .*; and 2 more\)$") as raised:
+        with pytest.raises(
+            fsp.errors.ArgumentError, match=r"no video yields a clip: 5 of 5 .*; and 2 more\)$"
+        ) as raised:
             loader([(bad_file, 0)] * 5, windows, on_error=policy)
         assert str(raised.value).count(str(bad_file)) == 3
-    with pytest.raises(fsp.ArgumentError, match="1 of 2 videos cannot be read .* longest of the others has 77 frames"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match="1 of 2 videos cannot be read .* longest of the others has 77 frames"
+    ):
         loader([(bad_file, 0), tiny_clips[0]], fsp.samplers.windows(sequence_length=999), on_error="skip")
 
 
@@ -285,22 +289,22 @@ def test_stats_count_what_was_done(tiny_clips):
     ],
 )
 def test_wrong_keywords_are_repeated_back(tiny_clips, keywords, message):
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         loader(tiny_clips, **keywords)
 
 
 def test_datasets_and_rules_are_checked(tiny_clips):
-    with pytest.raises(fsp.ArgumentError, match="empty"):
+    with pytest.raises(fsp.errors.ArgumentError, match="empty"):
         loader([])
-    with pytest.raises(fsp.ArgumentError, match="sample 1"):
+    with pytest.raises(fsp.errors.ArgumentError, match="sample 1"):
         loader([tiny_clips[0], ("x", "label")])
-    with pytest.raises(fsp.ArgumentError, match="folder"):
+    with pytest.raises(fsp.errors.ArgumentError, match="folder"):
         loader("some/folder")
-    with pytest.raises(fsp.ArgumentError, match="framespool.samplers"):
+    with pytest.raises(fsp.errors.ArgumentError, match="framespool.samplers"):
         fsp.ClipLoader(tiny_clips, "random", batch_size=1)
-    with pytest.raises(fsp.ArgumentError, match="stride must be.*0"):
+    with pytest.raises(fsp.errors.ArgumentError, match="stride must be.*0"):
         fsp.samplers.random(sequence_length=4, stride=0)
-    with pytest.raises(fsp.ArgumentError, match="pad_mode.*zeros"):
+    with pytest.raises(fsp.errors.ArgumentError, match="pad_mode.*zeros"):
         fsp.samplers.windows(sequence_length=4, pad_mode="zeros")
 
 
@@ -365,7 +369,7 @@ def test_use_after_fork_is_refused_with_the_way_out(tiny_clips):
             for use in (lambda: next(iter(batches)), lambda: video[0]):
                 try:
                     use()
-                except fsp.ForkedError as error:
+                except fsp.errors.ForkedError as error:
                     refused += "spawn" in str(error)
             code = 0 if refused == 2 else 2
             batches.__dict__.clear()  # and letting go of it in the child must not wait for the parent's threads
@@ -438,7 +442,7 @@ def test_too_many_open_files_is_not_a_file_error(tiny_clips):
         try:
             found = len([clip for batch in again for clip in batch.clip_ids.tolist()])
             print(found == expected, again.stats()["errors"])
-        except fsp.ReadError as error:
+        except fsp.errors.ReadError as error:
             print(type(error).__name__, "ulimit" in str(error), "not an error of the file" in str(error))
     """
     for how, said in (("for a moment", "True {}"), ("for ever", "ReadError True True")):
@@ -459,7 +463,7 @@ def test_a_new_iteration_ends_the_one_before(tiny_clips):
 
 
 def test_absurd_numbers_under_way_are_refused(tiny_clips):
-    with pytest.raises(fsp.ArgumentError, match="prefetch_batches=100000 .*batch_size=1000"):
+    with pytest.raises(fsp.errors.ArgumentError, match="prefetch_batches=100000 .*batch_size=1000"):
         loader(tiny_clips, batch_size=1000, prefetch_batches=100_000)
 
 
@@ -478,8 +482,8 @@ def test_replaced_file_is_indexed_again(tiny_clips, tmp_path):
     other.write_bytes(Path(tiny_clips[1][0]).read_bytes())
     other.rename(path)
     (batch,) = batches
-    expected = fsp.Video(tiny_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL, layout="TCHW")
-    assert np.array_equal(batch.frames[0].numpy(), expected.data.numpy())
+    expected = fsp.Video(tiny_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL)
+    assert np.array_equal(batch.frames[0].numpy(), expected.frames.numpy())
 
 
 def test_working_ahead_in_dataset_order_changes_no_batch(tiny_clips):

@@ -254,17 +254,17 @@ def test_errors(short_clips, bad_file):
         dataset[-40]
     assert len(list(iter_items(dataset))) == 39
     for name in ("batch_size", "shuffle", "num_shards", "repeats", "transform"):
-        with pytest.raises(fsp.ArgumentError, match=f"no argument '{name}'"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"no argument '{name}'"):
             VideoDataset(short_clips, SAMPLING, **{name: 1})
-    with pytest.raises(fsp.ArgumentError, match='use on_error="replace"'):
+    with pytest.raises(fsp.errors.ArgumentError, match='use on_error="replace"'):
         VideoDataset(short_clips, SAMPLING, on_error="skip")
-    with pytest.raises(fsp.ArgumentError, match="apply it in collate_fn"):
+    with pytest.raises(fsp.errors.ArgumentError, match="apply it in collate_fn"):
         VideoDataset(short_clips, SAMPLING, transforms=[lambda frames: frames])
-    with pytest.raises(fsp.ArgumentError, match="layout must be one of"):
+    with pytest.raises(fsp.errors.ArgumentError, match="layout must be one of"):
         VideoDataset(short_clips, SAMPLING, layout="NTCHW")
     last = VideoDataset(short_clips, SAMPLING, layout="THWC", **KEYWORDS)[3]["frames"]
     assert torch.equal(last, dataset[3]["frames"].permute(0, 2, 3, 1))
-    with pytest.raises(fsp.ArgumentError, match="epoch"):
+    with pytest.raises(fsp.errors.ArgumentError, match="epoch"):
         dataset.set_epoch(-1)
     damaged = [*short_clips[:2], (bad_file, 7)]
     one = fsp.samplers.random(sequence_length=4)

@@ -86,7 +86,7 @@ def used(value: Any) -> None:
     elif isinstance(value, fsp.samplers.ClipSampler):
         assert next(iter(fsp.ClipLoader(["a.mp4"], value, batch_size=1))).mask.numpy().any()
     elif isinstance(value, fsp.transforms.Transform):
-        assert fsp.Video("a.mp4").frames([0], transforms=[value], dtype="float32").data.shape[-1] == 3
+        assert fsp.Video("a.mp4").frames([0], transforms=[value], dtype="float32").frames.shape[-3] == 3
     elif isinstance(value, fsp.datasets.Dataset):
         assert len(value) > 0 and value[0][1] >= 0
     elif isinstance(value, list) and isinstance(value[0], tuple):

@@ -28,7 +28,11 @@ def test_a_batch_shows_its_frames_in_every_layout(short_clips, layout):
     strips = pictures(shown)
     assert len(strips) == 4
     for strip, video, indices in zip(strips, batch.video_ids.tolist(), batch.indices.tolist(), strict=False):
-        frames = fsp.Video(short_clips[video][0]).frames(indices, transforms=options["transforms"]).data.numpy()
+        frames = (
+            fsp.Video(short_clips[video][0], layout="THWC")
+            .frames(indices, transforms=options["transforms"])
+            .frames.numpy()
+        )
         assert strip.shape == (40, 6 * 62 - 2, 3)
         assert all(np.array_equal(strip[:, 62 * n : 62 * n + 60], frame) for n, frame in enumerate(frames))
 

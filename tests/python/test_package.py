@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import framespool as fsp
+import pytest
 
 
 def test_import_is_light():
@@ -33,3 +34,26 @@ def test_public_names_are_documented():
         if name.startswith("__"):
             continue
         assert getattr(fsp, name).__doc__, name
+
+
+def test_names_that_are_elsewhere_say_where():
+    assert len(fsp.__all__) <= 20
+    for name, place in [
+        ("DecodeError", "errors"),
+        ("BatchSampler", "order"),
+        ("VideoInfo", "video"),
+        ("validate", "tools"),
+    ]:
+        with pytest.raises(AttributeError, match=rf"it is framespool\.{place}\.{name}"):
+            getattr(fsp, name)
+        assert getattr(getattr(fsp, place), name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+        fsp.nothing  # noqa: B018
+
+
+def test_a_video_answers_the_names_of_other_libraries(videos):
+    video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
+    for name, hint in [("get_batch", "frames(indices)"), ("get_frames_played_at", "frames_at(seconds)")]:
+        with pytest.raises(AttributeError, match=f"{name}.*use {re.escape(hint)}"):
+            getattr(video, name)
+    assert not hasattr(video, "nothing")

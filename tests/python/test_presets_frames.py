@@ -107,7 +107,7 @@ def test_mmaction2_sample_frames() -> None:
         impossible = twice and clip_len > 1 and num_clips == 1
         impossible |= flags["temporal_jitter"] and flags["target_fps"] is not None and total not in (1, clip_len)
         if impossible:  # in the original too: a division by zero, mismatched shapes
-            with pytest.raises(fsp.ArgumentError, match="num_clips must be"):
+            with pytest.raises(fsp.errors.ArgumentError, match="num_clips must be"):
                 fsp.samplers.preset("mmaction2", **options)
             continue
         cases += every("mmaction2", sample_frames, options, [*SHORT[::2], *LONG[::3]], rates=RATES)
@@ -415,7 +415,7 @@ def test_numbers_that_make_no_sense_are_refused(name: str) -> None:
         else:
             continue
         for bad in wrong:
-            with pytest.raises(fsp.ArgumentError, match=option):
+            with pytest.raises(fsp.errors.ArgumentError, match=option):
                 fsp.samplers.preset(name, **{**needed, option: bad})
             refused += 1
     assert refused >= 6
@@ -425,9 +425,9 @@ def test_presets_say_what_they_are_and_what_they_take() -> None:
     known = fsp.samplers.presets()
     assert set(OURS) <= set(known)
     assert all("`" in known[name] for name in OURS)
-    with pytest.raises(fsp.ArgumentError, match="needs clip_len="):
+    with pytest.raises(fsp.errors.ArgumentError, match="needs clip_len="):
         fsp.samplers.preset("mmaction2")
-    with pytest.raises(fsp.ArgumentError, match="has no option 'clip_length'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="has no option 'clip_length'"):
         fsp.samplers.preset("mmaction2", clip_length=8)
     assert fsp.samplers.preset("tsn") == fsp.samplers.preset("tsn", num_segments=3)
 
@@ -446,5 +446,5 @@ def test_presets_say_what_they_are_and_what_they_take() -> None:
     ],
 )
 def test_options_that_the_original_rejects_fail(name: str, options: dict, message: str) -> None:
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         fsp.samplers.preset(name, **options)

@@ -215,5 +215,5 @@ def test_options_that_make_no_sense_are_refused():
         ("hf", {"num_frames": 8, "fps": 2.0}),
         ("hf", {"fps": float("inf")}),
     ]:
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fsp.samplers.preset(name, **options)

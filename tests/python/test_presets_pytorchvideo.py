@@ -163,5 +163,5 @@ def test_options_that_make_no_sense_are_refused():
         {"clip_duration": 1.0, "sampling_type": "uniform", "clips_per_video": 3},
         {"clip_duration": 1.0, "sampling_type": "constant_clips_per_video"},
     ]:
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fsp.samplers.preset("pytorchvideo", **options)

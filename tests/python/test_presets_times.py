@@ -56,7 +56,7 @@ def test_delta_timestamps_are_lerobots():
             expected = lerobot(video, deltas, given, tolerance)
             options = {"delta_timestamps": deltas, "fps": given, "tolerance_s": tolerance}
             comparison.check("lerobot", options, video, expected)
-        except fsp.ArgumentError as error:  # the grid is checked at once where fps is given
+        except fsp.errors.ArgumentError as error:  # the grid is checked at once where fps is given
             assert given is not None and expected[0] is None and "multiples" in str(error), (
                 deltas,
                 given,
@@ -249,7 +249,7 @@ def test_options_that_make_no_sense_are_refused():
         ("dali", {"sequence_length": 4, "version": "3"}),
         ("dali_uniform_sample", {"sequence_length": 2**32 - 1}),
     ]:
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fsp.samplers.preset(name, **options)
-    with pytest.raises(fsp.ArgumentError):  # a rate that requires more frames than fit in memory
+    with pytest.raises(fsp.errors.ArgumentError):  # a rate that requires more frames than fit in memory
         fsp.samplers.preset("cosmos_curate", sample_rate_fps=1e8).frames(3000)

@@ -123,7 +123,7 @@ def test_random_timestamps_match_torchcodec():
         draws = [random.choice([0.0, 1 - 2**-53, random.random()]) for _ in range(options["num_clips"])]
         place = time_range(video, options)
         if place is None:
-            with pytest.raises(fsp.ArgumentError, match="sampling_range_start"):
+            with pytest.raises(fsp.errors.ArgumentError, match="sampling_range_start"):
                 frames, fps = video.arguments
                 fsp.samplers.preset("torchcodec_random_timestamps", **options).frames(frames, fps=fps or 30.0)
             return
@@ -176,5 +176,5 @@ def test_options_that_make_no_sense_are_refused():
         ("torchcodec_regular_timestamps", {"seconds_between_clip_starts": 1e-300}),
         ("torchcodec_regular_timestamps", {}),
     ]:
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             fsp.samplers.preset(name, **options)

@@ -219,7 +219,7 @@ def test_vjepa2_rejects_low_frame_rates() -> None:
     assert rule.frames(100, fps=15.2, draws=[0]).indices[:3] == [0, 1, 2]  # 16 when rounded up
     for options, rate in [({"fps": 16}, 15.0), ({"duration": 1.0}, 12.0)]:
         rule = fsp.samplers.preset("vjepa2", frame_step=None, **options)
-        with pytest.raises(fsp.ArgumentError, match="at least one frame between.*(fps=16|duration=1)"):
+        with pytest.raises(fsp.errors.ArgumentError, match="at least one frame between.*(fps=16|duration=1)"):
             rule.frames(100, fps=rate)
 
 
@@ -305,8 +305,8 @@ def _masked(state: np.random.RandomState, most: int) -> int:
 def test_internvideo2_rejects_frames_past_the_end() -> None:
     rule = fsp.samplers.preset("internvideo2", num_frames=4, sample="middle", fix_start=3)
     assert rule.frames(16).indices == [3, 7, 11, 15]
-    with pytest.raises(fsp.ArgumentError, match="fix_start"):
+    with pytest.raises(fsp.errors.ArgumentError, match="fix_start"):
         rule.frames(12)
     rule = fsp.samplers.preset("internvideo2", num_frames=4, sample="fps1e9")
-    with pytest.raises(fsp.ArgumentError, match="use a lower rate"):
+    with pytest.raises(fsp.errors.ArgumentError, match="use a lower rate"):
         rule.frames(100)

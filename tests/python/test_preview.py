@@ -1,4 +1,4 @@
-"""``fsp.preview`` and ``framespool preview``: contact sheets of the clips that a loader delivers."""
+"""``fsp.tools.preview`` and ``framespool preview``: contact sheets of the clips that a loader delivers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def first(made, count):
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
     made = loader(short_clips)
-    metadata = fsp.preview(made, tmp_path / "a.png", clips=4, frames=3, epoch=epoch)
+    metadata = fsp.tools.preview(made, tmp_path / "a.png", clips=4, frames=3, epoch=epoch)
     made.set_epoch(epoch)
     clips = first(made, 4)
     assert [(f["indices"], f["label"], f["class"]) for f in metadata] == [
@@ -59,7 +59,7 @@ def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
 def test_clips_of_a_group_are_rows_of_the_sheet(short_clips, tmp_path, clips_per_video):
     sampling = fsp.samplers.random(sequence_length=6, clips_per_video=clips_per_video)
     made = fsp.ClipLoader(short_clips, sampling, batch_size=2, transforms=TRANSFORMS, group_clips=True, shuffle=True)
-    metadata = fsp.preview(made, tmp_path / "a.png", clips=5)
+    metadata = fsp.tools.preview(made, tmp_path / "a.png", clips=5)
     delivered = [indices for batch in made for row in batch.indices.tolist() for indices in row]
     assert [each["indices"] for each in metadata] == delivered[:5]
     assert all(len(each["pts_seconds"]) == 6 for each in metadata)
@@ -70,15 +70,15 @@ def test_preview_leaves_the_loader_position_unchanged(short_clips, tmp_path):
     made = loader(short_clips, transforms=normal, dtype="float32", layout="NCTHW")
     batches = iter(made)
     one = next(batches).clip_ids.tolist()
-    fsp.preview(made, tmp_path / "float.png", clips=2, frames=3)
-    fsp.preview(loader(short_clips), tmp_path / "plain.png", clips=2, frames=3)
+    fsp.tools.preview(made, tmp_path / "float.png", clips=2, frames=3)
+    fsp.tools.preview(loader(short_clips), tmp_path / "plain.png", clips=2, frames=3)
     assert (tmp_path / "float.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
     rest = [batch.clip_ids.tolist() for batch in batches]
     assert [one, *rest] == [batch.clip_ids.tolist() for batch in loader(short_clips)]
 
 
 def test_page_lists_the_draws(short_clips, tmp_path):
-    metadata = fsp.preview(loader(short_clips), tmp_path / "clips.html", clips=2)
+    metadata = fsp.tools.preview(loader(short_clips), tmp_path / "clips.html", clips=2)
     page = (tmp_path / "clips.html").read_text()
     assert page.count("<img") == 2 and page.count("data:image/png;base64,") == 2
     assert "RandomResizedCrop" in page and str(metadata[0]["indices"]) in page
@@ -89,7 +89,7 @@ def test_page_lists_the_draws(short_clips, tmp_path):
 
 def test_page_lists_what_a_list_inside_drew(short_clips, tmp_path):
     inside = fsp.transforms.RandomChoice([fsp.transforms.RandomApply([fsp.transforms.RandomResizedCrop(64)], 1.0)])
-    [metadata] = fsp.preview(loader(short_clips, transforms=[inside]), tmp_path / "clips.html", clips=1)
+    [metadata] = fsp.tools.preview(loader(short_clips, transforms=[inside]), tmp_path / "clips.html", clips=1)
     page = (tmp_path / "clips.html").read_text()
     [crop] = metadata["transforms"][0]["transforms"][0]["transforms"]
     assert "<td>RandomChoice<td>choice 0<tr><td>RandomChoice: RandomApply<td>applied 1<tr>" in page
@@ -98,12 +98,12 @@ def test_page_lists_what_a_list_inside_drew(short_clips, tmp_path):
 
 def test_sheets_of_images_ragged_clips_and_views(photos, short_clips, tmp_path):
     pictures = fsp.ImageLoader(photos, batch_size=4, transforms=[fsp.transforms.Resize(48)])  # ragged
-    assert len(fsp.preview(pictures, tmp_path / "p.png", clips=5)) == 5
+    assert len(fsp.tools.preview(pictures, tmp_path / "p.png", clips=5)) == 5
     crops = loader(short_clips, transforms=[fsp.transforms.Resize(64), fsp.transforms.ThreeCrop(32)])
-    fsp.preview(crops, tmp_path / "c.png", clips=2, frames=2)
+    fsp.tools.preview(crops, tmp_path / "c.png", clips=2, frames=2)
     height = len(opened(tmp_path / "c.png"))
     assert height == 2 * (3 * 36 - 4 + 16 + 8) + 4
-    assert len(fsp.preview(loader(short_clips[:2]), tmp_path / "few.png", clips=50)) == 2
+    assert len(fsp.tools.preview(loader(short_clips[:2]), tmp_path / "few.png", clips=50)) == 2
 
 
 def test_the_command_writes_sheets(videos, media, tmp_path, capsys):
@@ -140,11 +140,11 @@ def test_the_command_writes_sheets(videos, media, tmp_path, capsys):
 
 
 def test_wrong_arguments_are_rejected(short_clips, tmp_path):
-    with pytest.raises(fsp.ArgumentError, match=r"\.png or \.html"):
-        fsp.preview(loader(short_clips), tmp_path / "a.jpg")
-    with pytest.raises(fsp.ArgumentError, match="clips"):
-        fsp.preview(loader(short_clips), tmp_path / "a.png", clips=0)
+    with pytest.raises(fsp.errors.ArgumentError, match=r"\.png or \.html"):
+        fsp.tools.preview(loader(short_clips), tmp_path / "a.jpg")
+    with pytest.raises(fsp.errors.ArgumentError, match="clips"):
+        fsp.tools.preview(loader(short_clips), tmp_path / "a.png", clips=0)
     with pytest.warns(UserWarning, match="this loader has no batches: batch_size .* 14 \\* 1 .*13 clips"):
         none = loader(short_clips, batch_size=len(short_clips) + 1, last_batch="drop")
-    with pytest.raises(fsp.ArgumentError, match="no batch"):
-        fsp.preview(none, tmp_path / "a.png")
+    with pytest.raises(fsp.errors.ArgumentError, match="no batch"):
+        fsp.tools.preview(none, tmp_path / "a.png")

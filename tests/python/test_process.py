@@ -235,7 +235,7 @@ def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     for copy in copies[1:4]:
         with pytest.raises(fsp.Error) as raised:
             next(epoch)
-        assert raised.value.file == str(copy) and not isinstance(raised.value, fsp.InternalError)
+        assert raised.value.file == str(copy) and not isinstance(raised.value, fsp.errors.InternalError)
     assert len(list(epoch)) == 2
     assert [failure["path"] for failure in one.failures()] == [str(copy) for copy in copies[1:4]]
     # Restored files are read again.
@@ -249,13 +249,13 @@ def test_video_truncated_while_open_is_a_typed_error(paths, tmp_path):
     copy = tmp_path / "a.mkv"
     shutil.copy(paths[0], copy)
     video = fsp.Video(copy)
-    before = video.frames([0, 20], transforms=SMALL).data.tobytes()
+    before = video.frames([0, 20], transforms=SMALL).frames.tobytes()
     os.truncate(copy, copy.stat().st_size // 2)
     for _ in range(2):
         with pytest.raises(fsp.Error, match="a.mkv"):
             video.frames([len(video) - 1])
     shutil.copy(paths[0], copy)
-    assert fsp.Video(copy).frames([0, 20], transforms=SMALL).data.tobytes() == before
+    assert fsp.Video(copy).frames([0, 20], transforms=SMALL).frames.tobytes() == before
 
 
 @pytest.fixture(scope="module")
@@ -316,7 +316,7 @@ listed = fsp.datasets.folder(os.path.dirname(folder))
 assert sorted(os.fspath(source) for source, _ in listed.samples) == paths, listed.samples
 try:
     fsp.Video(paths[-1])
-except fsp.InvalidDataError as error:
+except fsp.errors.InvalidDataError as error:
     str(error).encode()
     assert "9" in str(error)
 else:

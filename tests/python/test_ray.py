@@ -89,7 +89,7 @@ def test_state_resumes_locally_and_on_ray(cluster, few):
                 assert (state["epoch"], state["batch"]) == (0, stop)
                 new.load_state_dict(state)
                 assert got + digests(new) == whole
-    with pytest.raises(fsp.ArgumentError, match="seed"):
+    with pytest.raises(fsp.errors.ArgumentError, match="seed"):
         local(few, seed=6).load_state_dict(state)
 
 
@@ -184,7 +184,7 @@ def reopen():
         try:
             use()
             print("used in", os.getpid())
-        except fsp.ForkedError:
+        except fsp.errors.ForkedError:
             pass
     kept.stats(), kept.failures()  # the last reported ones
     local = fsp.ray.ClipLoader(paths, rule, **{**keywords, "distribute_mode": False, "num_threads": 2})
@@ -223,13 +223,13 @@ made = lambda **more: fsp.ray.ClipLoader([sys.argv[1]] * 4, rule, batch_size=2, 
 with made(hdr="ignore") as loader, warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     list(loader)
-print([str(w.message) for w in caught if w.category is fsp.HdrWarning])
+print([str(w.message) for w in caught if w.category is fsp.errors.HdrWarning])
 with made() as loader, warnings.catch_warnings():
-    warnings.simplefilter("error", fsp.HdrWarning)
+    warnings.simplefilter("error", fsp.errors.HdrWarning)
     batches, found = iter(loader), 0
     try:
         next(batches)
-    except fsp.HdrWarning as warning:
+    except fsp.errors.HdrWarning as warning:
         print(sys.argv[1] in str(warning) and "ToneMap" in str(warning))
     print(sum(1 for _ in batches) == len(loader))  # the batch with the warning is not lost
 """
@@ -317,7 +317,7 @@ def test_bad_files_are_treated_as_they_are_locally(cluster, few, bad_file, polic
         assert mine["bytes_received"] > 0
         wait_for_workers(there, 2)
         if policy == "raise":
-            with pytest.raises(fsp.NotFoundError, match="nowhere.mp4.*on Ray node") as caught:
+            with pytest.raises(fsp.errors.NotFoundError, match="nowhere.mp4.*on Ray node") as caught:
                 there.describe_clip(len(few) + 1)
             assert isinstance(caught.value, FileNotFoundError) and caught.value.file.endswith("nowhere.mp4")
 
@@ -334,7 +334,10 @@ def test_paths_may_be_relative_to_this_process(cluster, few, tmp_path, monkeypat
 
 def test_argument_errors_match_the_local_loader(cluster, few):
     crop = [fsp.transforms.RandomCrop(5000)]
-    with spread(few, transforms=crop, num_workers=1) as loader, pytest.raises(fsp.ClipSamplingError, match="5000"):
+    with (
+        spread(few, transforms=crop, num_workers=1) as loader,
+        pytest.raises(fsp.errors.ClipSamplingError, match="5000"),
+    ):
         next(iter(loader))
     for wrong, match in [
         ({"batch_size": 0}, "batch_size"),
@@ -346,10 +349,10 @@ def test_argument_errors_match_the_local_loader(cluster, few):
         ({"address": 7}, "address"),
         ({"num_shards": 0}, "num_shards"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=match):
+        with pytest.raises(fsp.errors.ArgumentError, match=match):
             spread(few, **{"num_workers": 1, **wrong})
     with pytest.raises(TypeError, match="nonsense"):
         spread(few, nonsense=1)
     lock = threading.Lock()
-    with pytest.raises(fsp.ArgumentError, match="cannot be sent.*lock"):
+    with pytest.raises(fsp.errors.ArgumentError, match="cannot be sent.*lock"):
         spread(few, num_workers=1, sampling=fsp.samplers.custom(lambda info, rng: [0] if lock else [1]))

@@ -33,7 +33,7 @@ def test_without_ray_the_error_says_what_to_install(short_clips, photos, monkeyp
         lambda: fsp.ray.read_clips(short_clips, SAMPLING),
         lambda: fsp.ray.ClipSource(short_clips, SAMPLING),
     ):
-        with pytest.raises(fsp.UnsupportedError, match=r"pip install \"ray"):
+        with pytest.raises(fsp.errors.UnsupportedError, match=r"pip install \"ray"):
             make()
 
 

@@ -90,7 +90,7 @@ def test_columns_of_the_dataset_come_with_the_rows(cluster, few):
     assert {(row["video_id"], row["fold"], row["note"]) for row in rows} == {
         (video, video, dataset.columns["note"][video]) for video in range(6)
     }
-    with pytest.raises(fsp.ArgumentError, match="columns named label, path"):
+    with pytest.raises(fsp.errors.ArgumentError, match="columns named label, path"):
         read(fsp.datasets.Dataset(few, columns={"path": range(6), "label": range(6)}))
 
 
@@ -107,7 +107,10 @@ def test_bad_files_end_the_read_or_are_skipped(cluster, few, bad_file, tmp_path)
     for parallelism in (1, 3):
         assert_equal(read(dataset, parallelism=parallelism, on_error="skip"), good)
     assert len(read(dataset, parallelism=3, on_error="replace").take_all()) == 24
-    for path, error in [(bad_file, fsp.InvalidDataError), (str(tmp_path / "nowhere.mp4"), fsp.NotFoundError)]:
+    for path, error in [
+        (bad_file, fsp.errors.InvalidDataError),
+        (str(tmp_path / "nowhere.mp4"), fsp.errors.NotFoundError),
+    ]:
         for parallelism in (1, 3):
             with pytest.raises(error, match=Path(path).name):
                 read([*few[:2], (path, 9)], parallelism=parallelism).take_all()
@@ -154,7 +157,7 @@ def test_threads_are_the_cpus_of_the_task(cluster, few):
     ],
 )
 def test_arguments_that_ray_data_replaces_are_refused(few, keywords, match):
-    with pytest.raises(fsp.ArgumentError, match=match):
+    with pytest.raises(fsp.errors.ArgumentError, match=match):
         fsp.ray.ClipSource(few, RANDOM, **keywords)
 
 
@@ -169,7 +172,7 @@ def test_other_arguments_are_validated_at_once(few):
         (mixed, RANDOM, "union"),
         ("videos/", RANDOM, "folder"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=match):
+        with pytest.raises(fsp.errors.ArgumentError, match=match):
             fsp.ray.ClipSource(dataset, sampling)
     fsp.ray.ClipSource(["nowhere.mp4"], WINDOWS, device="cpu")  # opens no file
 

@@ -129,7 +129,7 @@ def test_grouped_shuffle_gives_workers_their_own_videos(cluster, few):
 
 def test_bench_reports_the_expected_cost_of_a_distributed_loader(cluster, few):
     with spread(few, num_workers=2, sampling=WINDOWS, shuffle="full", batch_size=2) as there:
-        packets = fsp.bench(there, seconds=0.1).expected["packets_per_clip"]
+        packets = fsp.tools.bench(there, seconds=0.1).expected["packets_per_clip"]
         assert max(packets["grouped"], packets["full"]) < packets["single"]
         assert there.estimate_cost()["packets_per_clip"] == packets
 
@@ -333,7 +333,7 @@ def test_rows_of_ray_data_follow_on_error(cluster, few, bad_file):
     assert set(rows) == clip_rows(local(few[:4], shuffle=False), few)
     with pytest.raises(Exception, match="broken.mp4"):
         fsp.ray.read_clips(dataset, RANDOM, **keywords).take_all()
-    with pytest.raises(fsp.ArgumentError, match="shuffle, shard_id.*random_shuffle"):
+    with pytest.raises(fsp.errors.ArgumentError, match="shuffle, shard_id.*random_shuffle"):
         fsp.ray.read_clips(few, RANDOM, shuffle="full", shard_id=0)
 
 

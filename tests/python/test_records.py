@@ -47,7 +47,9 @@ def test_damaged_tfrecord_error_has_byte_offset(tmp_path, photos):
         (begin + second - 1, "data is wrong"),
     ]:
         path.write_bytes(intact[:at] + bytes([intact[at] ^ 1]) + intact[at + 1 :])
-        with pytest.raises(fsp.InvalidDataError, match=rf"r, byte {begin}: the checksum of the record's {reason}"):
+        with pytest.raises(
+            fsp.errors.InvalidDataError, match=rf"r, byte {begin}: the checksum of the record's {reason}"
+        ):
             fsp.datasets.tfrecord(path, check=True)
         with pytest.warns(UserWarning, match=f"1 skipped: .*byte {begin}"):
             left = fsp.datasets.tfrecord(path, check=True, on_error="skip")
@@ -63,7 +65,7 @@ def test_damaged_tfrecord_error_has_byte_offset(tmp_path, photos):
     assert outcomes[0].tobytes() == fsp.decode_image(photos[0][0]).tobytes()
     for length in (begin + 3, begin + 100, len(intact) - 1):
         path.write_bytes(intact[:length])
-        with pytest.raises(fsp.TruncatedError, match=r"r, byte \d+: needs bytes"):
+        with pytest.raises(fsp.errors.TruncatedError, match=r"r, byte \d+: needs bytes"):
             fsp.datasets.tfrecord(path)
 
 
@@ -78,12 +80,12 @@ def test_tfrecords_without_the_feature_are_named(tmp_path, photos):
         (b"", "is missing"),
     ]:
         path.write_bytes(tfrecord([good, odd, good]))
-        with pytest.raises(fsp.ArgumentError, match=f"r, record 1 at byte .*{reason}"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"r, record 1 at byte .*{reason}"):
             fsp.datasets.tfrecord(path)
         with pytest.warns(UserWarning, match="1 skipped"):
             assert len(fsp.datasets.tfrecord(path, on_error="skip")) == 2
     for keywords in ({"source": ""}, {"source": 3}, {"label": ""}, {"check": 1}):
-        with pytest.raises(fsp.ArgumentError, match=next(iter(keywords))):
+        with pytest.raises(fsp.errors.ArgumentError, match=next(iter(keywords))):
             fsp.datasets.tfrecord(path, **keywords)
 
 
@@ -138,21 +140,21 @@ def test_damaged_recordio_error_has_byte_offset(tmp_path, photos):
     ]:
         rec.write_bytes(damaged)
         for keywords, remain in (({}, 1), ({"idx": idx}, 2)):
-            with pytest.raises(fsp.InvalidDataError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
+            with pytest.raises(fsp.errors.InvalidDataError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
                 fsp.datasets.recordio(rec, **keywords)
             with pytest.warns(UserWarning, match=f"1 skipped: .*{reason}"):
                 assert len(fsp.datasets.recordio(rec, on_error="skip", **keywords)) == remain
     rec.write_bytes(intact)
     idx.write_text("0\t0\n1\tone\n")
-    with pytest.raises(fsp.ArgumentError, match=r"a\.idx, line 2: expected two integers, a key and a byte"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"a\.idx, line 2: expected two integers, a key and a byte"):
         fsp.datasets.recordio(rec, idx=idx, on_error="skip")
-    with pytest.raises(fsp.NotFoundError, match=r"none\.idx"):
+    with pytest.raises(fsp.errors.NotFoundError, match=r"none\.idx"):
         fsp.datasets.recordio(rec, idx=tmp_path / "none.idx")
-    with pytest.raises(fsp.NotFoundError, match=r"none\.rec"):
+    with pytest.raises(fsp.errors.NotFoundError, match=r"none\.rec"):
         fsp.datasets.recordio(tmp_path / "none.rec")
-    with pytest.raises(fsp.ArgumentError, match="rec must be a path"):
+    with pytest.raises(fsp.errors.ArgumentError, match="rec must be a path"):
         fsp.datasets.recordio([rec])
     half = recordio([packed_picture(0.5, b"x")])[0]
     rec.write_bytes(half)
-    with pytest.raises(fsp.ArgumentError, match=r"record 0 at byte 0: label 0\.5 is not an integer"):
+    with pytest.raises(fsp.errors.ArgumentError, match=r"record 0 at byte 0: label 0\.5 is not an integer"):
         fsp.datasets.recordio(rec)

@@ -25,7 +25,7 @@ results = []
 for frame in [*range(len(video)), *range(len(video) - 1, -1, -1)]:
     try:
         results.append(hashlib.md5(video[frame].tobytes()).hexdigest())
-    except fsp.DecodeError:
+    except fsp.errors.DecodeError:
         results.append(None)
 assert results == results[: len(video)] + results[: len(video)][::-1], "another result for the same frame"
 print(json.dumps(results[: len(video)]))

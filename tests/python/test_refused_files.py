@@ -28,7 +28,7 @@ def test_container_that_is_not_read_is_named(name, encoder, tmp_path):
     wrapped = f"-f {extension}" if extension == "mpjpeg" else ""
     command = f"{SOURCE} -c:v {codec} -strict unofficial {wrapped}"
     subprocess.run([encoder, "-v", "error", *command.split(), path], check=True)
-    with pytest.raises(fsp.UnsupportedError, match=name) as caught:
+    with pytest.raises(fsp.errors.UnsupportedError, match=name) as caught:
         fsp.Video(path)
     assert path.name in str(caught.value)
 
@@ -41,5 +41,5 @@ def test_encrypted_video_is_refused(extension, codec, tail, encoder, tmp_path):
     command = f"{SOURCE} -c:v {codec} -encryption_scheme cenc-aes-ctr {key}"
     subprocess.run([encoder, "-v", "error", *command.split(), path], check=True)
     path.write_bytes(path.read_bytes() + tail)  # libavformat ignores a second moov box
-    with pytest.raises(fsp.UnsupportedError, match=r"encrypted video \(scheme cenc\)"):
+    with pytest.raises(fsp.errors.UnsupportedError, match=r"encrypted video \(scheme cenc\)"):
         fsp.Video(path)

@@ -93,7 +93,7 @@ def test_an_unprotected_endpoint_must_be_allowed(s3: S3, monkeypatch: pytest.Mon
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_ALLOW_HTTP")
-    with pytest.raises(fsp.ArgumentError, match="AWS_ALLOW_HTTP=true"):
+    with pytest.raises(fsp.errors.ArgumentError, match="AWS_ALLOW_HTTP=true"):
         fsp.Video("s3://bucket/never-asked-for.mp4")
 
 
@@ -136,7 +136,7 @@ def test_datasets_take_urls_and_roots_that_are_urls(
     assert [(str(path), n) for path, n in dataset.samples] == urls
     left = dataset.exclude([urls[1][0]])
     assert [str(path) for path, _ in left.samples] == [urls[0][0], urls[2][0]]
-    with pytest.raises(fsp.ArgumentError, match="cannot be listed"):
+    with pytest.raises(fsp.errors.ArgumentError, match="cannot be listed"):
         fsp.datasets.folder(nginx.url(paths[0].parent))
 
 
@@ -179,7 +179,7 @@ def test_shards_are_read_where_they_are(
         assert indexed[0][0].offset_bytes == by_path[0][0].offset_bytes
         asked = len(server.requests()) - before
         print(f"{len(indexed)} samples listed in {listed} requests by headers, {asked} by indices")
-        with pytest.raises(fsp.ArgumentError, match="1 indices for 2 shards"):
+        with pytest.raises(fsp.errors.ArgumentError, match="1 indices for 2 shards"):
             fsp.datasets.webdataset(pattern, index=root / "s-000.idx")
         with pytest.raises(fsp.Error, match="create the index again"):
             fsp.datasets.webdataset(root / "s-001.tar", index=root / "s-000.idx")
@@ -200,7 +200,7 @@ def test_lists_are_read_where_they_are(
         listed = [(str(path), label) for path, label in fsp.datasets.annotation_file(f"{address}/list.txt")]
         assert listed == [(f"{address}/a.mp4", 3), (f"{address}/b/c.mp4", 4)]
         assert fsp.datasets.json_lines(f"{address}/clips.jsonl").samples == [(f"{address}/a.mp4", 7)]
-        with pytest.raises(fsp.NotFoundError, match=r"gone\.txt"):
+        with pytest.raises(fsp.errors.NotFoundError, match=r"gone\.txt"):
             fsp.datasets.annotation_file(f"{address}/gone.txt")
     finally:
         server.stop()
@@ -215,16 +215,16 @@ def test_clip_reads_its_gops_in_one_or_two_requests(content: bytes, tmp_path: Pa
     server = Nginx(tmp_path.resolve(), tmp_path)
     server.start()
     try:
-        before = fsp.remote_stats()
+        before = fsp.tools.remote_stats()
         video = fsp.Video(server.url(tmp_path / "long.mp4"))
         opened = spent(before)
-        before = fsp.remote_stats()
-        data = video.frames(wanted).data
+        before = fsp.tools.remote_stats()
+        data = video.frames(wanted).frames
         clip = spent(before)
         assert opened["requests"] + clip["requests"] == len(server.requests())
         assert 1 <= clip["requests"] <= 2 and 0 < clip["bytes"] < len(content) / 6, clip
-        np.testing.assert_array_equal(np.asarray(data), np.asarray(fsp.Video(content).frames(wanted).data))
-        before = fsp.remote_stats()
+        np.testing.assert_array_equal(np.asarray(data), np.asarray(fsp.Video(content).frames(wanted).frames))
+        before = fsp.tools.remote_stats()
         video.frames(wanted)
         assert spent(before)["requests"] == 0, "it is in memory now"
     finally:
@@ -234,7 +234,7 @@ def test_clip_reads_its_gops_in_one_or_two_requests(content: bytes, tmp_path: Pa
 def test_tables_at_the_end_cost_one_more_request(content: bytes) -> None:
     assert content.index(b"moov") > content.index(b"mdat")
     with FaultyServer(content).running() as server:
-        before = fsp.remote_stats()
+        before = fsp.tools.remote_stats()
         video = fsp.Video(server.url())
         opened = spent(before)
     assert len(video) == len(fsp.Video(content))
@@ -246,7 +246,7 @@ def test_stored_index_saves_requests(videos: Path, tmp_path: Path) -> None:
     program = """
         import sys, framespool as fsp
         video = fsp.Video(sys.argv[1], index=sys.argv[2])
-        print(len(video), video.info.path, fsp.remote_stats()["remote_requests"])
+        print(len(video), video.info.path, fsp.tools.remote_stats()["remote_requests"])
     """
     etag = ['"one"']
     with FaultyServer(path.read_bytes(), lambda *_: FaultyResponse(etag=etag[0])).running() as server:
@@ -325,9 +325,9 @@ def test_a_video_by_url_is_pickled(short_clips: list[tuple[str, int]], nginx: Ng
 
 
 def test_other_kinds_of_urls_are_refused_by_name() -> None:
-    with pytest.raises(fsp.UnsupportedError, match="ftp://"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="ftp://"):
         fsp.Video("ftp://host/a.mp4")
-    with pytest.raises(fsp.ArgumentError, match="s3://bucket/key"):
+    with pytest.raises(fsp.errors.ArgumentError, match="s3://bucket/key"):
         fsp.Video("s3://bucket")
 
 
@@ -375,8 +375,8 @@ def test_files_on_the_hub(videos, monkeypatch, tmp_path):
         with FaultyServer(b"", lambda *_: FaultyResponse(status=404)).running() as hub:
             monkeypatch.setenv("HF_ENDPOINT", hub.url("").rstrip("/"))
             monkeypatch.setenv("HF_TOKEN", "hidden-token")
-            with pytest.raises(fsp.NotFoundError, match="hf://datasets/me/set/missing.mp4") as failed:
+            with pytest.raises(fsp.errors.NotFoundError, match="hf://datasets/me/set/missing.mp4") as failed:
                 fsp.Video("hf://datasets/me/set/missing.mp4")
             assert "hidden" not in str(failed.value)
-    with pytest.raises(fsp.ArgumentError, match="write hf://datasets/owner/name/path"):
+    with pytest.raises(fsp.errors.ArgumentError, match="write hf://datasets/owner/name/path"):
         fsp.Video("hf://datasets/me/set")

@@ -88,7 +88,7 @@ def test_redirects_without_end_are_an_error(location: str | None) -> None:
     headers = {} if location is None else {"Location": location}
     with (
         FaultyServer(b"", lambda *_: FaultyResponse(status=302, headers=headers)).running() as server,
-        pytest.raises(fsp.ReadError, match="status 302: the server redirects") as caught,
+        pytest.raises(fsp.errors.ReadError, match="status 302: the server redirects") as caught,
     ):
         fsp.Video(server.url("again"))
     assert len(server.paths) == (11 if location == "again" else 1) and server.url("again") in str(caught.value)
@@ -128,7 +128,7 @@ def test_each_signature_is_checked_by_the_server(content: bytes) -> None:
     with FaultyServer(content).running() as server:
         fsp.Video(_signed(server.url("b.mp4"), 1), index=False)
         server.plan = lambda *_: FaultyResponse(status=403)
-        with pytest.raises(fsp.ReadError, match="status 403") as caught:
+        with pytest.raises(fsp.errors.ReadError, match="status 403") as caught:
             fsp.Video(_signed(server.url("b.mp4"), 2), index=False)
     assert "hush" not in str(caught.value)
 
@@ -156,7 +156,7 @@ def test_checkpoints_load_across_signatures(kind: str, content: bytes) -> None:
         version = state("?versionId=1", 1)
         assert state("?versionId=1", 2, load=version) == version
         for address in ("", "?versionId=2"):
-            with pytest.raises(fsp.ArgumentError, match="the dataset"):
+            with pytest.raises(fsp.errors.ArgumentError, match="the dataset"):
                 state(address, 1, load=version)
 
 
@@ -242,7 +242,7 @@ def test_the_endpoint_comes_from_the_profile(profiles: Profiles) -> None:
     profiles.write("config", f"[default]\nendpoint_url = {profiles.server.url('').rstrip('/')}\n")
     assert profiles.read("endpoint.mp4")["host"] == f"127.0.0.1:{profiles.server.port}"
     profiles.environment.delenv("AWS_ALLOW_HTTP")
-    with pytest.raises(fsp.ArgumentError, match="endpoint_url of the AWS profile.*AWS_ALLOW_HTTP=true"):
+    with pytest.raises(fsp.errors.ArgumentError, match="endpoint_url of the AWS profile.*AWS_ALLOW_HTTP=true"):
         fsp.Video("s3://profiles/not-encrypted.mp4")
 
 
@@ -251,13 +251,13 @@ def test_an_unknown_profile_is_an_error(profiles: Profiles) -> None:
     profiles.write("credentials", f"[default]\n{keys}[team]\n{keys}")
     profiles.write("config", "[profile other]\nregion = eu-west-3\n[sso-session office]\n")
     profiles.environment.setenv("AWS_PROFILE", "missing")
-    with pytest.raises(fsp.ArgumentError) as caught:
+    with pytest.raises(fsp.errors.ArgumentError) as caught:
         fsp.Video("s3://profiles/unknown.mp4")
     for part in ("s3://profiles/unknown.mp4", ".aws/credentials", ".aws/config", "(profiles: default, other, team)"):
         assert part in str(caught.value), caught.value
     assert "hush" not in str(caught.value) and not profiles.server.headers
     profiles.write("config", "[profile missing]\nrole_arn = arn:aws:iam::1:role/r\n")
-    with pytest.raises(fsp.ArgumentError, match="role_arn, which is not supported.*export-credentials"):
+    with pytest.raises(fsp.errors.ArgumentError, match="role_arn, which is not supported.*export-credentials"):
         fsp.Video("s3://profiles/role.mp4")
 
 
@@ -265,7 +265,7 @@ def test_a_profile_that_cannot_be_read_is_an_error_if_chosen(profiles: Profiles)
     (profiles.home / ".aws" / "credentials").mkdir(parents=True)
     assert "authorization" not in profiles.read("unreadable.mp4")
     profiles.environment.setenv("AWS_PROFILE", "team")
-    with pytest.raises(fsp.ArgumentError, match="credentials: not a regular file; make it readable"):
+    with pytest.raises(fsp.errors.ArgumentError, match="credentials: not a regular file; make it readable"):
         fsp.Video("s3://profiles/unreadable-chosen.mp4")
 
 
@@ -282,7 +282,9 @@ def test_keys_come_from_a_process(profiles: Profiles) -> None:
     assert log.read_text() == "x\n"
     profiles.write("config", "[profile p]\ncredential_process = echo hush; exit 3\n")
     profiles.environment.setenv("AWS_PROFILE", "p")
-    with pytest.raises(fsp.ReadError, match='credential_process of the AWS profile "p" failed .*status: 3') as caught:
+    with pytest.raises(
+        fsp.errors.ReadError, match='credential_process of the AWS profile "p" failed .*status: 3'
+    ) as caught:
         fsp.Video("s3://profiles/process-failed.mp4")
     assert "hush" not in str(caught.value)
 
@@ -296,7 +298,7 @@ def test_refused_keys_are_read_again(answer: FaultyResponse, profiles: Profiles)
     text = "[default]\naws_access_key_id = {}\naws_secret_access_key = hush\naws_session_token = token\n"
     profiles.write("credentials", text.format("old-id"))
     profiles.server.plan = lambda *_: answer
-    with pytest.raises(fsp.ReadError, match=f"refused with status {answer.status}.*AWS_PROFILE") as caught:
+    with pytest.raises(fsp.errors.ReadError, match=f"refused with status {answer.status}.*AWS_PROFILE") as caught:
         fsp.Video(url)
     assert "hush" not in str(caught.value)
     profiles.server.plan = lambda *_: FaultyResponse()
@@ -379,24 +381,26 @@ def test_errors_name_the_variables_of_the_cloud(clouds: FaultyServer, monkeypatc
     clouds.plan = lambda *_: FaultyResponse(status=403)
     for url, variable in (("gs://b/refused.mp4", "GOOGLE_APPLICATION"), ("az://c/refused.mp4", "AZURE_STORAGE_ACC")):
         monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2024-11-04&sig=hush")
-        with pytest.raises(fsp.ReadError, match=f"refused with status 403.*{variable}") as caught:
+        with pytest.raises(fsp.errors.ReadError, match=f"refused with status 403.*{variable}") as caught:
             fsp.Video(url)
         assert url in str(caught.value) and "AWS" not in str(caught.value) and "hush" not in str(caught.value)
     clouds.plan = lambda *_: FaultyResponse(status=404)
     for url in ("gs://b/missing.mp4", "az://c/missing.mp4"):
-        with pytest.raises(fsp.NotFoundError, match=url):
+        with pytest.raises(fsp.errors.NotFoundError, match=url):
             fsp.Video(url)
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME")
-    with pytest.raises(fsp.ArgumentError, match="set AZURE_STORAGE_ACCOUNT_NAME"):
+    with pytest.raises(fsp.errors.ArgumentError, match="set AZURE_STORAGE_ACCOUNT_NAME"):
         fsp.Video("az://c/account.mp4")
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", '"hush"')
-    with pytest.raises(fsp.ArgumentError, match="credentials cannot be used .line 1, column") as caught:
+    with pytest.raises(fsp.errors.ArgumentError, match="credentials cannot be used .line 1, column") as caught:
         fsp.Video("gs://b/key.mp4")
     assert "hush" not in str(caught.value)
     for scheme in ("GOOGLE", "AZURE"):
         monkeypatch.delenv(f"{scheme}_ALLOW_HTTP")
     for url in ("gs://b/plain.mp4", "az://c/plain.mp4"):
-        with pytest.raises(fsp.ArgumentError, match=r"http:// URL, which is not encrypted; set \w+_ALLOW_HTTP=true"):
+        with pytest.raises(
+            fsp.errors.ArgumentError, match=r"http:// URL, which is not encrypted; set \w+_ALLOW_HTTP=true"
+        ):
             fsp.Video(url)
 
 

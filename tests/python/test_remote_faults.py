@@ -48,7 +48,7 @@ def outage_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["500", "503", "429", "reset", "reset-at-once"],
 )
 def test_transient_failures_are_retried(fault: FaultyResponse, content: bytes) -> None:
-    before = fsp.remote_stats()
+    before = fsp.tools.remote_stats()
     every = 1000 if "Retry-After" in fault.headers else 3  # the client waits a second each time
     with FaultyServer(
         content, lambda number, _: fault if number % every == 0 else FaultyResponse()
@@ -78,7 +78,7 @@ def test_partial_responses_are_joined(content: bytes) -> None:
 
 
 def test_chunked_responses_are_read(content: bytes) -> None:
-    before = fsp.remote_stats()
+    before = fsp.tools.remote_stats()
     with FaultyServer(content, lambda *_: FaultyResponse(chunked=0)).running() as server:
         reads(server, content)
     assert spent(before)["retries"] == 0
@@ -96,7 +96,7 @@ def test_chunked_responses_that_are_too_short_are_continued(content: bytes) -> N
 def test_chunked_responses_without_a_byte_are_an_error(content: bytes) -> None:
     with (
         FaultyServer(content, lambda *_: FaultyResponse(chunked=-len(content))).running() as server,
-        pytest.raises(fsp.ReadError, match="unavailable for .* the response ended too early"),
+        pytest.raises(fsp.errors.ReadError, match="unavailable for .* the response ended too early"),
     ):
         fsp.Video(server.url())
 
@@ -104,7 +104,7 @@ def test_chunked_responses_without_a_byte_are_an_error(content: bytes) -> None:
 def test_chunked_responses_that_are_too_long_are_an_error(content: bytes) -> None:
     with (
         FaultyServer(content, lambda *_: FaultyResponse(chunked=10)).running() as server,
-        pytest.raises(fsp.ReadError, match="more bytes than it announces"),
+        pytest.raises(fsp.errors.ReadError, match="more bytes than it announces"),
     ):
         fsp.Video(server.url())
     assert len(server.ranges) == 1
@@ -112,7 +112,7 @@ def test_chunked_responses_that_are_too_long_are_an_error(content: bytes) -> Non
 
 def test_a_length_that_no_file_has_is_an_error(content: bytes) -> None:
     lie = FaultyServer(content, lambda *_: FaultyResponse(total=1 << 63))
-    with lie.running() as server, pytest.raises(fsp.ReadError, match="impossible file size"):
+    with lie.running() as server, pytest.raises(fsp.errors.ReadError, match="impossible file size"):
         fsp.Video(server.url())
 
 
@@ -126,7 +126,7 @@ def test_file_without_stated_length_is_empty(said: str, error: str) -> None:
 
 @pytest.mark.parametrize("key", ["a//b.mp4", "a.mp4/", "/a.mp4", "a/../b.mp4"])
 def test_ambiguous_object_keys_are_refused(key: str) -> None:
-    with pytest.raises(fsp.UnsupportedError, match="copy the object") as caught:
+    with pytest.raises(fsp.errors.UnsupportedError, match="copy the object") as caught:
         fsp.Video(f"s3://bucket/{key}")
     assert f"s3://bucket/{key}" in str(caught.value)
 
@@ -161,7 +161,7 @@ def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
         assert hash_of(after, [0, 9]) == hash_of(fsp.Video(yours), [0, 9])
         assert len(before) == len(fsp.Video(mine))
         server.plan = lambda *_: FaultyResponse(status=401)
-        with pytest.raises(fsp.ReadError, match="status 401"):
+        with pytest.raises(fsp.errors.ReadError, match="status 401"):
             fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
 
 
@@ -206,7 +206,7 @@ def test_reopened_file_uses_current_credentials(
 def test_permanent_server_error_names_url_and_status(content: bytes) -> None:
     with FaultyServer(content, lambda *_: FaultyResponse(status=500)).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"
-        with pytest.raises(fsp.ReadError) as caught:
+        with pytest.raises(fsp.errors.ReadError) as caught:
             fsp.Video(url)
     text = str(caught.value)
     for part in (f"http://127.0.0.1:{server.port}/a.mp4?…", "status 500", "has been unavailable for", "try again"):
@@ -219,11 +219,11 @@ def test_permanent_server_error_names_url_and_status(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "said"),
     [
-        (FaultyResponse(status=404), fsp.NotFoundError, "check the path"),
-        (FaultyResponse(status=403), fsp.ReadError, "name and password"),
-        (FaultyResponse(ignores_range=True), fsp.ReadError, "does not support ranges"),
-        (FaultyResponse(shifted=5), fsp.ReadError, "different range"),
-        (FaultyResponse(status=418), fsp.ReadError, "status 418"),
+        (FaultyResponse(status=404), fsp.errors.NotFoundError, "check the path"),
+        (FaultyResponse(status=403), fsp.errors.ReadError, "name and password"),
+        (FaultyResponse(ignores_range=True), fsp.errors.ReadError, "does not support ranges"),
+        (FaultyResponse(shifted=5), fsp.errors.ReadError, "different range"),
+        (FaultyResponse(status=418), fsp.errors.ReadError, "status 418"),
     ],
     ids=["404", "403", "no-ranges", "other-range", "418"],
 )
@@ -241,7 +241,7 @@ def test_access_denied_names_credential_variables(content: bytes, monkeypatch: p
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-that-is-known")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
-        with pytest.raises(fsp.ReadError, match="AWS_SECRET_ACCESS_KEY") as caught:
+        with pytest.raises(fsp.errors.ReadError, match="AWS_SECRET_ACCESS_KEY") as caught:
             fsp.Video("s3://refused/key.mp4")
     assert "s3://refused/key.mp4" in str(caught.value) and "hush" not in str(caught.value)
     assert "Credential=id-that-is-known" in str(server.authorizations[0])
@@ -253,7 +253,7 @@ def test_empty_and_missing_servers(refusing: str) -> None:
         pytest.raises(fsp.Error, match="video.mp4"),
     ):
         fsp.Video(server.url())
-    with pytest.raises(fsp.ReadError, match="no response"):
+    with pytest.raises(fsp.errors.ReadError, match="no response"):
         fsp.Video(f"http://{refusing}/gone.mp4")
 
 
@@ -262,7 +262,7 @@ def test_changed_remote_file_raises_instead_of_mixing(content: bytes) -> None:
     with FaultyServer(content, lambda *_: FaultyResponse(etag=etag[0])).running() as server:
         video = fsp.Video(server.url())
         etag[0] = '"two"'
-        with pytest.raises(fsp.ReadError, match="replaced after it was opened"):
+        with pytest.raises(fsp.errors.ReadError, match="replaced after it was opened"):
             for index in range(0, len(video), 10):
                 video[index]
         fresh = fsp.Video(server.url())
@@ -298,7 +298,7 @@ def test_a_killed_server_is_an_error(content: bytes, tmp_path: Path) -> None:
     loader, batches = _dead(entries, server)
     next(batches)
     server.stop()
-    with pytest.raises(fsp.ReadError, match="no response"):
+    with pytest.raises(fsp.errors.ReadError, match="no response"):
         for _ in range(2):
             for _ in batches:
                 pass

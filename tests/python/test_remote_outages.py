@@ -122,10 +122,10 @@ def test_an_outage_is_raised_at_once_if_requested(refusing: str, monkeypatch: py
             next(batches)
         except StopIteration:
             break
-        except fsp.UnavailableError as error:
+        except fsp.errors.UnavailableError as error:
             raised += 1
             assert f"{refusing} has been unavailable for" in str(error) and "on_outage" in str(error)
-            assert isinstance(error, fsp.ReadError) and error.file is not None
+            assert isinstance(error, fsp.errors.ReadError) and error.file is not None
     assert raised == len(urls)
     assert not loader.failures()
 
@@ -139,7 +139,7 @@ def test_an_outage_is_raised_after_the_time_to_wait(
     with FaultyServer(content, lambda *_: FaultyResponse(status=503)).running() as server:
         urls = [server.url(f"{number}.mp4") for number in range(12)]
         batches = iter(loader_of(urls, on_error="replace", num_threads=1, **settings))
-        with pytest.raises(fsp.UnavailableError):
+        with pytest.raises(fsp.errors.UnavailableError):
             next(batches)
         assert time.monotonic() - begun >= 2
         # Five attempts for the first file, then pauses of up to four seconds. In the two minutes that are the default,
@@ -147,7 +147,7 @@ def test_an_outage_is_raised_after_the_time_to_wait(
         requests = len(server.ranges)
         assert 5 <= requests < 30
         for _ in range(len(urls) // 2 - 1):
-            with pytest.raises(fsp.UnavailableError):
+            with pytest.raises(fsp.errors.UnavailableError):
                 next(batches)
         # The outage is known: no file is requested five times again.
         assert len(server.ranges) - requests <= len(urls)
@@ -169,18 +169,18 @@ def test_a_file_that_always_fails_is_not_an_outage(content: bytes, monkeypatch: 
 
 def test_lists_are_not_shortened_by_an_outage(refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", "0")
-    with pytest.raises(fsp.UnavailableError):
+    with pytest.raises(fsp.errors.UnavailableError):
         fsp.datasets.webdataset(f"http://{refusing}/shard.tar", on_error="skip")
 
 
 def test_invalid_times_are_rejected(refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(fsp.ArgumentError, match="on_outage"):
+    with pytest.raises(fsp.errors.ArgumentError, match="on_outage"):
         loader_of(["a.mp4"], on_outage="skip")
-    with pytest.raises(fsp.ArgumentError, match="on_outage"):
+    with pytest.raises(fsp.errors.ArgumentError, match="on_outage"):
         loader_of(["a.mp4"], on_outage=-1)
     for text in ("soon", "-1", "1e30"):
         monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", text)
-        with pytest.raises(fsp.ArgumentError, match="FRAMESPOOL_REMOTE_TIMEOUT"):
+        with pytest.raises(fsp.errors.ArgumentError, match="FRAMESPOOL_REMOTE_TIMEOUT"):
             fsp.Video(f"http://{refusing}/a.mp4")
 
 

@@ -6,9 +6,10 @@ import pickle
 
 import framespool as fsp
 import pytest
-from framespool import _checkpoint, _framespool
+from framespool import _framespool
 from framespool.datasets import ArchiveMember, Dataset, ImageSequence, VideoSegment
 from framespool.datasets._sample_list import SampleList, joined
+from framespool.loaders import _checkpoint
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_datasets_of_tables_stay_tables(listed):
     union = table + table[:2]
     assert mix != union and union != mix and list(mix) == list(union)
     for sides in ((table, mix), (mix, table)):
-        with pytest.raises(fsp.ArgumentError, match="mix"):
+        with pytest.raises(fsp.errors.ArgumentError, match="mix"):
             sides[0] + sides[1]
 
 

@@ -118,9 +118,7 @@ def test_clips_of_different_length_come_as_a_list(short_clips):
     for row in range(4):
         video = fsp.Video(short_clips[batch.video_ids.tolist()[row]][0])
         kept = [i for i in batch.indices.tolist()[row] if i >= 0]
-        assert np.array_equal(
-            batch.frames[row].numpy(), video.frames(kept, transforms=TINY, layout="TCHW").data.numpy()
-        )
+        assert np.array_equal(batch.frames[row].numpy(), video.frames(kept, transforms=TINY).frames.numpy())
 
 
 @pytest.mark.parametrize("layout", ["NTHWC", "NTCHW", "NCTHW"])
@@ -133,9 +131,9 @@ def test_clips_of_unequal_length_share_frames(short_clips, layout):
         seen = 0
         for batch in loader:
             for row, clip in enumerate(batch.frames):
-                video = fsp.Video(short_clips[batch.video_ids.tolist()[row]][0])
+                video = fsp.Video(short_clips[batch.video_ids.tolist()[row]][0], layout=layout[1:])
                 wanted = lists[batch.view_ids.tolist()[row]]
-                expected = video.frames(wanted, transforms=TINY, layout=layout[1:]).data
+                expected = video.frames(wanted, transforms=TINY).frames
                 assert clip.shape == expected.shape and np.array_equal(clip.numpy(), expected.numpy())
                 seen += 1
         assert seen == 3 * len(lists)

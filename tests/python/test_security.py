@@ -186,7 +186,7 @@ print(dataset, dataset._repr_html_(), segment, member, cell, repr(listed))
 for wrong in (good, [(good, object())], [(good, 0, 0)]):
     try:
         fsp.ClipLoader(wrong, rule, batch_size=1)
-    except fsp.ArgumentError:
+    except fsp.errors.ArgumentError:
         traceback.print_exc()
 loader = fsp.ClipLoader(dataset, rule, batch_size=2, on_error=on_error, index=folder / "index")
 print(repr(loader))
@@ -206,11 +206,11 @@ for source in (good, bad, "s3://bucket/key.mp4", "hf://datasets/owner/name/a.mp4
 try:
     loader.write_failures(folder / "failures.jsonl")
     print("rest", len(dataset.exclude(folder / "failures.jsonl")), len(dataset.exclude(loader.failures())))
-    report = fsp.validate(dataset, report=folder / "report", index=folder / "index")
+    report = fsp.tools.validate(dataset, report=folder / "report", index=folder / "index")
     print(report, report.failures, report.write_failures(folder / "validated.jsonl"))
     print(len(dataset.exclude(folder / "validated.jsonl")))
-    print(dataset.summary(), dataset.summary().as_dict())
-    fsp.preview(loader, folder / "preview.html")
+    print(fsp.tools.probe(dataset), fsp.tools.probe(dataset).as_dict())
+    fsp.tools.preview(loader, folder / "preview.html")
 except fsp.Error:
     traceback.print_exc()
 fsp._framespool.flush_index()

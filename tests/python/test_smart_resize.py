@@ -61,11 +61,11 @@ def test_sizes_are_those_of_the_formula():
 
 @pytest.mark.parametrize("name", ["base_640x360.mp4"])
 def test_longer_clips_get_smaller_frames(videos, name):
-    video = fsp.Video(videos / "derived" / name)
+    video = fsp.Video(videos / "derived" / name, layout="THWC")
     smart = t.SmartResize(total_pixels=1024 * 28 * 28, min_pixels=16 * 28 * 28)
     sizes = {}
     for frames in (2, 8, 16):
-        data = video.frames(list(range(frames)), transforms=[smart]).data
+        data = video.frames(list(range(frames)), transforms=[smart]).frames
         sizes[frames] = data.shape[1:3]
         limit = min(768 * 28**2, 1024 * 28**2 / frames * 2)
         assert sizes[frames] == smart_size(360, 640, 28, 16 * 28**2, limit)
@@ -74,13 +74,13 @@ def test_longer_clips_get_smaller_frames(videos, name):
 
 def test_pixels_are_close_to_a_bicubic_resize_of_the_decoded_frame(videos):
     for name in ("derived/base_640x360.mp4", "action/street_960x540.mp4", "action/phone_176x144.mp4"):
-        video = fsp.Video(videos / name)
+        video = fsp.Video(videos / name, layout="THWC")
         for smart in (t.SmartResize(), t.SmartResize(factor=32, min_pixels=300 * 32**2)):
             frames = list(range(0, len(video), 9))
-            ours = video.frames(frames, transforms=[smart]).data.numpy().astype(int)
+            ours = video.frames(frames, transforms=[smart]).frames.numpy().astype(int)
             theirs = [
                 Image.fromarray(frame).resize(ours.shape[2:0:-1], Image.Resampling.BICUBIC)
-                for frame in video.frames(frames).data.numpy()
+                for frame in video.frames(frames).frames.numpy()
             ]
             # The resize reads the planes, and the color conversion follows, with one rounding instead of two.
             assert np.abs(ours - np.stack(theirs)).mean() < 1.5, name
@@ -112,9 +112,9 @@ def test_a_loader_gives_each_clip_its_size(videos):
         limit = min(60 * 28**2, max(200 * 28**2 / shape[0] * 2, int(9 * 28**2 * 1.05)))
         assert shape[1:3] == smart_size(height, width, 28, 9 * 28**2, limit)
         assert np.array_equal(pixels, again)
-    video = fsp.Video(files[0])
-    assert np.array_equal(one[1][1], video.frames([0, 1, 2, 3, 4, 5], transforms=[smart]).data.numpy())
-    assert np.array_equal(one[2][1], video.frames([3, 0], transforms=[smart]).data.numpy())
+    video = fsp.Video(files[0], layout="THWC")
+    assert np.array_equal(one[1][1], video.frames([0, 1, 2, 3, 4, 5], transforms=[smart]).frames.numpy())
+    assert np.array_equal(one[2][1], video.frames([3, 0], transforms=[smart]).frames.numpy())
 
 
 def test_wrong_arguments_and_frames_are_errors():
@@ -125,7 +125,7 @@ def test_wrong_arguments_and_frames_are_errors():
         ({"total_pixels": -1}, "total_pixels"),
         ({"interpolation": "lanczos"}, "interpolation"),
     ):
-        with pytest.raises(fsp.ArgumentError, match=f"SmartResize.*{named}"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"SmartResize.*{named}"):
             t.SmartResize(**arguments)
-    with pytest.raises(fsp.ArgumentError, match="SmartResize: a frame of 3x700 is too narrow"):
+    with pytest.raises(fsp.errors.ArgumentError, match="SmartResize: a frame of 3x700 is too narrow"):
         t.apply(np.zeros((700, 3, 3), np.uint8), [t.SmartResize()])

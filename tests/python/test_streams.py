@@ -66,30 +66,35 @@ def frames(video: fsp.Video) -> bytes:
 @pytest.fixture(scope="module")
 def plain(made: Path) -> dict[tuple[int, int], bytes]:
     """Frames of the files with one stream, by their size."""
-    return {size: frames(fsp.Video(made / name)) for size, name in ((SMALL, "small.mp4"), (LARGE, "large.mp4"))}
+    return {
+        size: frames(fsp.Video(made / name, layout="THWC"))
+        for size, name in ((SMALL, "small.mp4"), (LARGE, "large.mp4"))
+    }
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_default_stream_is_best_stream(made: Path, plain: dict[tuple[int, int], bytes], name: str) -> None:
-    video = fsp.Video(made / name)
+    video = fsp.Video(made / name, layout="THWC")
     assert video.info.stream == FILES[name][1]
     streams = video.info.streams
     assert [stream.index for stream in streams] == list(range(len(streams)))
     assert streams[video.info.stream].kind == "video"
     for stream in streams:
         if stream.kind != "video":
-            with pytest.raises(fsp.NoVideoError, match=re.escape(f"stream {stream.index} is not a video stream")):
-                fsp.Video(made / name, stream=stream.index)
+            with pytest.raises(
+                fsp.errors.NoVideoError, match=re.escape(f"stream {stream.index} is not a video stream")
+            ):
+                fsp.Video(made / name, stream=stream.index, layout="THWC")
             continue
-        chosen = fsp.Video(made / name, stream=stream.index)
+        chosen = fsp.Video(made / name, stream=stream.index, layout="THWC")
         size = (chosen.info.width, chosen.info.height)
         assert (chosen.info.stream, size) == (stream.index, (stream.width, stream.height))
         assert frames(chosen) == plain[size]
         assert chosen.info.streams == streams
         if stream.index == video.info.stream:
             assert frames(video) == plain[size]
-    with pytest.raises(fsp.NoVideoError, match=rf"stream {len(streams)} is not.*0: .*video h264 \d+x\d+"):
-        fsp.Video(made / name, stream=len(streams))
+    with pytest.raises(fsp.errors.NoVideoError, match=rf"stream {len(streams)} is not.*0: .*video h264 \d+x\d+"):
+        fsp.Video(made / name, stream=len(streams), layout="THWC")
 
 
 def test_streams_are_listed(made: Path) -> None:
@@ -107,26 +112,26 @@ def test_streams_are_listed(made: Path) -> None:
 def test_one_stream_of_pictures(made: Path, videos: Path, tmp_path: Path) -> None:
     """Cover art is never the video, however the container marks it."""
     assert fsp.Video(made / "attached.mkv").info.streams[2].kind == "attached_picture"
-    with pytest.raises(fsp.NoVideoError, match="cover art"):
-        fsp.Video(videos / "derived/cover_art_only.m4a")
+    with pytest.raises(fsp.errors.NoVideoError, match="cover art"):
+        fsp.Video(videos / "derived/cover_art_only.m4a", layout="THWC")
     (tmp_path / "0.png").write_bytes((made / "cover.png").read_bytes())
     folder = datasets.ImageSequence(tmp_path)
     assert fsp.Video(folder, stream=0).info.streams[0].kind == "video"
-    with pytest.raises(fsp.NoVideoError, match="stream 1 is not"):
-        fsp.Video(folder, stream=1)
+    with pytest.raises(fsp.errors.NoVideoError, match="stream 1 is not"):
+        fsp.Video(folder, stream=1, layout="THWC")
 
 
 @pytest.mark.parametrize("wrong", [-1, 2**32, 1.5, "0", True])
 def test_what_is_no_index_is_refused(made: Path, wrong: object) -> None:
-    with pytest.raises(fsp.ArgumentError, match="stream"):
-        fsp.Video(made / "small_large.mp4", stream=wrong)  # type: ignore[arg-type]
+    with pytest.raises(fsp.errors.ArgumentError, match="stream"):
+        fsp.Video(made / "small_large.mp4", stream=wrong, layout="THWC")  # type: ignore[arg-type]
 
 
 def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], bytes], tmp_path: Path) -> None:
     place = tmp_path / "index"
     for _ in range(2):
         for stream, size in ((None, LARGE), (0, SMALL), (1, LARGE)):
-            video = fsp.Video(made / "small_large.mp4", index=place, stream=stream)
+            video = fsp.Video(made / "small_large.mp4", index=place, stream=stream, layout="THWC")
             assert frames(video) == plain[size], stream
             assert len(video.info.streams) == 2
         fsp._framespool.flush_index()
@@ -154,7 +159,7 @@ def test_loaders_and_datasets_take_a_stream(made: Path, plain: dict[tuple[int, i
         )
         assert loaded([(made / name).read_bytes()], stream=stream) == plain[size]
         assert loaded(pickle.loads(pickle.dumps(dataset[:].subset([0])))) == plain[size]
-    video = pickle.loads(pickle.dumps(fsp.Video(made / name, stream=1)))
+    video = pickle.loads(pickle.dumps(fsp.Video(made / name, stream=1, layout="THWC")))
     assert frames(video) == plain[LARGE]
 
 
@@ -170,9 +175,9 @@ def test_datasets_of_different_streams_are_not_joined(made: Path) -> None:
     one = datasets.Dataset([(made / "small_large.mp4", 0)])
     assert one != one.with_stream(0) == one.with_stream(0)
     assert (one.with_stream(0) + one.with_stream(0)).stream == 0
-    with pytest.raises(fsp.ArgumentError, match="stream=None and stream=1"):
+    with pytest.raises(fsp.errors.ArgumentError, match="stream=None and stream=1"):
         one + one.with_stream(1)
-    with pytest.raises(fsp.ArgumentError, match="stream=0 and stream=1"):
+    with pytest.raises(fsp.errors.ArgumentError, match="stream=0 and stream=1"):
         datasets.mix((one.with_stream(0), 1), (one.with_stream(1), 1))
     mixed = datasets.mix((one, 1), (one, 2)).with_stream(1)
     assert (mixed.stream, mixed.weights, mixed.filter(lambda *_: True).stream) == (1, [1, 2], 1)
@@ -185,7 +190,7 @@ def test_a_state_belongs_to_the_stream(made: Path) -> None:
     state = loader(1).state_dict()
     loader(1).load_state_dict(state)
     for other in (None, 0):
-        with pytest.raises(fsp.ArgumentError, match="stream"):
+        with pytest.raises(fsp.errors.ArgumentError, match="stream"):
             loader(other).load_state_dict(state)
 
 
@@ -202,9 +207,9 @@ def test_analyze_access_and_the_command_line(made: Path, capsys: pytest.CaptureF
     from framespool.cli import main
 
     file = str(made / "small_large.mp4")
-    assert fsp.analyze_access(file).info.width == LARGE[0]
-    assert fsp.analyze_access(file, stream=0).info.width == SMALL[0]
-    assert fsp.analyze_access(file, stream=0).as_dict()["info"]["streams"][1]["width"] == LARGE[0]
+    assert fsp.tools.analyze_access(file).info.width == LARGE[0]
+    assert fsp.tools.analyze_access(file, stream=0).info.width == SMALL[0]
+    assert fsp.tools.analyze_access(file, stream=0).as_dict()["info"]["streams"][1]["width"] == LARGE[0]
     assert main(["analyze", file, "--stream", "0"]) == 0
     out = capsys.readouterr().out
     assert "h264 in mov,mp4, 320x180" in out
@@ -218,15 +223,15 @@ def test_transcode_and_validate_use_dataset_stream(made: Path, tmp_path: Path, e
     dataset = datasets.Dataset([(made / "small_large.mp4", 3)])
     for stream, size in ((0, SMALL), (1, LARGE)):
         chosen = dataset.with_stream(stream)
-        report = fsp.transcode(chosen, tmp_path / str(stream), ffmpeg=encoder)
+        report = fsp.tools.transcode(chosen, tmp_path / str(stream), ffmpeg=encoder)
         info = fsp.Video(report.paths[0]).info  # type: ignore[arg-type]
         assert (info.width, info.height) == size
         assert report.dataset.stream is None
     lines = tmp_path / "report.jsonl"
-    checked = [fsp.validate(dataset.with_stream(stream), report=lines).checked for stream in (0, 1, 0)]
+    checked = [fsp.tools.validate(dataset.with_stream(stream), report=lines).checked for stream in (0, 1, 0)]
     assert checked == [1, 1, 0]
-    assert not fsp.validate(dataset.with_stream(1)).failures
-    assert fsp.validate(dataset.with_stream(2)).failures[0]["kind"] == "no_video"
+    assert not fsp.tools.validate(dataset.with_stream(1)).failures
+    assert fsp.tools.validate(dataset.with_stream(2)).failures[0]["kind"] == "no_video"
 
 
 def test_stream_index_can_be_prebuilt_and_exported(made: Path, tmp_path: Path) -> None:

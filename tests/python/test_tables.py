@@ -90,7 +90,7 @@ def test_a_row_without_bytes_is_named(tmp_path, photos):
             assert "row 1 has no value in column 'jpg'" in failure["message"]
             assert dataset.exclude([failure]).samples == [dataset.samples[0], dataset.samples[2]]
             continue
-        with pytest.raises(fsp.ArgumentError, match=r"none\.parquet, row 1: column 'jpg' has no value"):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"none\.parquet, row 1: column 'jpg' has no value"):
             fsp.datasets.parquet(path, source="jpg")
         with pytest.warns(UserWarning, match="1 skipped"):
             assert len(fsp.datasets.parquet(path, source="jpg", on_error="skip")) == 2
@@ -123,7 +123,7 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips):
     assert dataset.classes == ["jump", "run"]
     given = fsp.datasets.parquet(path, classes=["run", "walk", "jump"])
     assert given.classes == ["run", "walk", "jump"] and [label for _, label in given][:2] == [0, 2]
-    with pytest.raises(fsp.ArgumentError, match="row 1: 'jump' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="row 1: 'jump' is not one of the 1 classes"):
         fsp.datasets.parquet(path, classes=["run"])
     assert dataset.columns == {name: rows[name] for name in ("caption", "score", "good")}
     chosen = fsp.datasets.parquet(path, columns=["tags", "when"], label="score", root="/r")
@@ -150,7 +150,7 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [1, 0]
     given = fsp.datasets.parquet(tmp_path, source="image", classes=["dog", "bird", "cat"])
     assert given.classes == ["dog", "bird", "cat"] and [label for _, label in given] == [0, 2]
-    with pytest.raises(fsp.ArgumentError, match="the label 'dog' is not one of the 1 classes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the label 'dog' is not one of the 1 classes"):
         fsp.datasets.parquet(tmp_path, source="image", classes=["cat"])
 
 
@@ -171,27 +171,27 @@ def test_invalid_arguments_are_rejected(tmp_path):
         ({"on_error": "replace"}, "on_error"),
         ({"columns": [3]}, "columns must be"),
     ]:
-        with pytest.raises(fsp.ArgumentError, match=reason):
+        with pytest.raises(fsp.errors.ArgumentError, match=reason):
             fsp.datasets.parquet(path, **keywords)
-    with pytest.raises(fsp.ArgumentError, match="no files"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no files"):
         fsp.datasets.parquet(_folder(tmp_path))
-    with pytest.raises(fsp.ArgumentError, match="no file matches"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no file matches"):
         fsp.datasets.parquet(tmp_path / "*.pq")
-    with pytest.raises(fsp.NotFoundError):
+    with pytest.raises(fsp.errors.NotFoundError):
         fsp.datasets.parquet(tmp_path / "none.parquet")
     pq.write_table(pa.table({"bin": [b"x"]}), path, compression="brotli")
-    with pytest.raises(fsp.UnsupportedError, match="compressed with BROTLI"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="compressed with BROTLI"):
         fsp.datasets.parquet(path, source="bin")
     for row in (-1, 0.5, None):
-        with pytest.raises(fsp.ArgumentError, match="row must be"):
+        with pytest.raises(fsp.errors.ArgumentError, match="row must be"):
             TableCell("a.parquet", "b", row)
     gone = TableCell(path, "bin", 7)
-    with pytest.raises(fsp.UnsupportedError):
+    with pytest.raises(fsp.errors.UnsupportedError):
         fsp.Video(TableCell(path, "bin", 0))
     pq.write_table(pa.table({"bin": [b"x"]}), path)
-    with pytest.raises(fsp.InvalidDataError, match="row 7 no longer exists"):
+    with pytest.raises(fsp.errors.InvalidDataError, match="row 7 no longer exists"):
         fsp.Video(gone)
-    with pytest.raises(fsp.InvalidDataError, match="column 'x' no longer exists"):
+    with pytest.raises(fsp.errors.InvalidDataError, match="column 'x' no longer exists"):
         fsp.Video(TableCell(path, "x", 0))
 
 
@@ -261,7 +261,7 @@ def test_tables_are_read_where_they_are(tmp_path_factory, videos):
             assert "hush" not in fsp.Video(by_url[0][0]).info.path
         dataset = fsp.datasets.parquet(f"{address}/names.parquet")
         assert dataset.samples == [(f"{address}/b/c.mp4", 1)]
-        with pytest.raises(fsp.NotFoundError, match=r"none-such\.parquet"):
+        with pytest.raises(fsp.errors.NotFoundError, match=r"none-such\.parquet"):
             fsp.datasets.parquet(f"{address}/none-such.parquet")
     finally:
         server.stop()

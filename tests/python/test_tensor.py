@@ -14,7 +14,7 @@ from framespool import _framespool
 
 @pytest.fixture
 def tensor(videos):
-    return fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4").frames([0, 1, 2]).data
+    return fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4", layout="THWC").frames([0, 1, 2]).frames
 
 
 def address(array):

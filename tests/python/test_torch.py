@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import framespool as fsp
 import pytest
-from framespool import _ranks
+from framespool._common import ranks as rank_module
 from torch_helpers import KEYWORDS, SAMPLING, expected, flat, ids
 
 torch = pytest.importorskip("torch")
@@ -131,9 +131,9 @@ def test_ranks_are_those_that_torchrun_says(monkeypatch):
     for rank, ranks in [("4", "4"), ("-1", "2"), ("a", "2"), (None, "2")]:
         for name, value in {"RANK": rank, "WORLD_SIZE": ranks}.items():
             monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-        with pytest.raises(fsp.ArgumentError, match="RANK"):
+        with pytest.raises(fsp.errors.ArgumentError, match="RANK"):
             rank_and_world()
-    with pytest.raises(fsp.ArgumentError, match="init_process_group"):
+    with pytest.raises(fsp.errors.ArgumentError, match="init_process_group"):
         rank_and_world(group=object())
 
 
@@ -151,7 +151,7 @@ def test_loaders_of_torch_take_the_rank_and_give_tensors(short_clips, photos, mo
     assert whole.num_clips == loader.num_clips and len(whole) > len(loader)
     images = framespool.torch.ImageLoader(photos, batch_size=2, transforms=resize)
     assert len(images) == -(-len(photos) // 4) and isinstance(next(iter(images)).images, torch.Tensor)
-    with pytest.raises(fsp.ArgumentError, match="group= and num_shards= both"):
+    with pytest.raises(fsp.errors.ArgumentError, match="group= and num_shards= both"):
         framespool.torch.ClipLoader(short_clips, SAMPLING, **KEYWORDS, num_shards=1, group=object())
 
 
@@ -181,7 +181,7 @@ def test_a_torch_loader_is_the_loader_with_tensors(short_clips):
     again = TorchLoader(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS))
     again.load_state_dict(state)
     assert ids(again) == expected(short_clips, 1)[1:]
-    with pytest.raises(fsp.ArgumentError, match="ClipLoader"):
+    with pytest.raises(fsp.errors.ArgumentError, match="ClipLoader"):
         TorchLoader([1, 2])
 
 
@@ -286,9 +286,9 @@ def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path, shuff
     later = batches()
     accelerator.load_state(str(tmp_path))
     assert got + ids(later) + ids(later) == whole
-    with pytest.raises(fsp.ArgumentError, match="shard 1 of 2"):
+    with pytest.raises(fsp.errors.ArgumentError, match="shard 1 of 2"):
         for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, shard_id=1, num_shards=2, **KEYWORDS), accelerator)
-    with pytest.raises(fsp.ArgumentError, match="Accelerator"):
+    with pytest.raises(fsp.errors.ArgumentError, match="Accelerator"):
         for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS), None)
     accelerator._custom_objects.clear()
 
@@ -407,12 +407,12 @@ def test_a_data_module_says_what_it_lacks(short_clips):
     pytest.importorskip("lightning.pytorch")
     from framespool.torch import ClipDataModule, ImageDataModule
 
-    with pytest.raises(fsp.ArgumentError, match="train="):
+    with pytest.raises(fsp.errors.ArgumentError, match="train="):
         ClipDataModule(batch_size=2)
-    with pytest.raises(fsp.ArgumentError, match="train must be a dict"):
+    with pytest.raises(fsp.errors.ArgumentError, match="train must be a dict"):
         ClipDataModule(train=short_clips)
     data = ImageDataModule(test={"dataset": ["a.jpg"], "batch_size": 1})
-    with pytest.raises(fsp.ArgumentError, match="no 'train', only test"):
+    with pytest.raises(fsp.errors.ArgumentError, match="no 'train', only test"):
         data.train_dataloader()
     assert data.val_dataloader() == [] and len(data.test_dataloader()) == 1
 
@@ -431,15 +431,15 @@ def test_a_data_module_says_what_it_lacks(short_clips):
 )
 def test_ranks_share_the_cores_that_they_were_given(cores, here, outside, ranks, expected, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-    monkeypatch.setattr(_ranks, "cores", lambda: cores)
-    monkeypatch.setattr(_ranks.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
-    assert _ranks.cores_per_rank() == expected
+    monkeypatch.setattr(rank_module, "cores", lambda: cores)
+    monkeypatch.setattr(rank_module.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
+    assert rank_module.cores_per_rank() == expected
     loader = fsp.ClipLoader(["a.mp4"], SAMPLING, batch_size=1)
     assert loader._settings["num_threads"] == expected
 
 
 def test_an_unsharded_loader_on_several_ranks_warns_once(short_clips, monkeypatch):
-    monkeypatch.setattr(_ranks, "_warned", False)
+    monkeypatch.setattr(rank_module, "_warned", False)
     monkeypatch.setenv("WORLD_SIZE", "4")
     fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)  # without RANK it is not known to be a rank
     monkeypatch.setenv("RANK", "1")

@@ -7,7 +7,7 @@ import warnings
 
 import framespool as fsp
 import pytest
-from framespool._ranks import cores_per_rank
+from framespool._common.ranks import cores_per_rank
 from PIL import Image
 from torch_helpers import KEYWORDS, SAMPLING, expected, flat, ids
 
@@ -64,10 +64,10 @@ class Reopening(torch.utils.data.Dataset):
     def __getitem__(self, index):
         try:
             frames = self.video.frames([index])
-        except fsp.ForkedError:
+        except fsp.errors.ForkedError:
             self.video = fsp.Video(self.path, num_threads=4)
             frames = self.video.frames([index])
-        return frames.data.numpy().sum(dtype="int64")
+        return frames.frames.numpy().sum(dtype="int64")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -140,14 +140,14 @@ def test_a_dataset_has_a_length(short_clips):
 
 def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
     one = fsp.samplers.random(sequence_length=2)
-    with pytest.raises(fsp.ArgumentError, match="num_workers is that of the DataLoader"):
+    with pytest.raises(fsp.errors.ArgumentError, match="num_workers is that of the DataLoader"):
         ClipDataset(short_clips, one, batch_size=2, num_workers=4)
     for make in (
         lambda **more: framespool.torch.ClipLoader(short_clips, one, **more),
         lambda **more: framespool.torch.ImageLoader(photos, **more),
         lambda **more: fsp.ImageLoader(photos, **more),
     ):
-        with pytest.raises(fsp.ArgumentError, match="num_workers=4 is given without worker_id.*ClipDataset"):
+        with pytest.raises(fsp.errors.ArgumentError, match="num_workers=4 is given without worker_id.*ClipDataset"):
             make(batch_size=2, num_workers=4)
         assert len(make(batch_size=2, num_workers=2, worker_id=1)) == len(make(batch_size=2)) // 2
 
@@ -199,7 +199,7 @@ def test_seed_of_torch_is_that_of_all_workers_and_of_the_state(short_clips, work
 
 def test_a_wrong_epoch_is_refused_at_once(short_clips):
     for epoch in (-1, 2**63, "1"):
-        with pytest.raises(fsp.ArgumentError, match="epoch"):
+        with pytest.raises(fsp.errors.ArgumentError, match="epoch"):
             ClipDataset(short_clips, SAMPLING, **KEYWORDS).set_epoch(epoch)
 
 

@@ -1,4 +1,4 @@
-"""``fsp.transcode``: the same frames at the same times with short GOPs; runs resume and stop cleanly."""
+"""``fsp.tools.transcode``: the same frames at the same times with short GOPs; runs resume and stop cleanly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool._transcode import _encode, _ffmpeg, _manifest, _output_paths
-from framespool._transcode._estimate import frames_decoded_per_clip
-from framespool._transcode._mp4 import Clock
-from framespool._transcode._options import Options
+from framespool.tools._transcode import _encode, _ffmpeg, _manifest, _output_paths
+from framespool.tools._transcode._estimate import frames_decoded_per_clip
+from framespool.tools._transcode._mp4 import Clock
+from framespool.tools._transcode._options import Options
 from PIL import Image
 
 QUICK = {"preset": "ultrafast", "jobs": 2}
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("encoder")
 
 
 def times(path):
-    video = fsp.Video(path)
+    video = fsp.Video(path, layout="THWC")
     return [*video._video.all_pts_seconds(), video.info.end_seconds]
 
 
@@ -48,7 +48,9 @@ def times(path):
 )
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
-    done = fsp.transcode([str(videos / name)], tmp_path, gop=8, b_frames=b_frames, size=64, on_error="raise", **QUICK)
+    done = fsp.tools.transcode(
+        [str(videos / name)], tmp_path, gop=8, b_frames=b_frames, size=64, on_error="raise", **QUICK
+    )
     (made,) = done.paths
     assert made == str(tmp_path / f"{Path(name).stem}.mp4")
     old, new = fsp.Video(videos / name).info, fsp.Video(made).info
@@ -60,7 +62,7 @@ def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
     assert new.keyframes == tuple(range(0, old.num_frames, 8)) and not new.rotation
     assert min(new.width, new.height) <= 64 and new.width % 2 == new.height % 2 == 0
     assert (new.width > new.height) == (old.width > old.height)
-    found = fsp.analyze_access(made, sequence_length=1, stride=1)
+    found = fsp.tools.analyze_access(made, sequence_length=1, stride=1)
     assert found.has_b_frames == (b_frames > 0 and old.num_frames > 2)
 
 
@@ -76,10 +78,10 @@ def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
     ],
 )
 def test_pictures_and_colors_are_those_of_the_source(videos, name, color, tmp_path):
-    done = fsp.transcode([str(videos / name)], tmp_path, crf=0, gop=8, on_error="raise", **QUICK)
-    old, new = fsp.Video(videos / name), fsp.Video(done.paths[0])
+    done = fsp.tools.transcode([str(videos / name)], tmp_path, crf=0, gop=8, on_error="raise", **QUICK)
+    old, new = fsp.Video(videos / name, layout="THWC"), fsp.Video(done.paths[0], layout="THWC")
     frames = [0, 5, len(old) - 1]
-    theirs, ours = (video.frames(frames).data.numpy().astype(int) for video in (old, new))
+    theirs, ours = (video.frames(frames).frames.numpy().astype(int) for video in (old, new))
     theirs = theirs[:, : ours.shape[1], : ours.shape[2]]
     # Rounded twice; a wrong matrix or range, or chroma shifted by a pixel, would differ much more.
     assert np.abs(ours - theirs).mean() < 0.7 and np.abs((ours - theirs).mean((0, 1, 2))).max() < 0.3
@@ -91,7 +93,7 @@ def test_pictures_and_colors_are_those_of_the_source(videos, name, color, tmp_pa
 
 
 def test_hevc_and_the_long_side(videos, tmp_path):
-    done = fsp.transcode(
+    done = fsp.tools.transcode(
         [str(videos / "derived/tall_240x1200_h264.mp4")], tmp_path, codec="hevc", long_side=320, gop=10, **QUICK
     )
     info = fsp.Video(done.paths[0]).info
@@ -122,7 +124,7 @@ def test_non_file_sources_are_written_to_files(short_clips, photos, tmp_path):
         ["no", "yes"],
         {"note": list("abcdef")},
     )
-    done = fsp.transcode(dataset, tmp_path / "out", size=32, **QUICK)
+    done = fsp.tools.transcode(dataset, tmp_path / "out", size=32, **QUICK)
     assert not done.failures and (done.videos, done.transcoded) == (5, 5)
     names = ["deep/shard/x/b", "frames", "a.mkv", "a.mkv", "a.mp4", "bytes/000004"]
     assert [os.path.relpath(path, tmp_path / "out") for path in done.paths] == [f"{name}.mp4" for name in names]
@@ -132,7 +134,7 @@ def test_non_file_sources_are_written_to_files(short_clips, photos, tmp_path):
     assert times(done.paths[1]) == pytest.approx([0, 0.08, 0.16, 0.24, 0.32, 0.4])
     again = fsp.datasets.json_lines(done.list_file, in_frames=True)
     assert [label for _, label in again] == [1, 0, 1, 0, -1, 1] and again.columns["note"] == list("abcdef")
-    assert again.samples[3][0].start_frame == 9 and not fsp.validate(again).failures
+    assert again.samples[3][0].start_frame == 9 and not fsp.tools.validate(again).failures
 
 
 def test_rerun_transcodes_only_changed_videos(short_clips, bad_file, tmp_path, monkeypatch):
@@ -142,7 +144,7 @@ def test_rerun_transcodes_only_changed_videos(short_clips, bad_file, tmp_path, m
         shutil.copy2(path, root)
     entries = sorted(str(path) for path in root.iterdir())
     options = {"size": 32, **QUICK}
-    first = fsp.transcode([*entries, bad_file], tmp_path / "out", root=root, **options)
+    first = fsp.tools.transcode([*entries, bad_file], tmp_path / "out", root=root, **options)
     assert (first.transcoded, first.found, len(first.failures)) == (3, 0, 1)
     assert first.failures[0]["path"] == bad_file and first.failures[0]["kind"] == "invalid_data"
     assert first.paths[3] is None and len(first.dataset) == 3
@@ -152,34 +154,34 @@ def test_rerun_transcodes_only_changed_videos(short_clips, bad_file, tmp_path, m
     with open(hidden / "done.jsonl", "a") as file:
         file.write('{"video": "x", "sta')
     (hidden / "half-7.mp4.raw").write_bytes(b"half")
-    again = fsp.transcode(entries, tmp_path / "out", root=root, **options)
+    again = fsp.tools.transcode(entries, tmp_path / "out", root=root, **options)
     assert (again.transcoded, again.found) == (0, 3)
     assert made == [os.stat(path).st_mtime_ns for path in again.paths]
     os.utime(entries[1], (5, 5))
     Path(again.paths[2]).unlink()
-    second = fsp.transcode(entries, tmp_path / "out", root=root, **options)
+    second = fsp.tools.transcode(entries, tmp_path / "out", root=root, **options)
     assert (second.transcoded, second.found) == (2, 1)
-    assert fsp.transcode(entries, tmp_path / "out", root=root, **options).transcoded == 0
-    assert fsp.transcode(entries, tmp_path / "out", root=root, **(options | {"gop": 4})).transcoded == 3
+    assert fsp.tools.transcode(entries, tmp_path / "out", root=root, **options).transcoded == 0
+    assert fsp.tools.transcode(entries, tmp_path / "out", root=root, **(options | {"gop": 4})).transcoded == 3
     left = {path.name for path in hidden.iterdir()}
     assert left == {"done.jsonl", "lock"} and fsp.datasets.folder(tmp_path / "out")
-    with pytest.raises(fsp.InvalidDataError):
-        fsp.transcode([*entries, bad_file], tmp_path / "out", root=root, on_error="raise", **options)
+    with pytest.raises(fsp.errors.InvalidDataError):
+        fsp.tools.transcode([*entries, bad_file], tmp_path / "out", root=root, on_error="raise", **options)
 
 
 def test_runs_share_no_folder_and_keep_their_source(short_clips, videos, tmp_path):
     held = _manifest.Manifest(str(tmp_path))
     held.open()
-    with pytest.raises(fsp.ArgumentError, match="another run"):
-        fsp.transcode([short_clips[0][0]], tmp_path, **QUICK)
+    with pytest.raises(fsp.errors.ArgumentError, match="another run"):
+        fsp.tools.transcode([short_clips[0][0]], tmp_path, **QUICK)
     held.close()
     copy = tmp_path / "a.mp4"
     shutil.copy2(videos / "derived" / "tiny_34x26_h264.mp4", copy)
-    with pytest.raises(fsp.ArgumentError, match="replace"):
-        fsp.transcode([copy], tmp_path, **QUICK)
+    with pytest.raises(fsp.errors.ArgumentError, match="replace"):
+        fsp.tools.transcode([copy], tmp_path, **QUICK)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(fsp.ReadError, match="file"):
-        fsp.transcode([short_clips[0][0]], tmp_path / "file", **QUICK)
+    with pytest.raises(fsp.errors.ReadError, match="file"):
+        fsp.tools.transcode([short_clips[0][0]], tmp_path / "file", **QUICK)
 
 
 def script(path, text):
@@ -190,26 +192,26 @@ def script(path, text):
 
 def test_missing_or_failing_programs_are_named(short_clips, encoder, tmp_path, monkeypatch):
     entries = [short_clips[0][0]]
-    with pytest.raises(fsp.ArgumentError, match=r"nowhere.*pip install imageio-ffmpeg"):
-        fsp.transcode(entries, tmp_path / "o", ffmpeg=tmp_path / "nowhere")
-    with pytest.raises(fsp.UnsupportedError, match="no encoder libx265"):
-        fsp.transcode(entries, tmp_path / "o", ffmpeg=script(tmp_path / "old", "echo libx264"), codec="hevc")
+    with pytest.raises(fsp.errors.ArgumentError, match=r"nowhere.*pip install imageio-ffmpeg"):
+        fsp.tools.transcode(entries, tmp_path / "o", ffmpeg=tmp_path / "nowhere")
+    with pytest.raises(fsp.errors.UnsupportedError, match="no encoder libx265"):
+        fsp.tools.transcode(entries, tmp_path / "o", ffmpeg=script(tmp_path / "old", "echo libx264"), codec="hevc")
     encoders = 'case "$*" in *-encoders) echo libx264; exit;; esac'
     full = script(tmp_path / "full", f"{encoders}; echo No space left on device >&2; exit 1")
-    failed = fsp.transcode(entries, tmp_path / "o", ffmpeg=full)
+    failed = fsp.tools.transcode(entries, tmp_path / "o", ffmpeg=full)
     assert failed.failures[0]["kind"] == "io" and "No space left" in failed.failures[0]["message"]
     # Frames are lost: the output is a complete file, but differs from the source.
     lossy = script(
         tmp_path / "lossy", f'{encoders}; for last; do :; done; (head -c 2764800; cat >/dev/null) | {encoder} "$@"'
     )
     monkeypatch.setenv(_ffmpeg.VARIABLE, str(lossy))
-    failed = fsp.transcode(entries, tmp_path / "o")
+    failed = fsp.tools.transcode(entries, tmp_path / "o")
     assert failed.failures[0]["kind"] == "internal" and "the encoder wrote" in failed.failures[0]["message"]
     assert not list((tmp_path / "o").glob("*.mp4"))
     monkeypatch.delenv(_ffmpeg.VARIABLE)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
-    with pytest.raises(fsp.UnsupportedError, match="apt-get install ffmpeg"):
+    with pytest.raises(fsp.errors.UnsupportedError, match="apt-get install ffmpeg"):
         _ffmpeg.find()
 
 
@@ -217,8 +219,8 @@ def test_a_result_that_is_not_the_source_is_refused(videos, tmp_path):
     """The comparison itself: each kind of difference is reported."""
     options = Options.checked(8, 0, None, None, "h264", None, "ultrafast")
     source = str(videos / "derived" / "tiny_34x26_h264.mp4")
-    (made,) = fsp.transcode([source], tmp_path, gop=8, b_frames=0, **QUICK).paths
-    video = fsp.Video(source)
+    (made,) = fsp.tools.transcode([source], tmp_path, gop=8, b_frames=0, **QUICK).paths
+    video = fsp.Video(source, layout="THWC")
     right = _encode.clock_of(video, len(video))
     _encode.compare(made, "a", right, (34, 26), options)
     later = [*right.times[:9], right.times[9] + 1, *right.times[10:]]
@@ -229,26 +231,26 @@ def test_a_result_that_is_not_the_source_is_refused(videos, tmp_path):
         (right, (34, 24), 8, "34x26"),
         (right, (34, 26), 7, "a GOP of 8"),
     ]:
-        with pytest.raises(fsp.InternalError, match=what):
+        with pytest.raises(fsp.errors.InternalError, match=what):
             _encode.compare(made, "a", clock, size, Options.checked(gop, 0, None, None, "h264", None, "fast"))
 
 
 def test_the_encoders_file_may_be_anything(tmp_path):
-    from framespool._transcode import _mp4
+    from framespool.tools._transcode import _mp4
 
     for data in (b"", b"no file at all, but long enough", struct.pack(">I4s", 8, b"moov") * 3):
         (tmp_path / "a").write_bytes(data)
-        with pytest.raises(fsp.InternalError):
+        with pytest.raises(fsp.errors.InternalError):
             _mp4.retime(str(tmp_path / "a"), str(tmp_path / "b"), Clock(25, [0], 1))
 
 
 def test_times_before_zero_are_kept(videos, tmp_path):
-    from framespool._transcode import _mp4
+    from framespool.tools._transcode import _mp4
 
     given = str(videos / "derived" / "tiny_34x26_h264.mp4")
-    (source,) = fsp.transcode([given], tmp_path / "o", b_frames=3, **QUICK).paths
+    (source,) = fsp.tools.transcode([given], tmp_path / "o", b_frames=3, **QUICK).paths
     frames = len(fsp.Video(source))
-    assert fsp.analyze_access(source).has_b_frames
+    assert fsp.tools.analyze_access(source).has_b_frames
     clock = Clock(1000, [33 * n - 200 for n in range(frames)], 33 * frames)
     _mp4.retime(source, str(tmp_path / "a.mp4"), clock)
     assert times(tmp_path / "a.mp4") == [t / 1000 for t in (*clock.times, clock.end)]
@@ -281,14 +283,14 @@ def test_work_that_is_stopped_leaves_nothing_behind(videos, tmp_path, monkeypatc
 def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path):
     source = [str(videos / "derived" / "h264_single_keyframe_720p.mp4")]
     options = {"gop": gop, "b_frames": b_frames, "size": 32, **QUICK}
-    said = fsp.estimate_transcode(source, tmp_path / "o", sequence_length=length, stride=stride, **options)
+    said = fsp.tools.estimate_transcode(source, tmp_path / "o", sequence_length=length, stride=stride, **options)
     assert not (tmp_path / "o").exists() and (said.videos, said.frames) == (1, 130)
     assert (
         said.frames_decoded_now
-        == fsp.analyze_access(source[0], sequence_length=length, stride=stride).frames_decoded_per_clip
+        == fsp.tools.analyze_access(source[0], sequence_length=length, stride=stride).frames_decoded_per_clip
     )
-    (made,) = fsp.transcode(source, tmp_path / "o", **options).paths
-    found = fsp.analyze_access(made, sequence_length=length, stride=stride)
+    (made,) = fsp.tools.transcode(source, tmp_path / "o", **options).paths
+    found = fsp.tools.analyze_access(made, sequence_length=length, stride=stride)
     assert said.frames_decoded_after == pytest.approx(found.frames_decoded_per_clip, rel=0.1)
     assert said.pixels_now / said.pixels_after == pytest.approx(1280 * 720 / (56 * 32))
     assert said.bytes_after == pytest.approx(os.stat(made).st_size, rel=0.6) and said.seconds > 0
@@ -297,11 +299,11 @@ def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path
 
 def test_the_forecast_says_where_nothing_is_gained(videos, tmp_path):
     intra = str(videos / "derived" / "h264_all_intra_640x360.mp4")
-    said = fsp.estimate_transcode([intra], tmp_path, sequence_length=4, stride=8, **QUICK)
+    said = fsp.tools.estimate_transcode([intra], tmp_path, sequence_length=4, stride=8, **QUICK)
     assert said.frames_decoded_now == 4 < said.frames_decoded_after
     assert "not recommended" in " ".join(said.summary_lines())
     assert "nothing is gained" in said.summary_lines()[-1]
-    short = fsp.estimate_transcode([intra], tmp_path, sequence_length=400, **QUICK)
+    short = fsp.tools.estimate_transcode([intra], tmp_path, sequence_length=400, **QUICK)
     assert short.gain is None and "the gain is unknown" in " ".join(short.summary_lines())
 
 
@@ -333,19 +335,19 @@ def test_decoded_frames_of_a_clip_are_counted():
     ],
 )
 def test_wrong_arguments_are_rejected(short_clips, wrong, what, tmp_path):
-    with pytest.raises(fsp.ArgumentError, match=what):
-        fsp.transcode([short_clips[0][0]], tmp_path / "o", **wrong)
+    with pytest.raises(fsp.errors.ArgumentError, match=what):
+        fsp.tools.transcode([short_clips[0][0]], tmp_path / "o", **wrong)
     assert not (tmp_path / "o").exists()
-    with pytest.raises(fsp.ArgumentError, match="empty"):
-        fsp.transcode([], tmp_path / "o")
+    with pytest.raises(fsp.errors.ArgumentError, match="empty"):
+        fsp.tools.transcode([], tmp_path / "o")
 
 
 def test_the_list_says_what_a_list_can_say(short_clips, tmp_path):
     part = fsp.datasets.VideoSegment
     mixed = [part(short_clips[0][0], start_frame=3), part(short_clips[0][0], start_seconds=0.5)]
-    done = fsp.transcode(mixed, tmp_path, size=32, **QUICK)
+    done = fsp.tools.transcode(mixed, tmp_path, size=32, **QUICK)
     assert done.list_file is None and len(done.dataset) == 2
-    done = fsp.transcode(mixed[1:], tmp_path, size=32, **QUICK)
+    done = fsp.tools.transcode(mixed[1:], tmp_path, size=32, **QUICK)
     assert done.found == 1 and json.loads(Path(done.list_file).read_text())["start"] == 0.5
 
 
@@ -356,17 +358,17 @@ def test_files_of_other_runs_are_not_replaced(short_clips, tmp_path):
         shutil.copy(short_clips[0][0], source)
     train, val = map(str, sources)
     out = tmp_path / "out"
-    fsp.transcode([train], out, size=32, **QUICK)
+    fsp.tools.transcode([train], out, size=32, **QUICK)
     before = (out / "one.mp4").stat()
-    with pytest.raises(fsp.ArgumentError, match=r"one\.mp4 already exists and is not the result of sample 0"):
-        fsp.transcode([val], out, size=32, **QUICK)
+    with pytest.raises(fsp.errors.ArgumentError, match=r"one\.mp4 already exists and is not the result of sample 0"):
+        fsp.tools.transcode([val], out, size=32, **QUICK)
     assert (out / "one.mp4").stat().st_ino == before.st_ino
-    assert fsp.transcode([train], out, size=32, **QUICK).found == 1
-    assert fsp.transcode([train], out, size=32, gop=4, **QUICK).transcoded == 1, "it may replace its own files"
+    assert fsp.tools.transcode([train], out, size=32, **QUICK).found == 1
+    assert fsp.tools.transcode([train], out, size=32, gop=4, **QUICK).transcoded == 1, "it may replace its own files"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "one.mp4").write_bytes(b"precious")
-    with pytest.raises(fsp.ArgumentError, match="is not the result of"):
-        fsp.transcode([train], tmp_path / "own", size=32, **QUICK)
+    with pytest.raises(fsp.errors.ArgumentError, match="is not the result of"):
+        fsp.tools.transcode([train], tmp_path / "own", size=32, **QUICK)
     assert (tmp_path / "own" / "one.mp4").read_bytes() == b"precious"
 
 

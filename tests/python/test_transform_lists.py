@@ -65,12 +65,12 @@ class Own(t.CenterCrop):
     ],
 )
 def test_other_lists_are_refused_with_the_way_out(transforms, message):
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         _compose.split(transforms, "uint8")
 
 
 def test_where_no_callable_can_be_it_is_said():
-    with pytest.raises(fsp.ArgumentError, match="a callable is not supported here, got <built-in function len>"):
+    with pytest.raises(fsp.errors.ArgumentError, match="a callable is not supported here, got <built-in function len>"):
         _compose.steps([t.Resize(3), len])
 
 
@@ -92,10 +92,10 @@ def test_torch_module_gets_torch_others_get_tensor(torch, videos):
             return "module", type(frames)
 
     small = t.Resize((8, 9))
-    assert video.frames([0, 1], transforms=[small, Module()]).data == ("module", np.ndarray)
-    assert video.frames([0, 1], transforms=[small, lambda frames: (type(frames), frames.shape)]).data == (
+    assert video.frames([0, 1], transforms=[small, Module()]).frames == ("module", np.ndarray)
+    assert video.frames([0, 1], transforms=[small, lambda frames: (type(frames), frames.shape)]).frames == (
         fsp.Tensor,
-        (2, 8, 9, 3),
+        (2, 3, 8, 9),
     )
 
 
@@ -103,20 +103,20 @@ def test_without_torch_a_callable_gets_a_tensor(monkeypatch, videos):
     video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
     for torch in (None, types.ModuleType("torch")):  # an import that is blocked, and one that is incomplete
         monkeypatch.setitem(sys.modules, "torch", torch)
-        assert video.frames([0], transforms=[lambda frames: type(frames)]).data is fsp.Tensor
+        assert video.frames([0], transforms=[lambda frames: type(frames)]).frames is fsp.Tensor
 
 
 def test_every_frame_method_accepts_a_callable(videos):
     video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
     transforms = [t.Resize((8, 9)), lambda frames: frames.numpy().sum(axis=(1, 2, 3))]
-    expected = video.frames([3, 4], transforms=transforms[:1]).data.numpy().sum(axis=(1, 2, 3))
+    expected = video.frames([3, 4], transforms=transforms[:1]).frames.numpy().sum(axis=(1, 2, 3))
     clips = (
         video.frames([3, 4], transforms=transforms),
-        video.get_frames_played_at(video.pts_seconds[3:5], transforms=transforms),
-        video.get_clip(start=3, sequence_length=2, transforms=transforms),
+        video.frames_at(video.pts_seconds[3:5], transforms=transforms),
+        video.clip(start=3, sequence_length=2, transforms=transforms),
     )
     for clip in clips:
-        assert clip.data.tolist() == expected.tolist() and clip.indices == [3, 4] and len(clip) == 2
+        assert clip.frames.tolist() == expected.tolist() and clip.indices == [3, 4] and len(clip) == 2
 
 
 def test_a_loader_hands_each_batch_to_the_callable(short_clips):
@@ -157,5 +157,5 @@ def test_an_error_of_the_callable_costs_one_batch(short_clips):
 def test_callable_needs_frames_of_one_size(short_clips):
     rule = fsp.samplers.random(sequence_length=2)
     for transforms in ([len], [t.Resize(8), len]):
-        with pytest.raises(fsp.ArgumentError, match=r"built-in function len.*one size.*put Resize"):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"built-in function len.*one size.*put Resize"):
             next(iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)))

@@ -451,7 +451,7 @@ def test_two_ways_to_say_the_same(one, other):
     ],
 )
 def test_wrong_values_are_repeated_back(make, message):
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         make()
 
 
@@ -464,26 +464,26 @@ def test_the_engine_checks_again_and_knows_every_name(videos):
     def send(*step):
         video.frames([0], [step], "uint8", "NTHWC", 0)
 
-    with pytest.raises(fsp.InternalError, match="Sharpen.*unknown transform"):
+    with pytest.raises(fsp.errors.InternalError, match="Sharpen.*unknown transform"):
         send("Sharpen", {}, False)
-    with pytest.raises(fsp.InternalError, match="CenterCrop.*size is missing"):
+    with pytest.raises(fsp.errors.InternalError, match="CenterCrop.*size is missing"):
         send("CenterCrop", {}, False)
-    with pytest.raises(fsp.InternalError, match="CenterCrop.*unknown argument turn"):
+    with pytest.raises(fsp.errors.InternalError, match="CenterCrop.*unknown argument turn"):
         send("CenterCrop", {"size": [4.0, 4.0], "turn": 1.0}, False)
-    with pytest.raises(fsp.InternalError, match="RandomApply.*transforms has no lists"):
+    with pytest.raises(fsp.errors.InternalError, match="RandomApply.*transforms has no lists"):
         send("RandomApply", {"transforms": "all", "p": 0.5}, False)
-    with pytest.raises(fsp.InternalError, match="RandomChoice.*weights.* of 1 lists"):
+    with pytest.raises(fsp.errors.InternalError, match="RandomChoice.*weights.* of 1 lists"):
         send("RandomChoice", {"transforms": [[]], "p": [0.5, 0.5]}, False)
-    with pytest.raises(fsp.InternalError, match="MultiScaleCrop.*scales is empty"):
+    with pytest.raises(fsp.errors.InternalError, match="MultiScaleCrop.*scales is empty"):
         arguments = t.MultiScaleCrop(9)._step()[1]
         send("MultiScaleCrop", {**arguments, "scales": []}, False)
-    with pytest.raises(fsp.InternalError, match='CenterCrop.*"all" instead of numbers'):
+    with pytest.raises(fsp.errors.InternalError, match='CenterCrop.*"all" instead of numbers'):
         send("CenterCrop", {"size": "all"}, False)
-    with pytest.raises(fsp.InternalError, match="Pad.*3 numbers, not 4"):
+    with pytest.raises(fsp.errors.InternalError, match="Pad.*3 numbers, not 4"):
         send("Pad", {"padding": [1.0, 2.0, 3.0], "fill": BLACK}, False)
-    with pytest.raises(fsp.ArgumentError, match="CenterCrop: size must be an int from 1 to 65535, got 0.0"):
+    with pytest.raises(fsp.errors.ArgumentError, match="CenterCrop: size must be an int from 1 to 65535, got 0.0"):
         send("CenterCrop", {"size": [4.0, 0.0]}, False)
-    with pytest.raises(fsp.ArgumentError, match="CenterCrop: size must be finite, got NaN"):
+    with pytest.raises(fsp.errors.ArgumentError, match="CenterCrop: size must be finite, got NaN"):
         send("CenterCrop", {"size": [4.0, float("nan")]}, False)
-    with pytest.raises(fsp.ArgumentError, match="RandomHorizontalFlip: p must be from 0 to 1, got 2.0"):
+    with pytest.raises(fsp.errors.ArgumentError, match="RandomHorizontalFlip: p must be from 0 to 1, got 2.0"):
         send("RandomHorizontalFlip", {"p": 2.0}, False)

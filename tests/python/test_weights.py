@@ -15,8 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:clips of one video")
 
 
 def sampler(weights, replacement=False, epoch_clips=None, **keywords):
-    given = fsp.VideoWeights(weights=weights, replacement=replacement, epoch_clips=epoch_clips)
-    return fsp.BatchSampler(**{"batch_size": 4, "shuffle": "grouped", "seed": 5, "weights": given, **keywords})
+    given = fsp.order.VideoWeights(weights=weights, replacement=replacement, epoch_clips=epoch_clips)
+    return fsp.order.BatchSampler(**{"batch_size": 4, "shuffle": "grouped", "seed": 5, "weights": given, **keywords})
 
 
 def epoch(one, number=0):
@@ -147,7 +147,7 @@ def test_checkpoint_resumes_a_weighted_epoch(tiny_clips):
         fsp.datasets.weighted(tiny_clips, [1] * 13, epoch_clips=90),
         fsp.datasets.weighted(tiny_clips, [1 + n % 3 for n in range(13)], epoch_clips=91),
     ):
-        with pytest.raises(fsp.ArgumentError, match="does not match"):
+        with pytest.raises(fsp.errors.ArgumentError, match="does not match"):
             loader(other).load_state_dict(run.state_dict())
 
 
@@ -172,7 +172,7 @@ def test_weighted_datasets_keep_their_weights(tiny_clips):
     assert kept.weights == [1.0, 3.0, 5.0, 7.0, 9.0, 11.0] and kept.columns == {} and kept.epoch_clips == 20
     assert not dataset[:2]._weighted and dataset.with_stream(0).weights == dataset.weights
     for wrong in (lambda: dataset + dataset, lambda: fsp.datasets.Dataset(tiny_clips) + dataset):
-        with pytest.raises(fsp.ArgumentError):
+        with pytest.raises(fsp.errors.ArgumentError):
             wrong()
 
 
@@ -185,21 +185,21 @@ def test_weighted_datasets_keep_their_weights(tiny_clips):
         ({"shuffle": False}, 'shuffle must be "full" or "grouped" with weights'),
         ({"order": "torch", "shuffle": "full"}, 'weights need order="framespool"'),
         ({"shuffle": "full", "stick_to_shard": True}, "stick_to_shard"),
-        ({"mix": fsp.Mixture(sizes=[20], weights=[1])}, "cannot be combined with a mix"),
+        ({"mix": fsp.order.Mixture(sizes=[20], weights=[1])}, "cannot be combined with a mix"),
     ],
 )
 def test_wrong_arguments_are_named(keywords, message):
     keywords = {"weights": [1] * 5, "num_clips": 20, "clips_per_video": 4, **keywords}
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         sampler(**keywords)
 
 
 def test_wrong_weights_of_a_dataset_are_named(tiny_clips):
-    with pytest.raises(fsp.ArgumentError, match="one for each of 13 samples, got 2"):
+    with pytest.raises(fsp.errors.ArgumentError, match="one for each of 13 samples, got 2"):
         fsp.datasets.weighted(tiny_clips, [1, 2])
-    with pytest.raises(fsp.ArgumentError, match="weight must be at least 0"):
+    with pytest.raises(fsp.errors.ArgumentError, match="weight must be at least 0"):
         fsp.datasets.weighted(tiny_clips, [-1] * 13)
-    with pytest.raises(fsp.ArgumentError, match="none for sample 0"):
+    with pytest.raises(fsp.errors.ArgumentError, match="none for sample 0"):
         fsp.datasets.balanced([path for path, _ in tiny_clips])
-    with pytest.raises(fsp.ArgumentError, match="mixture"):
+    with pytest.raises(fsp.errors.ArgumentError, match="mixture"):
         fsp.datasets.weighted(fsp.datasets.mix((tiny_clips, 1)), [1] * 13)

@@ -418,7 +418,7 @@ def check(run: Run, folder: Path, other: Other) -> str:
     counted = run.sampler == "windows" or run.short == "drop"
     try:
         loaders = [loader_of(run, folder, shard) for shard in range(run.num_shards)]
-    except fsp.ArgumentError as error:
+    except fsp.errors.ArgumentError as error:
         # Without clips, or with fewer clips than ranks.
         units = len({sample for sample, _ in clips}) if run.group_clips else len(clips)
         few = units < run.num_shards * (run.batch_size if run.last_batch == "drop" else 1) or not clips
@@ -690,7 +690,7 @@ def _resumed(run: Run, folder: Path, state: dict[str, Any], changes: dict[str, A
         loaders = [loader_of(run, folder, shard, **changes, **more) for shard in range(changes["num_shards"])]
         for loader in loaders:
             loader.load_state_dict(state)
-    except fsp.ArgumentError:
+    except fsp.errors.ArgumentError:
         return None
     epoch = loaders[0].epoch
     found = [deliveries(loader, run) for loader in loaders] if epoch == run.epoch else []
@@ -717,7 +717,7 @@ def main() -> None:
     if options.serve:
         serve(options.serve)
         return
-    from framespool._transcode import _ffmpeg
+    from framespool.tools._transcode import _ffmpeg
 
     with tempfile.TemporaryDirectory(prefix="training-runs-") as place:
         folder = Path(place)

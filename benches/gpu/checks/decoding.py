@@ -157,8 +157,8 @@ def any_frame(clip: Clip, context: Context) -> Row:
         if context.left() < 0:
             break
         for transforms in ([], small):
-            left = Outcome.of(lambda i=indices, t=transforms: ours.frames(i, transforms=t).data)
-            right = Outcome.of(lambda i=indices, t=transforms: theirs.frames(i, transforms=t).data)
+            left = Outcome.of(lambda i=indices, t=transforms: ours.frames(i, transforms=t).frames)
+            right = Outcome.of(lambda i=indices, t=transforms: theirs.frames(i, transforms=t).frames)
             differ(f"{name}, frames {indices[:4]}…", left, right, compared)
     figures = {"demands": compared.cases, "frames": compared.frames}
     asked = "any frames in any order: NVDEC == CPU"

@@ -174,8 +174,8 @@ def torch_views(context: Context) -> Iterator[Row]:
     path = clips("loader")[0].path
     asked = "from_dlpack, .torch(), t[i], .cpu() have the CPU's bytes"
     for dtype in ("uint8", "float16", "bfloat16", "float32"):
-        ours = fsp.Video(path, device="cuda:0", index=False).frames([0, 3, 9], dtype=dtype).data
-        theirs = fsp.Video(path, index=False).frames([0, 3, 9], dtype=dtype).data
+        ours = fsp.Video(path, device="cuda:0", index=False).frames([0, 3, 9], dtype=dtype).frames
+        theirs = fsp.Video(path, index=False).frames([0, 3, 9], dtype=dtype).frames
         right = theirs.torch()
         views = [torch.from_dlpack(ours), ours.torch(), torch.stack([ours[i].torch() for i in range(3)])]
         views += [ours.cpu().torch().cuda(), torch.from_dlpack(ours).clone()]
@@ -189,8 +189,8 @@ def torch_views(context: Context) -> Iterator[Row]:
 
 CUPY = """
 import cupy, numpy, framespool as fsp
-ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).data
-right = fsp.Video(PATH, index=False).frames([0, 3, 9]).data.numpy()
+ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).frames
+right = fsp.Video(PATH, index=False).frames([0, 3, 9]).frames.numpy()
 stream = cupy.cuda.Stream(non_blocking=True)
 with stream:
     a = cupy.from_dlpack(ours).copy()
@@ -203,8 +203,8 @@ print(cupy.__version__)
 
 JAX = """
 import jax, numpy, framespool as fsp
-ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).data
-right = fsp.Video(PATH, index=False).frames([0, 3, 9]).data.numpy()
+ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).frames
+right = fsp.Video(PATH, index=False).frames([0, 3, 9]).frames.numpy()
 assert any(d.platform == "gpu" for d in jax.devices()), "JAX finds no GPU"
 assert (numpy.asarray(jax.dlpack.from_dlpack(ours)) == right).all(), "from_dlpack"
 print(jax.__version__)
@@ -213,8 +213,8 @@ print(jax.__version__)
 NUMBA = """
 from numba import cuda
 import numba, framespool as fsp
-ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).data
-right = fsp.Video(PATH, index=False).frames([0, 3, 9]).data.numpy()
+ours = fsp.Video(PATH, device="cuda:0", index=False).frames([0, 3, 9]).frames
+right = fsp.Video(PATH, index=False).frames([0, 3, 9]).frames.numpy()
 assert (cuda.as_cuda_array(ours).copy_to_host() == right).all(), "as_cuda_array"
 print(numba.__version__)
 """
@@ -242,7 +242,7 @@ def others(context: Context) -> Iterator[Row]:
 def interface(context: Context) -> Iterator[Row]:
     """The interfaces of a tensor that need no library."""
     path = clips("loader")[0].path
-    data = fsp.Video(path, device="cuda:0", index=False).frames([0, 1]).data
+    data = fsp.Video(path, device="cuda:0", index=False).frames([0, 1]).frames
     described = data.__cuda_array_interface__
     right = (
         data.__dlpack_device__() == (2, 0)
@@ -250,7 +250,7 @@ def interface(context: Context) -> Iterator[Row]:
         and described["typestr"] == "|u1"
         and described["data"][0] > 0
         and data.device == "cuda:0"
-        and data.tobytes() == fsp.Video(path, index=False).frames([0, 1]).data.tobytes()
+        and data.tobytes() == fsp.Video(path, index=False).frames([0, 1]).frames.tobytes()
         and data[1].tobytes() == data.cpu()[1].tobytes()
     )
     why = "" if right else f"{data!r}: {described}"

@@ -35,7 +35,7 @@ def unusable() -> str | None:
     """Why nvJPEG cannot be used here."""
     try:
         nvjpeg([str(clips("photo")[0].path)])
-    except fsp.GpuError as error:
+    except fsp.errors.GpuError as error:
         return str(error)
     return None
 

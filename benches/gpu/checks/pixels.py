@@ -88,11 +88,11 @@ def compare(clip: Clip, seconds: float) -> Iterator[Row]:
                 left_out += 1
                 continue
             keywords: dict[str, Any] = {"transforms": transforms, "dtype": dtype, "layout": layout, "seed": seed}
-            right = Outcome.of(lambda k=keywords: theirs.frames(indices, **k).data)
+            right = Outcome.of(lambda k=keywords: theirs.frames(indices, **k).frames)
             # Normalize needs a float dtype, and some sizes do not fit: both backends must report the same error.
             refused += right.error is not None
             for decoder, video in ours.items():
-                left = Outcome.of(lambda k=keywords, video=video: video.frames(indices, **k).data)
+                left = Outcome.of(lambda k=keywords, video=video: video.frames(indices, **k).frames)
                 differ(f"{name}, {dtype} {layout}", left, right, compared[decoder])
     for decoder, each in compared.items():
         yield compared_row(clip, f"device pixels == CPU pixels, decoded by {decoder}", each, refused, left_out)

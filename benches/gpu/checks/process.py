@@ -40,7 +40,7 @@ if child == 0:
             call()
             print(what, "worked in the child", flush=True)
             wrong += 1
-        except fsp.ForkedError as error:
+        except fsp.errors.ForkedError as error:
             assert "spawn" in str(error) or "fork" in str(error), error
         except Exception as error:
             print(what, "raised", type(error).__name__, error, flush=True)
@@ -202,5 +202,5 @@ def memory(context: Context) -> Iterator[Row]:
 
 def clear(error: fsp.Error) -> tuple[str, str]:
     """Whether the error states the cause."""
-    clear = isinstance(error, fsp.GpuError) and "memory" in str(error)
+    clear = isinstance(error, fsp.errors.GpuError) and "memory" in str(error)
     return OK if clear else FAILED, f"{type(error).__name__}: {error}"

@@ -15,11 +15,11 @@ HEAD = "import framespool as fsp\nT = fsp.transforms\n"
 #: NVDEC's surfaces through a resize, an operation on codes and a change of colors, in two layouts.
 FRAMES = """
 for path in {paths!r}:
-    video = fsp.Video(path, device="cuda:0", decoder="nvdec", index=False)
     for layout, dtype in (("THWC", "uint8"), ("CTHW", "float32")):
+        video = fsp.Video(path, device="cuda:0", decoder="nvdec", index=False, layout=layout)
         for transforms in ([], [T.RandomResizedCrop(112), T.ColorJitter(0.4, 0.4, 0.4, 0.1)],
                            [T.Resize((97, 131), interpolation="bicubic"), T.RandomEqualize(1.0), T.Pad(3)]):
-            video.frames([0, 3], transforms=transforms, layout=layout, dtype=dtype, seed=1).data.tobytes()
+            video.frames([0, 3], transforms=transforms, dtype=dtype, seed=1).frames.tobytes()
 """
 IMAGES = """
 loader = fsp.ImageLoader({paths!r}, batch_size=4, device="cuda:0", decoder="nvjpeg", transforms=[T.Resize((224, 224))])

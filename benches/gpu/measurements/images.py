@@ -48,7 +48,7 @@ def images(context: Context) -> Iterator[Row]:
     }
     try:
         fsp.ImageLoader(photos, decoder="nvjpeg", **keywords)
-    except fsp.GpuError as error:
+    except fsp.errors.GpuError as error:
         yield Row("images", "nvJPEG decodes", IMPOSSIBLE, str(error))
         return
     plain = {**keywords, "transforms": [t.Resize((224, 224))], "dtype": "uint8", "shuffle": False}

@@ -213,7 +213,9 @@ def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
     pipe.build()
     (first,) = pipe.run()
     theirs = torch.from_dlpack(first[0]).float().cpu()[:, ::4, ::4]
-    right = torch.from_dlpack(fsp.Video(files[0], index=False).frames(range(16)).data).float()[:, ::4, ::4]
+    right = torch.from_dlpack(fsp.Video(files[0], index=False, layout="THWC").frames(range(16)).frames).float()[
+        :, ::4, ::4
+    ]
     if (
         off := float((theirs - right).abs().mean())
     ) > 6.0:  # always BT.601, so the difference is larger than for others

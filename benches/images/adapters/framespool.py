@@ -51,7 +51,7 @@ def decoded(job: Job, exact: bool) -> Iterator[Batch]:
     files = order(job)
     for start in range(0, len(files) - job.batch + 1, job.batch):
         paths, labels = zip(*files[start : start + job.batch], strict=True)
-        yield fsp.decode_images(list(paths), num_threads=job.threads, exact=exact), labels
+        yield fsp.decode_images(list(paths), num_threads=job.threads, exact=exact, layout="HWC"), labels
 
 
 class Adapter(BaseAdapter):

@@ -48,7 +48,7 @@ def boxes_of(batch: fsp.Batch) -> list[list[dict[str, Any]]]:
     values, columns = batch.torch(), batch.columns
     clips: list[list[dict[str, Any]]] = [[] for _ in columns["boxes"]]
     for geometry in values.geometry.reshape(len(clips), -1, 2, 3).unbind(1):
-        moved = t.map_boxes(columns["boxes"], geometry, (CROP, CROP), relative_to=values.video_info[:, 3:5])
+        moved = t.map_boxes(columns["boxes"], geometry, (CROP, CROP), relative_to=values.video.sizes)
         for views, boxes, actions in zip(clips, moved, columns["actions"], strict=True):
             kept = (boxes[:, 2:] - boxes[:, :2]).amin(1) >= 1
             views.append({"boxes": boxes[kept], "labels": values.labels.new_tensor(actions)[kept]})

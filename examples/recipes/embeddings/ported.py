@@ -14,8 +14,8 @@ FPS, CHUNK_SIZE, SIZE = 1, 64, (224, 224)
 
 def read(video: Path, num_threads: int) -> Iterator[dict[str, Any]]:
     """Yields chunks of the frames that are shown 0, 1, 2, ... seconds after the first one."""
-    chunks = fsp.Video(video, num_threads=num_threads).iter(
-        fps=FPS, chunk_size=CHUNK_SIZE, transforms=[fsp.transforms.Resize(SIZE)], layout="TCHW"
+    chunks = fsp.Video(video, num_threads=num_threads).chunks(
+        fps=FPS, chunk_size=CHUNK_SIZE, transforms=[fsp.transforms.Resize(SIZE)]
     )
     for chunk in chunks:
-        yield {"frames": chunk.data.torch(), "pts_seconds": chunk.pts_seconds}
+        yield {"frames": chunk.frames.torch(), "pts_seconds": chunk.pts_seconds}

@@ -54,6 +54,6 @@ def write_dataset(root: Path, videos: Sequence[Path], episodes: int, length: int
 
 def recorded(video: Path, count: int, size: tuple[int, int], first: int) -> np.ndarray:
     """The (count, height, width, 3) frames that a camera records: those of a video, repeated from its beginning."""
-    source = fsp.Video(video)
+    source = fsp.Video(video, layout="THWC")
     indices = [(first + number) % len(source) for number in range(count)]
-    return source.frames(indices, transforms=[fsp.transforms.Resize(size)]).data.numpy()
+    return source.frames(indices, transforms=[fsp.transforms.Resize(size)]).frames.numpy()

@@ -7,11 +7,11 @@ import json
 import sys
 from typing import Any
 
-from framespool._analyze_access import AccessReport, analyze_access, color_metadata
-from framespool._validate_args import display_path
-from framespool._video_info import StreamInfo
+from framespool._common.validate_args import display_path
 from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
+from framespool.tools._analyze_access import AccessReport, analyze_access, color_metadata
+from framespool.video._info import StreamInfo
 
 _DESCRIPTION = """\
 Report the content of videos: size, duration, GOPs, B-frames, the share of frames that

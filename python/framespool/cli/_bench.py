@@ -7,9 +7,9 @@ import json
 import textwrap
 from typing import Any
 
-from framespool._bench import BenchReport, bench, check_seconds, disk_cache_text, expected_cost, expected_text
 from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.tools._bench import BenchReport, bench, check_seconds, disk_cache_text, expected_cost, expected_text
 
 _DESCRIPTION = """\
 Print what each shuffle is expected to decode in an epoch of your dataset, and what a disk

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from framespool import _framespool
-from framespool._format import bytes_text
+from framespool._common.format import bytes_text
 from framespool.cli import _exit_codes
 from framespool.cli._parser import add_json, command
 from framespool.errors import ArgumentError

@@ -8,13 +8,13 @@ import os
 from typing import Any
 
 from framespool import datasets, samplers, transforms
-from framespool._cache import Cache
-from framespool._clip_loader import ClipLoader
-from framespool._images import ImageLoader
-from framespool._source_list import is_image, list_sources
-from framespool._sources import full_source
 from framespool.cli._parser import count
+from framespool.datasets._source_list import is_image, list_sources
 from framespool.errors import ArgumentError
+from framespool.loaders._clips import ClipLoader
+from framespool.loaders._images import ImageLoader
+from framespool.options._cache import Cache
+from framespool.video._sources import full_source
 
 
 def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from framespool._doctor import dataset_finding, doctor, nvdec_finding
 from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, command
+from framespool.tools._doctor import dataset_finding, doctor, nvdec_finding
 
 _DESCRIPTION = """\
 Check this machine: the library, cores and limits, the index cache, GPUs with their

@@ -12,14 +12,14 @@ from datetime import date
 from typing import Any
 
 from framespool import _framespool
-from framespool._format import bytes_text
-from framespool._progress import Progress
-from framespool._source_list import VIDEOS, find
-from framespool._sources import full_source
-from framespool._validate_args import display_path
+from framespool._common.format import bytes_text
+from framespool._common.progress import Progress
+from framespool._common.validate_args import display_path
 from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.cli._parser import index as stream_index
+from framespool.datasets._source_list import VIDEOS, find
 from framespool.errors import ArgumentError
+from framespool.video._sources import full_source
 
 #: Ordinal of 1970-01-01.
 _EPOCH = date(1970, 1, 1).toordinal()

@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from framespool._preview import preview
 from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.tools._preview import preview
 
 _DESCRIPTION = """\
 Write a contact sheet of the first clips of an epoch: one row per clip, with its label,

@@ -7,10 +7,11 @@ import json
 import sys
 from typing import Any
 
-from framespool._progress import Progress
+from framespool._common.progress import Progress
 from framespool.cli._dataset_options import labelled
 from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.errors import ArgumentError
+from framespool.tools import probe
 
 _DESCRIPTION = """\
 Report what DATASET contains: files, durations, frame sizes and rates, codecs, GOPs,
@@ -59,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise ArgumentError(f"--output must end in .png or .html, got {arguments.output!r}")
         check_writable("--output", arguments.output)
     with Progress("files") as progress:
-        summary = labelled(arguments.dataset).summary(
+        summary = probe(
+            labelled(arguments.dataset),
             max_files=arguments.max_files,
             sequence_length=arguments.frames,
             stride=arguments.stride,

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import datasets
-from framespool._progress import Progress
-from framespool._source_list import VIDEOS, find
-from framespool._sources import full_source
-from framespool._transcode import _estimate, _job
-from framespool._transcode._ffmpeg import VARIABLE
-from framespool._transcode._options import CODECS, PRESETS, Options
-from framespool._validate_args import is_url
+from framespool._common.progress import Progress
+from framespool._common.validate_args import is_url
 from framespool.cli import _exit_codes
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.datasets._dataset import concatenated
+from framespool.datasets._source_list import VIDEOS, find
 from framespool.errors import ArgumentError, Error
+from framespool.tools._transcode import _estimate, _job
+from framespool.tools._transcode._ffmpeg import VARIABLE
+from framespool.tools._transcode._options import CODECS, PRESETS, Options
+from framespool.video._sources import full_source
 
 _DESCRIPTION = f"""\
 Transcode videos to short GOPs, and optionally a smaller size, for training with random

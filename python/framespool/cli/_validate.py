@@ -8,11 +8,11 @@ import json
 import sys
 from typing import Any
 
-from framespool._progress import Progress
-from framespool._source_list import list_sources
-from framespool._validate_dataset import validate
+from framespool._common.progress import Progress
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.datasets._source_list import list_sources
+from framespool.tools._validate import validate
 
 _DESCRIPTION = """\
 Decode every frame of every video and image of DATASET on the CPU and report the files

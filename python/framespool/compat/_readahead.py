@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from framespool._framespool import Tensor
-from framespool._sources import ArchiveMember
-from framespool._video import Dtype, FrameBatch, Video, is_file_object
 from framespool.errors import DecodeError, LimitError
 from framespool.transforms import Transform
+from framespool.video._sources import ArchiveMember
+from framespool.video._video import Dtype, FrameBatch, Video, is_file_object
 
 #: Maximum size of the frames decoded ahead, in bytes.
 MAX_READAHEAD_BYTES = 64 << 20
@@ -41,7 +41,7 @@ class ReadaheadReader:
     access nothing is decoded ahead. It may be used from several threads.
 
     Args:
-        video: The video.
+        video: The video, with `layout="THWC"`.
         transforms: Transforms of each frame.
         dtype: ``"uint8"`` or ``"float32"``.
     """
@@ -110,7 +110,7 @@ class ReadaheadReader:
             self._ready, self._ready_from = self._decode_from(index), index
         if self._ready is not None:
             return self._ready[index - self._ready_from], True
-        return self.frames([index]).data[0], False
+        return self.frames([index]).frames[0], False
 
     def _decode_from(self, index: int) -> Tensor | None:
         info = self.video.info
@@ -118,7 +118,7 @@ class ReadaheadReader:
         until = info.keyframes[place] if place < len(info.keyframes) else info.num_frames
         until = min(until, index + self.at_once)
         try:
-            return self.frames(list(range(index, until))).data if until > index + 1 else None
+            return self.frames(list(range(index, until))).frames if until > index + 1 else None
         except (DecodeError, LimitError):
             return None  # the damage may be after the requested frame
 

@@ -23,7 +23,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from framespool._validate_args import display_path
+from framespool._common.validate_args import display_path
 from framespool.compat.torchcodec._torch import needed
 from framespool.compat.torchcodec.decoders import VideoDecoder
 

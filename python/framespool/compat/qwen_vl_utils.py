@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from framespool._video import Video
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import ArgumentError
 from framespool.samplers import preset
 from framespool.transforms import Resize
+from framespool.video._video import Video
 
 __all__ = ["fetch_video", "install", "read_video"]
 
@@ -75,7 +75,7 @@ def read_video(ele: Mapping[str, Any]) -> tuple[Any, dict[str, Any], float]:
     """
     needed("qwen_vl_utils")
     video, indices, metadata, rate = _sampled(ele)
-    return video.frames(indices, layout="TCHW").data.torch(), metadata, rate
+    return video.frames(indices).frames.torch(), metadata, rate
 
 
 def fetch_video(
@@ -121,7 +121,7 @@ def fetch_video(
             size = vision_process.smart_resize(height, width, factor, min_pixels=least, max_pixels=most)
     except (AssertionError, ValueError) as reason:
         raise ArgumentError(f"{ele['video']}: qwen-vl-utils gives it no size: {reason}") from reason
-    frames = video.frames(indices, transforms=[Resize(size, interpolation="bicubic")], layout="TCHW").data
+    frames = video.frames(indices, transforms=[Resize(size, interpolation="bicubic")]).frames
     result: Any = frames.torch().to(torch.float32)
     if return_video_metadata:
         result = result, metadata

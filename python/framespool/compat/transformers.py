@@ -19,8 +19,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from framespool._video import Video
 from framespool.compat.torchcodec._torch import needed
+from framespool.video._video import Video
 
 __all__ = ["install", "read_video"]
 
@@ -83,5 +83,5 @@ def read_video(video_path: Any, sample_indices_fn: Callable[..., Any], **kwargs:
     )
     indices = sample_indices_fn(metadata=metadata, **kwargs)
     metadata.frames_indices = indices
-    frames = video.frames([int(index) for index in indices], layout="TCHW").data
+    frames = video.frames([int(index) for index in indices]).frames
     return frames.torch(), metadata

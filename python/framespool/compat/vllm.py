@@ -13,8 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from framespool._video import Video
 from framespool.errors import ArgumentError
+from framespool.video._video import Video
 
 __all__ = ["load_bytes", "register"]
 
@@ -61,7 +61,7 @@ def load_bytes(
         ArgumentError: If the frames exceed ``max_bytes``.
         framespool.Error: If the video cannot be read.
     """
-    video = Video(data)
+    video = Video(data, layout="THWC")
     total, rate = len(video), float(video.info.average_fps)
     duration = video.info.end_seconds - video.info.begin_seconds
     count = total
@@ -79,7 +79,7 @@ def load_bytes(
             f"{count} frames of {video.info.width}x{video.info.height} take {size} bytes, more than "
             f"max_bytes={max_bytes}; request fewer frames with num_frames or fps, or raise max_bytes"
         )
-    frames = video.frames(indices).data.numpy()
+    frames = video.frames(indices).frames.numpy()
     metadata = {
         "total_num_frames": total,
         "fps": rate,

@@ -5,7 +5,6 @@ A `Dataset` is a plain sequence of `(source, label)` and can be pickled. A sourc
 `Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
 """
 
-from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool.datasets._action_recognition import (
     activitynet,
     ava,
@@ -26,6 +25,7 @@ from framespool.datasets._lmdb import lmdb
 from framespool.datasets._mixture import MixtureDataset, mix
 from framespool.datasets._parquet import arrow, parquet
 from framespool.datasets._weighted import WeightedDataset, balanced, weighted
+from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
 __all__ = [
     "TableCell",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._validate_args import boolean, choice, integer, number
+from framespool._common.validate_args import boolean, choice, integer, number
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import Fps, StrPath, annotated_dataset, class_names, numbered_frames
 from framespool.errors import ArgumentError

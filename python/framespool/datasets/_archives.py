@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from framespool import _framespool
-from framespool._validate_args import boolean, is_url
+from framespool._common.validate_args import boolean, is_url
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import StrPaths, archive_dataset, expand_paths, listing_threads, string_list
 from framespool.errors import ArgumentError

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from framespool._columns import Column, uniform_labels
-from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import display_repr, stream_index, user_stacklevel
+from framespool._common.validate_args import display_repr, stream_index, user_stacklevel
+from framespool.datasets._columns import Column, uniform_labels
 from framespool.datasets._failures import read_failures, sample_key
 from framespool.datasets._sample_list import SampleList, joined
+from framespool.datasets._to_pandas import to_pandas
 from framespool.errors import ArgumentError
+from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 if TYPE_CHECKING:
-    from framespool._summary._summarize import DatasetSummary
+    pass
 
 
 class Dataset(Sequence[tuple[Source, Any]]):
@@ -223,54 +224,6 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
         return self.subset([place for place, entry in enumerate(self.samples) if not is_bad(entry[0])])
 
-    def summary(
-        self,
-        *,
-        max_files: int | None = 1000,
-        sequence_length: int = 16,
-        stride: int = 4,
-        num_threads: int | None = None,
-        index: str | os.PathLike[str] | Literal[False] | None = None,
-        progress: Callable[[int, int, int], object] | None = None,
-    ) -> DatasetSummary:
-        """Reports what the dataset contains, and what will be slow in training: a look before training.
-
-        Videos are opened, and indexed if the index cache does not have them, but not decoded; images are decoded at a
-        small size. Files that cannot be read are listed. `framespool.validate()` decodes all frames instead, and
-        `framespool.analyze_access()` reports more about one video.
-
-        Args:
-            max_files: Read at most this many files, a random subset that is always the same. `None`: all files.
-            sequence_length: Frames of the clip whose cost is reported.
-            stride: Distance between its frames.
-            num_threads: Threads. `None`: one per available core.
-            index: The index cache, as for `ClipLoader`.
-            progress: Called with (done, failed, total).
-
-        Returns:
-            The counts and histograms; `print()` and notebooks show them, `save()` writes a page or an image.
-
-        Raises:
-            ArgumentError: If an argument is invalid, or the dataset is empty.
-
-        Example:
-            >>> import framespool as fsp
-            >>> summary = fsp.datasets.folder("videos/").summary()
-            >>> summary.num_samples, summary.classes, summary.failures
-            (3, {'again': 1, 'bird': 1, 'book': 1}, [])
-        """
-        from framespool._summary._summarize import summarize
-
-        return summarize(
-            self,
-            max_files=max_files,
-            sequence_length=sequence_length,
-            stride=stride,
-            num_threads=num_threads,
-            index=index,
-            progress=progress,
-        )
-
     def to_pandas(self) -> Any:
         """The samples as a table of pandas, one row per sample; `datasets.from_dataframe()` reads it.
 
@@ -296,8 +249,6 @@ class Dataset(Sequence[tuple[Source, Any]]):
             >>> isinstance(table, pd.DataFrame), table["class"].tolist(), table.columns.tolist()
             (True, ['again', 'bird', 'book'], ['path', 'label', 'class'])
         """
-        from framespool.datasets._in_memory import to_pandas
-
         return to_pandas(self)
 
     def _for_engine(self) -> Any:
@@ -316,12 +267,6 @@ class Dataset(Sequence[tuple[Source, Any]]):
     def class_to_idx(self) -> dict[str, int]:
         """Label of each class by its name, under torchvision's name."""
         return {name: label for label, name in enumerate(self.classes)}
-
-    def _repr_html_(self) -> str:
-        """Shows classes, columns and the first samples in a notebook."""
-        from framespool._notebook import dataset_html
-
-        return dataset_html(self)
 
     def __repr__(self) -> str:
         columns = f", columns {', '.join(self.columns)}" if self.columns else ""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from framespool import _framespool
-from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import display_path, is_url
+from framespool._common.validate_args import display_path, is_url
 from framespool.errors import ArgumentError
+from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 
 def failure_record(source: Source, kind: str) -> dict[str, Any]:

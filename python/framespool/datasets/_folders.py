@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 
 from framespool import _framespool
-from framespool._sources import ImageSequence
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import with_classes
 from framespool.datasets._sample_list import SampleList
+from framespool.video._sources import ImageSequence
 
 
 def folder(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import boolean
+from framespool._common.validate_args import boolean
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import class_names, string_list, with_classes
-from framespool.errors import ArgumentError, UnsupportedError
+from framespool.errors import ArgumentError
+from framespool.video._sources import VideoSegment
 
 
 def from_dataframe(
@@ -211,51 +210,6 @@ def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], t
             raise ArgumentError(f"where: {table} has no row with {wanted!r} in the column {name!r}; it has {shown}")
         rows = left
     return list(rows)
-
-
-def to_pandas(dataset: Dataset) -> Any:
-    """Makes the table of `Dataset.to_pandas()`.
-
-    Args:
-        dataset: The dataset.
-
-    Returns:
-        A `pandas.DataFrame`.
-
-    Raises:
-        UnsupportedError: If pandas is not installed.
-    """
-    try:
-        pandas: Any = importlib.import_module("pandas")
-    except ImportError:
-        raise UnsupportedError("to_pandas() needs pandas, which is not installed; pip install pandas") from None
-    names = ("path", "member", "label", "class", "start", "end", "start_frame", "end_frame")
-    rows: dict[str, list[Any]] = {name: [] for name in names}
-    classes = dict(enumerate(dataset.classes))
-    for source, label in dataset:
-        row = {**_described(source), "label": label, "class": classes.get(label) if isinstance(label, int) else None}
-        for name in names:
-            rows[name].append(row.get(name))
-    always = ("path", "label")
-    table = {name: rows[name] for name in names if name in always or any(v is not None for v in rows[name])}
-    own = {f"columns.{name}" if name in names else name: values for name, values in dataset.columns.items()}
-    return pandas.DataFrame({**table, **own})
-
-
-def _described(source: Source) -> dict[str, Any]:
-    """The path of a source, and what selects a part of it."""
-    if isinstance(source, VideoSegment):
-        bounds = {name.removesuffix("_seconds"): value for name, value in source.bounds().items()}
-        return {**_described(source.source), **bounds}
-    if isinstance(source, bytes):
-        return {"path": None}
-    if isinstance(source, ImageSequence):
-        return {"path": os.fspath(source.folder)}
-    if isinstance(source, ArchiveMember):
-        return {"path": os.fspath(source.file), "member": source.name}
-    if isinstance(source, TableCell):
-        return {"path": os.fspath(source.file), "member": f"{source.column}, row {source.row}"}
-    return {"path": os.fspath(source)}
 
 
 def _columns_of(table: Any) -> dict[str, list[Any]] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from framespool import _framespool
-from framespool._validate_args import as_sequence, display_repr, integer, is_url, number
+from framespool._common.validate_args import as_sequence, display_repr, integer, is_url, number
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import annotated_dataset
 from framespool.errors import ArgumentError

@@ -16,9 +16,7 @@ from csv import reader as csv_reader
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._sources import ImageSequence, Source, VideoSegment
-from framespool._validate_args import as_sequence, boolean, choice, is_url
-from framespool._video import Video
+from framespool._common.validate_args import as_sequence, boolean, choice, is_url
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._in_memory import matching_rows, rows_dataset
 from framespool.datasets._readers import (
@@ -31,6 +29,8 @@ from framespool.datasets._readers import (
     with_classes,
 )
 from framespool.errors import ArgumentError, NotFoundError, ReadError
+from framespool.video._sources import ImageSequence, Source, VideoSegment
+from framespool.video._video import Video
 
 
 def annotation_file(

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._sources import ArchiveMember
-from framespool._validate_args import boolean, choice
+from framespool._common.validate_args import boolean, choice
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import (
     StrPaths,
@@ -21,6 +20,7 @@ from framespool.datasets._readers import (
     with_classes,
 )
 from framespool.errors import ArgumentError
+from framespool.video._sources import ArchiveMember
 
 #: Source of a sample's label: a related key, names of fields of the JSON under one, or a function of its own key.
 _Label = str | Sequence[str] | Mapping[Any, int] | Callable[[Any], int] | None

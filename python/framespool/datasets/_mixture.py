@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from framespool._sources import Source
-from framespool._validate_args import integer, number
+from framespool._common.validate_args import integer, number
 from framespool.datasets._dataset import Dataset, as_dataset, common_stream, joined_columns, joined_samples
 from framespool.errors import ArgumentError
+from framespool.video._sources import Source
 
 
 class MixtureDataset(Dataset):

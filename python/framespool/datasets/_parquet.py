@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._sources import ArchiveMember, TableCell
-from framespool._validate_args import boolean, choice, is_url
+from framespool._common.validate_args import boolean, choice, is_url
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import (
     StrPaths,
@@ -22,6 +21,7 @@ from framespool.datasets._readers import (
 )
 from framespool.datasets._sample_list import SampleList, with_segment
 from framespool.errors import ArgumentError
+from framespool.video._sources import ArchiveMember, TableCell
 
 
 def parquet(

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from framespool import _framespool
-from framespool._sources import ImageSequence
-from framespool._validate_args import as_sequence, choice, integer, is_url
+from framespool._common.validate_args import as_sequence, choice, integer, is_url
 from framespool.datasets._dataset import Dataset, first_sample, renumbered
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
+from framespool.video._sources import ImageSequence
 
 StrPath = str | os.PathLike[str]
 StrPaths = StrPath | Iterable[StrPath]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from framespool import _framespool
-from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import display_repr
+from framespool._common.validate_args import display_repr
+from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 #: Unit ("frames" or "seconds"), start and end.
 _Part = tuple[str, Any, Any]

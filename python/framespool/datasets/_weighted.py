@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from framespool._sources import Source
-from framespool._validate_args import as_sequence, boolean, integer, number
+from framespool._common.validate_args import as_sequence, boolean, integer, number
 from framespool.datasets._dataset import Dataset, as_dataset, refuse_robots
 from framespool.errors import ArgumentError
+from framespool.video._sources import Source
 
 
 class WeightedDataset(Dataset):

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import framespool
-from framespool._batch_sampler import resolve_seed
-from framespool._validate_args import device_number, display_path, integer
+from framespool._common.validate_args import device_number, display_path, integer
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
+from framespool.options._order import resolve_seed
 from framespool.ray._errors import import_ray
 from framespool.ray._worker import as_arrays
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import framespool
 from framespool import _framespool
-from framespool._validate_args import boolean, device_number, integer, number
+from framespool._common.validate_args import boolean, device_number, integer, number
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
 from framespool.ray._remote_engine import RemoteEngine

@@ -6,7 +6,8 @@ import importlib
 import sys
 from typing import Any
 
-from framespool._tensor_methods import add_methods
+from framespool._common.tensor_methods import add_methods
+from framespool._framespool import Tensor as NativeTensor
 
 # One batch at the consumer, one being copied, and further ones that training code keeps.
 _MAX_FREE_BUFFERS = 4
@@ -178,6 +179,10 @@ class Tensor:
         if self._is_bfloat16():
             return (self._array.view("uint16").astype("uint32") << 16).view("float32").tolist()
         return self._array.tolist()
+
+    def _repr_html_(self) -> str:
+        """Shows shape and dtype in a notebook, and the pictures of frames."""
+        return NativeTensor._repr_html_(self)  # type: ignore[attr-defined, no-any-return]
 
 
 add_methods(Tensor)

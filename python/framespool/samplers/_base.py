@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framespool import _framespool
-from framespool._validate_args import integer, number
+from framespool._common.validate_args import integer, number
 
 if TYPE_CHECKING:
     from framespool._framespool import SamplerArgs, VideoDescription

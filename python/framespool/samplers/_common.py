@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from framespool._validate_args import integer, number
+from framespool._common.validate_args import integer, number
 from framespool.errors import ArgumentError
 
 PadMode = Literal["none", "constant", "edge", "reflect_101", "reflect_1001"]

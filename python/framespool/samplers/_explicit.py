@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framespool._validate_args import as_sequence, integer, number, rounding
+from framespool._common.validate_args import as_sequence, integer, number, rounding
 from framespool.errors import ArgumentError
 from framespool.samplers._base import ClipSampler, arguments
 from framespool.samplers._common import Short, positive_integers, set_fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from framespool._validate_args import keyword_hints
+from framespool._common.validate_args import keyword_hints
 from framespool.samplers._base import ClipSampler, arguments
 from framespool.samplers._common import KEYWORD_HINTS, SegmentMode, Short, positive_integers
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from framespool._clip_loader import Batch
-from framespool._images import ImageBatch
-from framespool.torch import _torch
+from framespool._common import pytorch
+from framespool.loaders._clips import Batch
+from framespool.loaders._images import ImageBatch
 from framespool.torch._accelerate import for_accelerate
 from framespool.torch._datasets import ClipDataset, ImageDataset
 from framespool.torch._distributed import rank_and_world
@@ -33,9 +33,9 @@ from framespool.torch._loader import ClipLoader, ImageLoader, TorchLoader
 from framespool.torch._map_dataset import VideoDataset
 from framespool.torch._occurrences import OccurrenceSampler
 
-if _torch.torch is not None:
+if pytorch.torch is not None:
     for _class in (Batch, ImageBatch):
-        _torch.register(_class)
+        pytorch.register(_class)
 
 # Without the data modules, which cannot be imported if Lightning is not installed.
 __all__ = [

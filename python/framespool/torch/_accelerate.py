@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from framespool._base_loader import BaseLoader
 from framespool.errors import ArgumentError, UnsupportedError
+from framespool.loaders._base import BaseLoader
 from framespool.torch._loader import TorchLoader
 
 

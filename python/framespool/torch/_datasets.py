@@ -8,17 +8,17 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from framespool._base_loader import BaseLoader
-from framespool._batch_sampler import DrawnSeed, resolve_seed
-from framespool._clip_loader import ClipLoader
-from framespool._images import ImageLoader
-from framespool._lightning_epoch import epoch_of_fit
-from framespool._ranks import cores_per_rank
-from framespool._validate_args import integer
+from framespool._common.pytorch import Base, get_worker_info, needed, tensors, torch
+from framespool._common.ranks import cores_per_rank
+from framespool._common.validate_args import integer
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError
+from framespool.loaders._base import BaseLoader
+from framespool.loaders._clips import ClipLoader
+from framespool.loaders._images import ImageLoader
+from framespool.loaders._lightning_epoch import epoch_of_fit
+from framespool.options._order import DrawnSeed, resolve_seed
 from framespool.torch._distributed import is_initialized, rank_and_world
-from framespool.torch._torch import Base, get_worker_info, needed, tensors, torch
 
 
 class _Batches(Base):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from framespool._common.pytorch import torch
 from framespool.errors import ArgumentError
-from framespool.torch._torch import torch
 
 
 def is_initialized() -> bool:

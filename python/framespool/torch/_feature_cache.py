@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from framespool._batch import BatchMethods, map_nested
-from framespool._images import ImageBatch
-from framespool._validate_args import byte_size, user_stacklevel
+from framespool._common.pytorch import map_nested, needed, torch
+from framespool._common.validate_args import byte_size, user_stacklevel
 from framespool.errors import ArgumentError
+from framespool.loaders._batch import BatchMethods
+from framespool.loaders._images import ImageBatch
 from framespool.torch._feature_store import FeatureStore
-from framespool.torch._torch import needed, torch
 
 #: Changes when stored results change.
 _FORMAT = 1

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from framespool._common.pytorch import torch
 from framespool.errors import ArgumentError
-from framespool.torch._torch import torch
 
 #: Only files below it are deleted.
 _STORE = "framespool-features-1"

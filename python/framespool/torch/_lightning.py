@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framespool._base_loader import BaseLoader
-from framespool._clip_loader import ClipLoader
-from framespool._images import ImageLoader
-from framespool._ranks import cores_per_rank
+from framespool._common.ranks import cores_per_rank
 from framespool.errors import ArgumentError, UnsupportedError
+from framespool.loaders._base import BaseLoader
+from framespool.loaders._clips import ClipLoader
+from framespool.loaders._images import ImageLoader
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._loader import TorchLoader
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from framespool import _clip_loader, _images
-from framespool._base_loader import BaseLoader
-from framespool._batch import map_nested
-from framespool._lightning_epoch import LightningSampler
+from framespool._common.pytorch import map_nested, needed, page_locked, record_copies, tensors, torch
 from framespool.errors import ArgumentError
+from framespool.loaders import _clips, _images
+from framespool.loaders._base import BaseLoader
+from framespool.loaders._lightning_epoch import LightningSampler
 from framespool.torch._distributed import rank_and_world
-from framespool.torch._torch import needed, page_locked, record_copies, tensors, torch
 
 
-class ClipLoader(_clip_loader.ClipLoader):
+class ClipLoader(_clips.ClipLoader):
     """A `framespool.ClipLoader` for the process of one rank, whose batches hold `torch.Tensor`.
 
     `shard_id` and `num_shards` are those of `rank_and_world()` unless they are given. Create it after
@@ -48,7 +47,7 @@ class ClipLoader(_clip_loader.ClipLoader):
     def __init__(self, dataset: Any, clip_sampler: Any = None, *, group: Any = None, **keywords: Any) -> None:
         super().__init__(dataset, clip_sampler, **{**_shard(group, keywords), **keywords})
 
-    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> _clip_loader.Batch:
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> _clips.Batch:
         return super()._batch(epoch, made).torch()
 
 

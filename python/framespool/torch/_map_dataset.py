@@ -11,17 +11,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from framespool._batch_sampler import resolve_seed
-from framespool._clip_loader import ClipLoader
-from framespool._lightning_epoch import epoch_of_fit
-from framespool._ranks import cores_per_rank
-from framespool._validate_args import choice, integer, user_stacklevel
+from framespool._common.pytorch import MapBase, get_worker_info, needed, tensors, torch
+from framespool._common.ranks import cores_per_rank
+from framespool._common.validate_args import choice, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError, Error, UnsupportedError
+from framespool.loaders._clips import ClipLoader
+from framespool.loaders._lightning_epoch import epoch_of_fit
+from framespool.options._order import resolve_seed
 from framespool.torch._datasets import _warn_oversubscribed
 from framespool.torch._occurrences import Occurrence, RepeatedRequests
-from framespool.torch._torch import MapBase, get_worker_info, needed, tensors, torch
 from framespool.transforms._compose import split
+from framespool.video._info import VideoColumns
 
 #: Arguments of `ClipLoader` that are about single clips.
 _KEYWORDS = (
@@ -53,7 +54,7 @@ class VideoDataset(MapBase):
 
     An item is a dict with the names of `Batch`, without the first dimension: `frames` (T, C, H, W) or as `layout`
     says, `labels`, `indices` (T,), `pts_seconds` (T,), `mask` (T,), `video_ids`, `clip_ids`, `view_ids`, `geometry`,
-    `video_info`, and `columns`, a dict. `torch.utils.data.default_collate` makes of them the batch of a
+    `video`, a `VideoColumns`, and `columns`, a dict. `torch.utils.data.default_collate` makes of them the batch of a
     `ClipDataset`, if the transforms give one size.
 
     No file is opened and no thread starts before the first access, so every start method works.
@@ -259,8 +260,10 @@ class VideoDataset(MapBase):
             self._warn_if_repeated([clip for clip, occurrence in clips if occurrence == 0])
         values = tensors(batch)
         columns = values.pop("columns", {})
+        video = values.pop("video")
         items = [{name: value[place] for name, value in values.items()} for place in range(len(clips))]
         for place, item in enumerate(items):
+            item["video"] = VideoColumns(*(column[place] for column in video))
             if columns:
                 item["columns"] = {name: value[place] for name, value in columns.items()}
         return items

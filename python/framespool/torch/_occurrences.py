@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from framespool.torch._torch import SamplerBase, get_worker_info, needed, torch
+from framespool._common.pytorch import SamplerBase, get_worker_info, needed, torch
 
 
 class Occurrence(int):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._validate_args import as_sequence, choice, integer
+from framespool._common.validate_args import as_sequence, choice, integer
 from framespool.errors import ArgumentError
 from framespool.transforms._args import Transform
 from framespool.transforms._compose import split, steps
@@ -80,7 +80,7 @@ def apply(
 
     Example:
         >>> import framespool as fsp
-        >>> frame = fsp.Video("a.mp4")[0]
+        >>> frame = fsp.Video("a.mp4", layout="THWC")[0]
         >>> fsp.transforms.apply(frame, [fsp.transforms.Resize(90), fsp.transforms.CenterCrop(64)]).shape
         (64, 64, 3)
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from framespool._validate_args import as_sequence, integer, number, numbers, span
+from framespool._common.validate_args import as_sequence, integer, number, numbers, span
 from framespool.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from framespool._validate_args import as_sequence, boolean, integer, number
+from framespool._common.validate_args import as_sequence, boolean, integer, number
 from framespool.errors import ArgumentError
 from framespool.transforms._args import (
     Transform,
@@ -56,8 +56,8 @@ class RandomPosterize(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomPosterize(bits=3)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     bits: int
@@ -84,8 +84,8 @@ class RandomSolarize(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomSolarize(threshold=128, p=0.2)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     threshold: float
@@ -111,8 +111,8 @@ class RandomInvert(_WithProbability):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomInvert(p=0.1)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
 
@@ -127,8 +127,8 @@ class RandomAutocontrast(_WithProbability):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomAutocontrast()]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
 
@@ -143,8 +143,8 @@ class RandomEqualize(_WithProbability):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomEqualize()]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
 
@@ -160,8 +160,8 @@ class RandomAdjustSharpness(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomAdjustSharpness(sharpness_factor=2)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     sharpness_factor: float
@@ -193,8 +193,8 @@ class GaussianBlur(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Resize((90, 160)), fsp.transforms.GaussianBlur(kernel_size=9)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 90, 160, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 90, 160)
     """
 
     kernel_size: tuple[int, int]
@@ -245,8 +245,8 @@ class RandAugment(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Resize((112, 112)), fsp.transforms.RandAugment(magnitude=7)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 112, 112, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 112, 112)
     """
 
     num_ops: int
@@ -295,8 +295,8 @@ class TrivialAugmentWide(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Resize((112, 112)), fsp.transforms.TrivialAugmentWide()]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 112, 112, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 112, 112)
     """
 
     num_magnitude_bins: int

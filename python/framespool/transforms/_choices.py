@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framespool._validate_args import as_sequence, number
+from framespool._common.validate_args import as_sequence, number
 from framespool.errors import ArgumentError
 from framespool.transforms._args import Transform, as_probability
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from framespool._validate_args import boolean, choice, number
+from framespool._common.validate_args import boolean, choice, number
 from framespool.errors import ArgumentError
 from framespool.transforms._args import Transform, as_channels, as_factor, as_probability, as_range, range_around
 
@@ -143,8 +143,8 @@ class ColorTwist(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.ColorTwist(hue=(-20, 20), saturation=(0.5, 1.5))]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     brightness: tuple[float, float]
@@ -182,8 +182,8 @@ class RandomGrayscale(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomGrayscale(p=0.2)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     p: float
@@ -206,8 +206,8 @@ class Grayscale(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Grayscale()]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     def __init__(self, num_output_channels: Literal[3] = 3) -> None:
@@ -232,8 +232,8 @@ class AssumeColor(Transform):
     Example:
         >>> import framespool as fsp
         >>> video = fsp.Video("a.mp4")
-        >>> video.frames([0], transforms=[fsp.transforms.AssumeColor(matrix="bt709", range="limited")]).data.shape
-        (1, 360, 640, 3)
+        >>> video.frames([0], transforms=[fsp.transforms.AssumeColor(matrix="bt709", range="limited")]).frames.shape
+        (1, 3, 360, 640)
     """
 
     matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None
@@ -279,8 +279,8 @@ class ToneMap(Transform):
     Example:
         >>> import framespool as fsp
         >>> video = fsp.Video("a.mp4")
-        >>> video.frames([0], transforms=[fsp.transforms.ToneMap()]).data.shape
-        (1, 360, 640, 3)
+        >>> video.frames([0], transforms=[fsp.transforms.ToneMap()]).frames.shape
+        (1, 3, 360, 640)
     """
 
     target_peak: float
@@ -307,7 +307,7 @@ class Normalize(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.Normalize(mean=0.5, std=0.5)]
-        >>> fsp.Video("a.mp4").frames([0], transforms=transforms, dtype="float32").data.dtype
+        >>> fsp.Video("a.mp4").frames([0], transforms=transforms, dtype="float32").frames.dtype
         'float32'
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from framespool._validate_args import as_sequence
+from framespool._common.validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _augment, _choices, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform

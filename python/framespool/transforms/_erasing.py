@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from framespool._validate_args import boolean, integer, span
+from framespool._common.validate_args import boolean, integer, span
 from framespool.transforms._args import MAX_SIDE, Transform, as_erase_fill, as_probability, as_range, as_size
 
 __all__ = [
@@ -33,8 +33,8 @@ class RandomErasing(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomErasing(p=1.0)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     p: float
@@ -78,8 +78,8 @@ class Cutout(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Cutout(size=16, count=2)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     size: tuple[int, int]
@@ -126,8 +126,8 @@ class GridMask(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.GridMask(tile=32, ratio=0.4)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     tile: tuple[float, float]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from framespool._common.validate_args import choice, integer, number
 from framespool._framespool import Tensor
-from framespool._validate_args import choice, integer, number
 from framespool.errors import ArgumentError
 
 __all__ = ["BatchContext", "PerBatch", "PerClip"]
@@ -124,8 +124,8 @@ class PerClip(FunctionTransform):
         >>> import framespool as fsp
         >>> import torch
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.PerClip(lambda clip: torch.flip(clip, [-1]))]
-        >>> tuple(fsp.Video("a.mp4").frames([0, 1], transforms=transforms).data.shape)
-        (2, 8, 8, 3)
+        >>> tuple(fsp.Video("a.mp4").frames([0, 1], transforms=transforms).frames.shape)
+        (2, 3, 8, 8)
     """
 
     function: Callable[[Any], Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from framespool._validate_args import as_sequence, boolean, integer, number, numbers, span
+from framespool._common.validate_args import as_sequence, boolean, integer, number, numbers, span
 from framespool.errors import ArgumentError
 from framespool.transforms._args import (
     MAX_SIDE,
@@ -48,8 +48,8 @@ class CenterCrop(Transform):
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.CenterCrop(224)]).data.shape
-        (1, 224, 224, 3)
+        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.CenterCrop(224)]).frames.shape
+        (1, 3, 224, 224)
     """
 
     size: tuple[int, int]
@@ -73,8 +73,8 @@ class RandomCrop(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomCrop(64)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 64, 64, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 64, 64)
     """
 
     size: tuple[int, int]
@@ -122,8 +122,8 @@ class RandomResizedCrop(Transform):
     Example:
         >>> import framespool as fsp
         >>> crop = fsp.transforms.RandomResizedCrop(112)
-        >>> fsp.Video("a.mp4").frames([0, 1], transforms=[crop], seed=1).data.shape
-        (2, 112, 112, 3)
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=[crop], seed=1).frames.shape
+        (2, 3, 112, 112)
     """
 
     size: tuple[int, int]
@@ -182,8 +182,8 @@ class MultiScaleCrop(Transform):
     Example:
         >>> import framespool as fsp
         >>> crop = fsp.transforms.MultiScaleCrop(112, scales=(1, 0.875, 0.75, 0.66))
-        >>> fsp.Video("a.mp4").frames([0, 1], transforms=[crop], seed=1).data.shape
-        (2, 112, 112, 3)
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=[crop], seed=1).frames.shape
+        (2, 3, 112, 112)
     """
 
     size: tuple[int, int]
@@ -239,8 +239,8 @@ class FiveCrop(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.FiveCrop(64)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (5, 4, 64, 64, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (5, 4, 3, 64, 64)
     """
 
     size: tuple[int, int]
@@ -261,8 +261,8 @@ class ThreeCrop(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Resize(128), fsp.transforms.ThreeCrop(128)]
-        >>> fsp.Video("a.mp4").frames([0, 1], transforms=transforms).data.shape
-        (3, 2, 128, 128, 3)
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=transforms).frames.shape
+        (3, 2, 3, 128, 128)
     """
 
     size: tuple[int, int]
@@ -305,8 +305,8 @@ class RandomVerticalFlip(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomVerticalFlip(p=0.5)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     p: float
@@ -337,8 +337,8 @@ class RandomRotation(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomRotation(degrees=15)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     degrees: tuple[float, float]
@@ -392,8 +392,8 @@ class RandomAffine(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.RandomAffine(degrees=10, translate=(0.1, 0.1), scale=(0.9, 1.1))]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 360, 640, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 360, 640)
     """
 
     degrees: tuple[float, float]
@@ -452,8 +452,8 @@ class Pad(Transform):
     Example:
         >>> import framespool as fsp
         >>> transforms = [fsp.transforms.Pad(8)]
-        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
-        (4, 376, 656, 3)
+        >>> fsp.Video("a.mp4").clip(start=0, sequence_length=4, transforms=transforms).frames.shape
+        (4, 3, 376, 656)
     """
 
     padding: tuple[int, int, int, int]

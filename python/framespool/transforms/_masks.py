@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framespool._validate_args import as_sequence, integer, number, span
+from framespool._common.validate_args import as_sequence, integer, number, span
 from framespool.errors import ArgumentError
 from framespool.transforms._functions import BatchContext, FunctionTransform, seed_of, torch_module
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from framespool._validate_args import as_sequence, integer, number
+from framespool._common.validate_args import as_sequence, integer, number
 from framespool.errors import ArgumentError
 from framespool.transforms._functions import (
     BatchContext,

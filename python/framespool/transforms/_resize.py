@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from framespool._validate_args import as_sequence, boolean, choice, integer
+from framespool._common.validate_args import as_sequence, boolean, choice, integer
 from framespool.errors import ArgumentError
 from framespool.transforms._args import MAX_SIDE, Transform, as_fill, as_interpolation, as_sides, as_size
 
@@ -39,11 +39,11 @@ class Resize(Transform):
     Example:
         >>> import framespool as fsp
         >>> video = fsp.Video("a.mp4")
-        >>> video.frames([0], transforms=[fsp.transforms.Resize(180)]).data.shape
-        (1, 180, 320, 3)
+        >>> video.frames([0], transforms=[fsp.transforms.Resize(180)]).frames.shape
+        (1, 3, 180, 320)
         >>> cover = [fsp.transforms.Resize((128, 192), fit="cover"), fsp.transforms.CenterCrop((128, 192))]
-        >>> video.frames([0], transforms=cover).data.shape
-        (1, 128, 192, 3)
+        >>> video.frames([0], transforms=cover).frames.shape
+        (1, 3, 128, 192)
     """
 
     size: int | tuple[int, int]
@@ -118,8 +118,8 @@ class RandomShortestSize(Transform):
         >>> import framespool as fsp
         >>> t = fsp.transforms
         >>> transforms = [t.RandomShortestSize(range(128, 161)), t.RandomCrop(112)]
-        >>> fsp.Video("a.mp4").frames([0, 1], transforms=transforms, seed=1).data.shape
-        (2, 112, 112, 3)
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=transforms, seed=1).frames.shape
+        (2, 3, 112, 112)
     """
 
     min_size: tuple[int, ...] | range
@@ -178,8 +178,8 @@ class SmartResize(Transform):
     Example:
         >>> import framespool as fsp
         >>> smart = fsp.transforms.SmartResize(factor=28, max_pixels=256 * 28 * 28)
-        >>> fsp.Video("a.mp4").frames([0], transforms=[smart]).data.shape
-        (1, 336, 588, 3)
+        >>> fsp.Video("a.mp4").frames([0], transforms=[smart]).frames.shape
+        (1, 3, 336, 588)
     """
 
     factor: int
@@ -234,8 +234,8 @@ class Letterbox(Transform):
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.Letterbox(256)]).data.shape
-        (1, 256, 256, 3)
+        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.Letterbox(256)]).frames.shape
+        (1, 3, 256, 256)
     """
 
     size: tuple[int, int]

@@ -57,9 +57,9 @@ def test_missing_driver_gives_empty_list_and_reason():
         assert gpu.unavailable_reason() is None
         return
     assert "libcuda" in str(gpu.unavailable_reason()) or "device" in str(gpu.unavailable_reason())
-    with pytest.raises(fsp.GpuError):
+    with pytest.raises(fsp.errors.GpuError):
         gpu.startup_seconds()
-    with pytest.raises(fsp.ArgumentError, match="cuda:N"):
+    with pytest.raises(fsp.errors.ArgumentError, match="cuda:N"):
         gpu.decoder_cache_stats("cpu")
 
 

@@ -19,11 +19,11 @@ def test_deinterlaced_frames_are_the_same(encoder, tmp_path, decoders_are_missin
     command = [encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "6"]
     subprocess.run([*command, "-x264-params", parameters, path], check=True)
     keywords = {"index": False, "deinterlace": method}
-    expected, woven = fsp.Video(path, **keywords), fsp.Video(path, index=False)
+    expected, woven = fsp.Video(path, **keywords, layout="THWC"), fsp.Video(path, index=False, layout="THWC")
     assert expected.info.field_order == ("tt" if top_first else "bb")
     assert expected[5].tobytes() != woven[5].tobytes()
     for device in ("cuda:0", "cpu"):
-        decoded = fsp.Video(path, device="cuda:0", decoder="nvdec", **keywords)
+        decoded = fsp.Video(path, device="cuda:0", decoder="nvdec", **keywords, layout="THWC")
         assert [frame.tobytes() for frame in decoded] == [frame.tobytes() for frame in expected]
         rule = fsp.samplers.windows(sequence_length=4, step=4)
         clips = {"batch_size": 3, "transforms": [fsp.transforms.Resize((40, 56))], **keywords}

@@ -166,7 +166,7 @@ def test_stored_clips_that_are_not_copied_are_decoded(fault, tiny_clips, tmp_pat
             assert "pageable" in reason and stats["frames_decoded"] == 0
         else:
             assert "disk cache are not copied" in reason and stats["frames_decoded"] > 0
-    except fsp.GpuError:
+    except fsp.errors.GpuError:
         assert "+" in fault
     driver.simulated_gpu_set_fault(b"")
     assert epochs(cached, 1) == expected

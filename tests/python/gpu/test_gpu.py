@@ -39,7 +39,7 @@ def loader(short_clips, **more) -> fsp.ClipLoader:
 @pytest.mark.parametrize("decoder", ["auto", "cpu", "nvdec"])
 def test_frames_of_a_video_are_the_same(path, decoder):
     video, other = fsp.Video(path), fsp.Video(path, device="cuda:0", decoder=decoder)
-    frames, others = video.frames([0, 7, 7, -1]).data, other.frames([0, 7, 7, -1]).data
+    frames, others = video.frames([0, 7, 7, -1]).frames, other.frames([0, 7, 7, -1]).frames
     assert others.device == "cuda:0" and others.shape == frames.shape
     assert others.cpu().tobytes() == others.tobytes() == frames.tobytes()
     assert others[1].tolist() == frames[1].tolist()
@@ -133,10 +133,10 @@ def test_geometry_from_the_display_size_is_the_same_on_the_gpu(videos):
         T.Letterbox(50, display_aspect=True),
         T.RandomResizedCrop(40, display_aspect=True),
     ):
-        expected = fsp.Video(path).frames([0, 5], transforms=[transform]).data
+        expected = fsp.Video(path).frames([0, 5], transforms=[transform]).frames
         for decoder in ("nvdec", "cpu"):
             video = fsp.Video(path, device="cuda:0", decoder=decoder)
-            made = video.frames([0, 5], transforms=[transform]).data
+            made = video.frames([0, 5], transforms=[transform]).frames
             assert (made.device, made.shape, made.tobytes()) == ("cuda:0", expected.shape, expected.tobytes())
 
 
@@ -201,21 +201,21 @@ def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
         while True:
             try:
                 clips += len(next(epoch))
-            except fsp.GpuError as error:
+            except fsp.errors.GpuError as error:
                 errors += 1
                 assert re.search("strict=True.*bit-exact.*strict=False", str(error))
             except StopIteration:
                 break
         assert errors > 0 and clips > 0, "batches without such pictures are delivered, in every epoch"
     monkeypatch.setenv("FRAMESPOOL_STRICT_GPU", "1")
-    with pytest.raises(fsp.GpuError, match="bit-exact"):
+    with pytest.raises(fsp.errors.GpuError, match="bit-exact"):
         next(iter(fsp.ClipLoader([str(file)], rule, **options)))
     assert len(list(fsp.ClipLoader([path], rule, **options))) > 0, "what NVDEC decodes is no error"
     assert next(iter(fsp.ClipLoader([str(file)], rule, **{**options, "decoder": "cpu"}))) is not None
 
 
 def test_a_tensor_on_a_gpu_is_handed_over_by_the_rules(path):
-    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).data
+    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).frames
     assert tensor.__dlpack_device__() == (2, 0) and "cuda:0" in repr(tensor)
     for stream in [None, -1, 1, 2]:
         capsule = tensor.__dlpack__(stream=stream, max_version=(1, 0))
@@ -239,8 +239,8 @@ def test_a_tensor_on_a_gpu_is_handed_over_by_the_rules(path):
 
 def test_memory_lives_as_long_as_its_takers(path):
     video = fsp.Video(path, device="cuda:0")
-    expected = fsp.Video(path).frames(range(4)).data.tobytes()
-    taken = [video.frames(range(4)).data for _ in range(6)]
+    expected = fsp.Video(path).frames(range(4)).frames.tobytes()
+    taken = [video.frames(range(4)).frames for _ in range(6)]
     capsules = [t.__dlpack__(stream=1, max_version=(1, 0)) for t in taken]
     part = taken[0][2]
     del taken[1:]
@@ -303,7 +303,7 @@ def test_memory_with_unknown_readers_is_not_reused(path, stream, freed):
 def test_destroyed_stream_is_not_used(path):
     driver = simulated()
     assert "torch" not in sys.modules and "jax" not in sys.modules
-    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).data
+    tensor = fsp.Video(path, device="cuda:0").frames(range(3)).frames
     context, stream = ctypes.c_void_p(), ctypes.c_void_p()
     assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == driver.cuCtxSetCurrent(context)
     assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
@@ -327,12 +327,12 @@ assert fsp.gpu.unavailable_reason() is None
 expected = fsp.Video({path!r})
 try:
     video = fsp.Video({path!r}, device="cuda:0", decoder={decoder!r})
-    frames = video.frames([0, 5, 2]).data
-except fsp.GpuError as error:
+    frames = video.frames([0, 5, 2]).frames
+except fsp.errors.GpuError as error:
     print("GpuError", error)
 else:
     assert frames.device == "cuda:0"
-    assert frames.tobytes() == expected.frames([0, 5, 2]).data.tobytes()
+    assert frames.tobytes() == expected.frames([0, 5, 2]).frames.tobytes()
     assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
     size = [fsp.transforms.Resize((16, 16))]
     rule = fsp.samplers.uniform(sequence_length=4)
@@ -375,7 +375,7 @@ fsp.Video({path!r}, device="cuda:0").frames([0])
 if os.fork() == 0:
     try:
         fsp.Video({path!r}, device="cuda:0")
-    except fsp.ForkedError as error:
+    except fsp.errors.ForkedError as error:
         os._exit(7 if "spawn" in str(error) else 8)
     os._exit(9)
 sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))

@@ -104,14 +104,14 @@ def test_memory_that_cannot_be_page_locked(short_clips, driver, torch_on_gpu):
     assert [batch.frames.tobytes() for batch in made] == right
     ((reason, count),) = made.stats()["upload_fallbacks"].items()
     assert "page-lock" in reason and count == 1
-    with pytest.raises(fsp.GpuError, match="page-lock .*pin_memory=False"):
+    with pytest.raises(fsp.errors.GpuError, match="page-lock .*pin_memory=False"):
         next(iter(loader(short_clips, pin_memory=True)))
 
 
 def test_wrong_arguments_are_named(short_clips):
-    with pytest.raises(fsp.ArgumentError, match="pin_memory must be True, False or \"auto\", got 'yes'"):
+    with pytest.raises(fsp.errors.ArgumentError, match="pin_memory must be True, False or \"auto\", got 'yes'"):
         loader(short_clips, pin_memory="yes")
-    with pytest.raises(fsp.ArgumentError, match='pin_memory=True.*device="cuda:0"'):
+    with pytest.raises(fsp.errors.ArgumentError, match='pin_memory=True.*device="cuda:0"'):
         loader(short_clips, pin_memory=True, device="cuda:0")
     assert loader(short_clips, device="cuda:0")._pin_memory is False
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from framespool import transforms as ours
-from framespool._video import Video
 from framespool.compat._readahead import ReadaheadReader, readable
 from framespool.compat.decord.base import DECORDError
 from framespool.compat.decord.bridge import bridge_out
 from framespool.compat.decord.ndarray import DECORDContext, NDArray, cpu
 from framespool.errors import ArgumentError, Error, GpuError
 from framespool.transforms import Transform
+from framespool.video._video import Video
 
 __all__ = ["VideoReader"]
 
@@ -69,7 +69,7 @@ class VideoReader:
         try:
             threads = min(int(num_threads), 256) if num_threads > 0 else None
             # decord does not warn of HDR either
-            video = Video(source, device=device, num_threads=threads, stream=stream, hdr="ignore")
+            video = Video(source, device=device, num_threads=threads, stream=stream, hdr="ignore", layout="THWC")
             size = (height if height > 0 else video.info.height, width if width > 0 else video.info.width)
             resized = size != (video.info.height, video.info.width)
             steps: list[Transform] = [ours.Resize((int(size[0]), int(size[1])))] if resized else []
@@ -135,7 +135,7 @@ class VideoReader:
         wanted = self._exist(indices)
         if wanted:
             try:
-                frames = NDArray(self._frames.frames(wanted).data)
+                frames = NDArray(self._frames.frames(wanted).frames)
             except Error as reason:
                 raise DECORDError(str(reason)) from reason
             self._next = wanted[-1] + 1

@@ -6,9 +6,9 @@ import os
 from enum import Enum
 from typing import Any, Literal
 
-from framespool._images import decode_image as decode
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import Error
+from framespool.loaders._images import decode_image as decode
 
 #: Formats that are refused, with the library that torchcodec names in its error if it lacks it.
 MISSING = {"gif": "giflib", "heic": "libheif"}

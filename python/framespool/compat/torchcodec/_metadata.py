@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
-from framespool._video import Video
 from framespool.errors import Error
+from framespool.video._video import Video
 
 
 @dataclass

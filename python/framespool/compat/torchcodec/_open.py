@@ -6,10 +6,10 @@ import io
 from numbers import Integral
 from typing import Any
 
-from framespool._video import Video
 from framespool.compat._readahead import readable
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import NoVideoError
+from framespool.video._video import Video
 
 
 def _source(source: Any) -> Any:
@@ -50,7 +50,7 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
     if stream_index is not None and (not isinstance(stream_index, Integral) or stream_index < 0):
         raise ValueError(f"{stream_index!r} is not a valid stream: stream_index is an int from 0 on, or None")
     try:
-        return Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore")
+        return Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC")
     except NoVideoError as reason:
         if stream_index is None:
             raise

@@ -450,7 +450,7 @@ class VideoDecoder:
         each = self._frames.at_once if self._transforms.after else len(wanted)
         try:
             parts = [
-                self._transforms.finish(self._frames.frames(wanted[first : first + each]).data.torch())
+                self._transforms.finish(self._frames.frames(wanted[first : first + each]).frames.torch())
                 for first in range(0, len(wanted), max(1, each))
             ]
         except Error as reason:

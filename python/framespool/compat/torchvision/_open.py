@@ -6,10 +6,10 @@ import warnings
 from fractions import Fraction
 from typing import Any
 
-from framespool._video import Video
 from framespool.compat._readahead import readable
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import NoVideoError
+from framespool.video._video import Video
 
 #: Largest relative difference of the rate that a file states from the rate of its frames.
 MAX_RATE_DIFFERENCE = 0.02
@@ -49,12 +49,12 @@ def open_video(source: Any, *, video_stream: int = 0, num_threads: int = 0) -> V
         threads = 1 if torch.utils.data.get_worker_info() is not None else None
     else:
         threads = min(num_threads, 256)
-    video = Video(given, num_threads=threads, hdr="ignore")
+    video = Video(given, num_threads=threads, hdr="ignore", layout="THWC")
     streams = video_streams(video)
     if not 0 <= video_stream < len(streams):
         raise NoVideoError(f"{video.info.path}: no stream video:{video_stream}; there are {len(streams)} video streams")
     if streams[video_stream] != video.info.stream:
-        video = Video(given, num_threads=threads, stream=streams[video_stream], hdr="ignore")
+        video = Video(given, num_threads=threads, stream=streams[video_stream], hdr="ignore", layout="THWC")
     warn_of_audio(video)
     return video
 

@@ -290,7 +290,7 @@ class VideoClips:
                         f"{video.info.path}: no frame appears at {tick} ticks, as the metadata states; compute the "
                         "metadata again"
                     )
-            frames = video.frames(places).data.torch()
+            frames = video.frames(places).frames.torch()
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
         info = {"video_fps": self.video_fps[video_idx] if self.frame_rate is None else self.frame_rate}

@@ -9,7 +9,7 @@ import warnings
 from fractions import Fraction
 from typing import Any
 
-from framespool._validate_args import display_path
+from framespool._common.validate_args import display_path
 from framespool.compat.torchcodec._torch import needed
 from framespool.compat.torchvision._open import frame_rate, open_video, ticks
 from framespool.errors import Error
@@ -65,7 +65,7 @@ def read_video(
         selected = _between(ticks(video), start_pts, until)
         # torchvision's shape for no frames.
         none = torch.empty((0, 1, 1, 3), dtype=torch.uint8)
-        frames = video.frames(selected).data.torch() if selected else none
+        frames = video.frames(selected).frames.torch() if selected else none
         info = {"video_fps": frame_rate(video)}
     except Error as reason:
         raise RuntimeError(str(reason)) from reason

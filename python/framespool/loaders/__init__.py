@@ -1,0 +1,1 @@
+"""Loaders of clips and images; the root of the package exports them."""

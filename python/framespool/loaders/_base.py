@@ -1,0 +1,804 @@
+"""What all loaders share: epochs, checkpoints, errors, counters."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from framespool import _framespool
+from framespool._common.flat_stats import flattened
+from framespool._common.index_cache import cache_location
+from framespool._common.ranks import cores_per_rank, warn_of_machines, warn_unsharded
+from framespool._common.validate_args import device_number, integer, stream_index, user_stacklevel
+from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
+from framespool.datasets._columns import Column
+from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
+from framespool.datasets._failures import failure_record, write_failures
+from framespool.errors import ArgumentError, GpuError
+from framespool.loaders import _checkpoint, _page_lock
+from framespool.loaders._dropped import dropped
+from framespool.loaders._epoch_iterator import EpochIterator
+from framespool.loaders._index_progress import IndexProgress
+from framespool.loaders._lightning_epoch import LightningSampler
+from framespool.options._cache import Cache
+from framespool.options._loader import LoaderOptions
+from framespool.options._order import DrawnSeed, max_epoch
+from framespool.transforms._compose import on_workers, split
+from framespool.transforms._functions import BatchContext, apply_functions
+from framespool.transforms._worker_functions import ClipWorkers
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+#: Version of the keys of `stats()`; raised when a key changes its name or meaning.
+STATS_VERSION = 2
+
+#: Share of the pictures of an epoch that the CPU may decode in place of NVDEC; above it, a warning names the reasons.
+MAX_FALLBACK_SHARE = 0.1
+
+B = TypeVar("B")
+
+
+def _warn_if_poorly_mixed(native: _framespool.Loader, option: str, budget: int) -> None:
+    """Warns if the grouped shuffle of a loader mixes videos poorly.
+
+    Args:
+        native: The native loader.
+        option: The option of `Cache` that limits its clips.
+        budget: The value of the option in bytes.
+    """
+    mixing, is_poor, enough = native.shuffle_mixing() or (1.0, False, None)
+    if not is_poor:
+        return
+    remedy = "" if enough is None else f'cache=Cache({option}="{math.ceil(enough / 2**20)}MiB") gives 90 %; otherwise '
+    warnings.warn(
+        f"clips of one video come close together: 10 batches have {mixing:.0%} of the different videos that a full "
+        f'shuffle gives, with Cache({option}="{budget / 2**20:.3g}MiB"); {remedy}decrease max_chunk, which decodes '
+        'more, or use shuffle="full"',
+        stacklevel=user_stacklevel(),
+    )
+
+
+class BaseLoader(Generic[B]):
+    """One or more native loaders that deliver the same order, and the interface that all loaders share.
+
+    Args:
+        dataset: The dataset, as the caller gave it.
+        rule: The arguments of the clip sampler for the engine.
+        options: The keyword arguments that all loaders share.
+        cache: The clip cache.
+        own: Settings of this kind of loader.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+    """
+
+    def __init__(
+        self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, cache: Cache, own: Mapping[str, Any]
+    ) -> None:
+        options.validate()
+        self.dataset = as_dataset(dataset)
+        warn_of_other_numbers(self.dataset)
+        mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
+        ordered = options.order_settings(replacement=mixture is not None and mixture.replacement)
+        if isinstance(self.dataset, WeightedDataset):
+            weighted = self.dataset
+            ordered["weights"] = (weighted.weights, weighted.replacement, weighted.epoch_clips)
+        warn_unsharded(ordered["num_shards"])
+        threads, strict = options.num_threads, own.get("strict")
+        self._strict = os.environ.get("FRAMESPOOL_STRICT_GPU") == "1" if strict is None else strict
+        self._settings: dict[str, Any] = {
+            "order": ordered,
+            "mixture": mixture,
+            **options.error_settings(),
+            "num_threads": cores_per_rank() if threads is None else integer("num_threads", threads),
+            "prefetch_batches": integer("prefetch_batches", options.prefetch_batches),
+            **cache._for_engine(),
+            "dtype": options.dtype,
+            "layout": own["layout"],
+            "collate": options.collate,
+            "index": cache_location(own.get("index")),
+            "device": device_number(options.device),
+            "decoder": own.get("decoder", "auto"),
+            "nvdec_threads": own.get("nvdec_threads"),
+            "ignores_hdr": options.hdr == "ignore",
+            "deinterlace": options.deinterlace,
+            "images": own.get("images", False),
+            "group_clips": own.get("group_clips", False),
+            "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
+            "exact": own.get("exact", False),
+            "label_fill": None,
+        }
+        if self._settings["disk_cache"] is not None:
+            warn_of_machines(ordered)
+        self._pin_memory = _page_lock.checked(options.pin_memory, self._settings["device"])
+        decoder = self._settings["decoder"]
+        on_gpu = decoder == "nvdec" or (decoder == "auto" and self._settings["device"] is not None)
+        self._uses_nvdec = on_gpu and not self._settings["images"]
+        self._rule = rule
+        self.batch_size: int = ordered["batch_size"]
+        steps, self._functions = split(options.transforms, options.dtype)
+        #: Whether the frames of a batch do not follow from the content keys of its clips.
+        self._changes_frames = any(getattr(function, "_changes_frames", True) for function in self._functions)
+        early = tuple(function for function in self._functions if on_workers(function))
+        if early and self._settings["device"] is not None:
+            raise ArgumentError(f'{early[0]!r} needs frames on the CPU: use device="cpu", or on="consumer"')
+        self._num_early = len(early)
+        self._clip_workers = ClipWorkers(early, max(1, self._settings["num_threads"])) if early else None
+        quiet = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
+        self._index_progress = IndexProgress(own.get("index_progress", False), len(self.dataset), quiet=quiet)
+        with self._index_progress.creation() as self._report_index:
+            self._native = self._engine(self.dataset, rule, steps, self._settings)
+        self._report_index = None
+        self._companions: list[_framespool.Loader] = []  # of the same samples in the same order, such as masks
+        #: Makes single batches, so that an iteration in progress continues; created when first needed.
+        self._single: list[_framespool.Loader] = []
+        self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
+        self._seed_is_drawn = isinstance(options.seed, DrawnSeed)
+        if ordered["shuffle"] == "grouped" and self._native.grouped is None:
+            ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
+        elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
+            on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
+            option, budget = ("device_memory", "device_memory_budget") if on_device else ("memory", "memory_budget")
+            _warn_if_poorly_mixed(self._native, option, self._settings[budget])
+        by_count = getattr(self, "_budget", None) is None  # the native loader does not know batches limited by pixels
+        if ordered["last_batch"] == "drop" and by_count and ordered["num_workers"] == 1 and len(self._native) == 0:
+            all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
+            warnings.warn(
+                f"this loader has no batches: {all_ranks} is more than the dataset has ({self.num_clips} clips), and "
+                'last_batch="drop" omits an incomplete batch; use last_batch="fill" or smaller batches',
+                stacklevel=3,
+            )
+        self._order = _checkpoint.order(ordered, mixture)
+        self._numbers = {
+            "seed": ordered["seed"],
+            "global_batch_size": self.batch_size * ordered["num_shards"],
+            "num_clips": self.num_clips,
+        }
+        self._configuration: dict[str, Any] | None = None
+        self._dataset_columns: dict[str, Column] | None = None  # prepared when the first batch needs them
+        self._label_column: Column | None = None
+        self._steps = steps
+        self._warned_idle = False  # that a mix of clips had one clip only
+        self._next = (0, 0)  # epoch and batch at which the next iteration starts
+        # Number, epoch and first batch of the latest pass, until another epoch is chosen.
+        self._pass: tuple[int, int, int] | None = None
+        self._epoch_set_at: int | None = None  # the next batch of that pass when set_epoch chose another epoch
+        self._max_epoch = max_epoch(options.order, options.shuffle, self.num_clips)
+        self._begun: int | None = None
+        # The loaders of the latest pass, each with its own number of the pass.
+        self._running: list[tuple[_framespool.Loader, int]] = []
+        # The iterator of that pass, which refers to this loader and may be dropped before its end; and the batches that
+        # it has taken for functions on workers and not delivered, which count also if it is gone.
+        self._iterator: weakref.ref[EpochIterator[B]] | None = None
+        self._waiting_numbers: Sequence[int] = ()
+        # Lightning's loop that iterated this loader last, and the states in its checkpoint: see LightningSampler.
+        self._fit_loop: weakref.ref[Any] | None = None
+        self._unread_states: Any = None
+        self._restored: tuple[int, int] | None = None  # the position that load_state_dict restored last
+
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
+        return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
+
+    def _add_companion(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> None:
+        """Creates a native loader of the same order, whose results are part of the same batches."""
+        self._companion_arguments.append((dataset, rule, steps, settings))
+        self._companions.append(self._engine(dataset, rule, steps, settings))
+
+    def _set_seed(self, seed: int) -> None:
+        """Creates the native loaders again, with another seed."""
+        self._cancel()
+        order = {**self._settings["order"], "seed": seed}
+        self._settings["order"], self._numbers["seed"] = order, seed
+        self._configuration, self._running, self._single = None, [], []
+        self._native = self._engine(self.dataset, self._rule, self._steps, self._settings)
+        self._companions = [
+            self._engine(dataset, rule, steps, {**settings, "order": order})
+            for dataset, rule, steps, settings in self._companion_arguments
+        ]
+
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
+        """Builds a batch of an epoch from the results of the native loaders."""
+        raise NotImplementedError
+
+    def _columns(self, batch: dict[str, Any], sample_ids: Any) -> dict[str, Any]:
+        """Returns what the dataset has for the samples of a batch: `labels` and `columns`.
+
+        Args:
+            batch: A batch of the native loader.
+            sample_ids: Its tensor with the index of each sample.
+        """
+        if self._dataset_columns is None:
+            self._dataset_columns = {name: Column(values) for name, values in self.dataset.columns.items()}
+            self._label_column = self.dataset._label_column()
+        if not self._dataset_columns and self._label_column is None:
+            return {"labels": batch["labels"], "columns": {}}
+        samples = sample_ids.tolist()
+        return {
+            "labels": batch["labels"] if self._label_column is None else self._label_column.take(samples),
+            "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
+        }
+
+    def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
+        """Returns the frames of a batch as functions get them, and their layout."""
+        return made["frames"], self._settings["layout"]
+
+    def _clip_keys(self, values: dict[str, Any], epoch: int) -> list[tuple[int, ...]]:
+        """Returns the numbers from which the seed of each clip of a batch is derived."""
+        # As for the engine's transforms: another delivery of a clip in the epoch has other random numbers.
+        deliveries = zip(values["clip_ids"].tolist(), values["occurrences"].tolist(), strict=True)
+        return [(self._numbers["seed"], epoch, clip, occurrence) for clip, occurrence in deliveries]
+
+    def _apply_functions(self, values: dict[str, Any], layout: str, epoch: int) -> dict[str, Any]:
+        """Applies the user's functions to a batch.
+
+        Args:
+            values: The batch: `frames`, `labels`, `columns`, `clip_ids`, `video_ids` and `batch_index`. Functions on
+                workers have been applied to `frames`.
+            layout: Layout of the frames.
+            epoch: Epoch of the batch.
+
+        Returns:
+            What they determine of the batch, by name.
+        """
+        if not self._functions:
+            return {}
+        order, seed, keys = self._settings["order"], self._numbers["seed"], self._clip_keys(values, epoch)
+        # Batch of this rank, over its workers.
+        number = (values.get("batch_index") or 0) * order["num_workers"] + order["worker_id"]
+        batch = BatchContext(
+            values["labels"],
+            values["columns"],
+            values["clip_ids"],
+            values["video_ids"],
+            epoch,
+            _key=(seed, epoch, number, order["shard_id"]),
+            _repeats=order["repeats"],
+        )
+        frames = apply_functions(self._functions, values["frames"], layout, keys, batch, self._num_early)
+        if batch._idle is not None and not self._warned_idle:
+            self._warned_idle = True
+            warnings.warn(
+                f"{batch._idle!r} changed nothing in a batch: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
+                'a larger batch_size and, if only the last batch is short, last_batch="drop" or "fill"',
+                stacklevel=user_stacklevel(),
+            )
+        changed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
+        if self._changes_frames:
+            changed["content_keys"] = None
+        return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **changed}
+
+    def __len__(self) -> int:
+        """Batches per epoch, the same on all ranks."""
+        return self._num_batches(self._next[0])
+
+    def _num_batches(self, epoch: int) -> int:
+        return len(self._native)
+
+    @property
+    def num_clips(self) -> int:
+        """Number of clips in the dataset, over all ranks."""
+        return self._native.num_clips
+
+    @property
+    def seed(self) -> int:
+        """The seed in use; with `seed=None` the one that was drawn, or that of the loaded state."""
+        return int(self._numbers["seed"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration delivers."""
+        return self._next[0]
+
+    @property
+    def first_batch(self) -> int:
+        """The batch at which the next iteration starts: 0, unless `load_state_dict()` set another one."""
+        return self._next[1]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next iteration.
+
+        If it is the epoch that `load_state_dict()` restored, the iteration resumes at the batch of that state. Any
+        other epoch starts at its first batch.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+
+        Raises:
+            ArgumentError: If `epoch` is negative, or beyond the last epoch that `order="dali"` can replay.
+        """
+        number = integer("epoch", epoch, most=self._max_epoch)
+        if self._pass is not None and self._is_unconsumed() and number == self._pass[1]:
+            self._next = self._pass[1:]  # of an iterator that was discarded unused
+        else:
+            self._next = (number, self._next[1] if number == self._next[0] else 0)
+        # The state is that of this epoch from now on, unless batches of the current pass are still taken.
+        self._epoch_set_at = None if self._pass is None else self._next_batch_index()
+
+    @property
+    def batch_sampler(self) -> LightningSampler:
+        """For Lightning, which sets the epoch of `batch_sampler.sampler` as that of a `DataLoader`."""
+        return LightningSampler(self, self)
+
+    def _unconsumed_iterator(self) -> EpochIterator[B] | None:
+        """The latest iterator, if it has delivered nothing."""
+        if self._iterator is None or self._pass is None or self._next_batch_index() != self._pass[2]:
+            return None
+        return self._iterator()
+
+    def _upcoming(self) -> tuple[int, int]:
+        """Epoch and batch at which the next iteration starts, or the latest iterator if it has delivered nothing."""
+        return self._next if self._pass is None or self._unconsumed_iterator() is None else self._pass[1:]
+
+    def _move(self, epoch: int, batch: int) -> None:
+        """Sets the position at which the next iteration or an iterator that has delivered nothing starts."""
+        if self._upcoming() == (epoch, batch):
+            return
+        iterator = self._unconsumed_iterator()
+        self._next, self._pass = (epoch, batch), None
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Loads a state as `load_state_dict()`, also for an iterator that has delivered nothing."""
+        iterator = self._unconsumed_iterator()
+        self.load_state_dict(state)
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position of the loader: the epoch and the batch that it delivers next.
+
+        The state is a small dict of numbers and strings, the same on all ranks. Batches that are prefetched but not
+        delivered do not count, so none is lost or delivered twice. A batch in whose place an error was raised counts as
+        delivered. After the last batch of an epoch the state is the start of the next epoch.
+
+        The state also holds a fingerprint of the configuration. Functions, used as a clip sampler or as the last
+        transform, are identified by their names only.
+
+        Returns:
+            The state, for `load_state_dict()`.
+        """
+        epoch, batch = self._position()
+        state = {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
+        if self._order["shuffle"] == "grouped":
+            state["grouped"] = list(self._native.grouped or ())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resumes at the position of a state.
+
+        The next iteration delivers the rest of that epoch, batch by batch the same as without the interruption.
+        `len(loader)` remains the length of a full epoch. An iteration in progress ends.
+
+        The number of ranks may differ as long as `batch_size * num_shards` is the same. It must be the same with
+        `stick_to_shard` and with the orders of other libraries, where each rank has a list of its own. The number of
+        threads, `cache`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ. A loader with
+        `seed=None` takes the seed of the state; if it is another one, `stats()` and `failures()` start again.
+
+        Args:
+            state: A result of `state_dict()`.
+
+        Raises:
+            ArgumentError: If dataset, clip sampler, transforms, order or seed differ; the message lists all
+                differences.
+        """
+
+        mine = self._config()
+        if self._seed_is_drawn and isinstance(state, Mapping) and "seed" in state:
+            mine = {**mine, "seed": integer("seed", state["seed"], most=2**64 - 1)}
+
+        def length(epoch: int) -> int:  # called once everything else matches, since batches may depend on the order
+            if mine["seed"] != self.seed:
+                self._set_seed(mine["seed"])
+            if self._order["shuffle"] == "grouped" and (grouped := _checkpoint.grouped(state)) != self._native.grouped:
+                # Derived from the memory budget and the number of ranks of the loader that wrote the state.
+                for native in [self._native, *self._companions]:
+                    native.set_grouped(*grouped)
+            return self._num_batches(epoch)
+
+        position = _checkpoint.position(state, mine, length, self._max_epoch)
+        self._cancel()
+        self._next, self._pass = position, None
+        self._restored = position
+
+    def _next_batch_index(self) -> int | None:
+        """The next batch of the latest pass: the smallest one over its native loaders.
+
+        Batches that are with the functions on workers are not delivered yet.
+        """
+        numbers = [native.next_batch_index(number) for native, number in self._running]
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(numbers):
+            return None
+        return self._waiting_numbers[0] if self._waiting_numbers else min(known)
+
+    def _next_delivered(self) -> int | None:
+        """The next batch of the pass in progress; `None` without a pass, or if an epoch was chosen since."""
+        batch = None if self._pass is None else self._next_batch_index()
+        return None if batch == self._epoch_set_at else batch
+
+    def _is_unconsumed(self) -> bool:
+        """Whether the pass in progress has delivered nothing yet."""
+        batch = self._next_delivered()
+        if self._pass is None or batch is None:
+            return False
+        return batch == self._pass[2] < self._num_batches(self._pass[1])
+
+    def _position(self) -> tuple[int, int]:
+        batch = self._next_delivered()
+        if self._pass is None or batch is None:
+            return self._next
+        epoch = self._pass[1]
+        # After the last batch: the next epoch, or the one that was chosen in the meantime.
+        return (epoch, batch) if batch < self._num_batches(epoch) else self._next
+
+    def _config(self) -> dict[str, Any]:
+        if self._configuration is None:
+            method = self._settings["deinterlace"]
+            # The default adds nothing, so that states of earlier releases still fit.
+            before = [] if method == "weave" else [{"deinterlace": method}]
+            self._configuration = _checkpoint.configuration(
+                _checkpoint.fingerprint(self.dataset, self._settings["stream"]),
+                self._rule,
+                [*before, *self._steps, *self._functions],
+                self._order,
+                **self._numbers,
+                **self._extra_config(),
+            )
+        return self._configuration
+
+    def _extra_config(self) -> dict[str, str]:
+        """Further configuration of this kind of loader that determines the batches, as text."""
+        return {}
+
+    def _cancel(self) -> None:
+        self._cancel_ahead()
+        for native in [self._native, *self._companions]:
+            native.cancel()
+
+    def _start(self, epoch: int, batch: int) -> tuple[int, EpochIterator[B]]:
+        """Starts a pass: returns its number and its batches."""
+        gpu = _page_lock.gpu_of_process(self._pin_memory)
+        if gpu is not None:
+            for native in [self._native, *self._companions]:
+                native.page_lock(gpu, self._pin_memory is True)
+        self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
+        check = self._gpu_check() if self._uses_nvdec else self._end_check()
+        fetch = self._index_progress.fetch(self._native)
+        make = functools.partial(self._batch, epoch)
+        self._cancel_ahead()
+        start, ahead = self._functions_on_workers(epoch), self._settings["prefetch_batches"]
+        batches = EpochIterator(self._running, make, check, fetch, start, ahead)
+        self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
+        return self._running[0][1], batches
+
+    def _cancel_ahead(self) -> None:
+        """Ends an iteration that has taken batches for functions on workers, and has not delivered them."""
+        batches = None if self._iterator is None else self._iterator()
+        if self._clip_workers is not None and batches is not None:
+            batches.cancel()
+
+    def _functions_on_workers(self, epoch: int) -> Callable[[list[dict[str, Any]]], Future[Any]] | None:
+        """What starts the functions on workers for a batch of an epoch, whose result is its frames; `None` without."""
+        workers = self._clip_workers
+        if workers is None:
+            return None
+        return lambda made: workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
+
+    def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
+        """Starts a pass of a native loader; returns its number."""
+        return native.start_epoch(epoch, batch)
+
+    def batch(self, *, epoch: int, index: int) -> B:
+        """Makes one batch of an epoch, as an iteration delivers it.
+
+        The position of the loader stays the same, and an iteration in progress continues. The first call creates
+        native loaders with threads of their own, whose work `stats()` and `failures()` do not count.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            index: Number of the batch in the epoch, from 0. That of the batch that an iterator delivers next is
+                `state_dict()["batch"]`.
+
+        Returns:
+            The batch. Functions among the transforms are called again, with the same seeds.
+
+        Raises:
+            ArgumentError: If there is no such epoch or batch.
+            Error: That of the batch, as the iteration raises it.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(
+            ...     fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4), batch_size=2, shuffle="full"
+            ... )
+            >>> loader.batch(epoch=0, index=1).clip_ids.tolist() == list(loader)[1].clip_ids.tolist()
+            True
+        """
+        number, at = integer("epoch", epoch, most=self._max_epoch), integer("index", index, most=2**63)
+        if at >= (length := self._num_batches(number)):
+            raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
+        if not self._single:
+            # A single batch needs nothing made ahead, and must not delete the clips of the epochs before its own.
+            settings = {**self._settings, "prefetch_batches": 0, "disk_cache": None}
+            single = {key: settings[key] for key in ("prefetch_batches", "disk_cache", "order")}
+            self._single = [
+                _framespool.Loader(dataset._for_engine(), rule, steps, {**own, **single})
+                for dataset, rule, steps, own in [
+                    (self.dataset, self._rule, self._steps, settings),
+                    *self._companion_arguments,
+                ]
+            ]
+        for native in self._single:
+            if self._native.grouped is not None:
+                native.set_grouped(*self._native.grouped)
+        try:
+            passes = [(native, self._begin(native, number, at)) for native in self._single]
+            make, start = functools.partial(self._batch, number), self._functions_on_workers(number)
+            return next(EpochIterator(passes, make, start=start))
+        finally:
+            for native in self._single:
+                native.cancel()
+
+    def _end_check(self) -> Callable[[bool], None] | None:
+        """A function for one pass that is called after each batch with `False` and at the end with `True`."""
+        return None
+
+    def _gpu_check(self) -> Callable[[bool], None]:
+        """A function for one pass that reports what the CPU decoded in place of NVDEC: see `strict`."""
+        begun = seen = self._native.stats()
+
+        def check(ended: bool) -> None:
+            nonlocal seen
+            if not ended and not self._strict:
+                return
+            before, now = (seen, self._native.stats()) if self._strict else (begun, self._native.stats())
+            seen = now
+            decoded, instead = (now[key] - before[key] for key in ("frames_decoded", "frames_decoded_by_fallback"))
+            if instead == 0:
+                return
+            # A video that is known not to be decodable by the GPU has been noted before.
+            counts = now["cpu_fallbacks"]
+            new = {reason: count - before["cpu_fallbacks"].get(reason, 0) for reason, count in counts.items()}
+            reasons = [reason for reason, count in (new if any(new.values()) else counts).items() if count]
+            text = f"the CPU decoded {instead} of {decoded} pictures in place of the GPU: {'; '.join(reasons)}"
+            if self._strict:
+                raise GpuError(f"strict=True, but {text}; exclude these videos, or use strict=False")
+            if instead > MAX_FALLBACK_SHARE * decoded:
+                warnings.warn(
+                    f"in this epoch {text}; `framespool doctor FILE` tries the GPU on a file, strict=True makes it an "
+                    "error",
+                    stacklevel=3,
+                )
+
+        return check
+
+    def __iter__(self) -> Iterator[B]:
+        """Starts an epoch; an iteration in progress ends.
+
+        If no batch was taken from the previous iterator, its epoch starts again: some frameworks create iterators that
+        they do not use.
+        """
+        epoch, batch = self._position() if self._is_unconsumed() else self._next
+        number, batches = self._start(epoch, batch)
+        self._begun = epoch
+        self._pass, self._epoch_set_at = (number, epoch, batch), None
+        self._next = (epoch + 1, 0)
+        return batches
+
+    def describe_clip(
+        self, clip_id: int, *, epoch: int | None = None, frame: int = 0, repeat: int = 0, occurrence: int = 0
+    ) -> dict[str, Any]:
+        """Reports what is determined about a clip before it is decoded.
+
+        Which clip `MixUp` or `CutMix` mixed into it depends on the batch: see `batch.mixed_with`.
+
+        Args:
+            clip_id: Clip of the dataset, as in `batch.clip_ids`.
+            epoch: Epoch of the random numbers. `None`: the latest epoch that was started, else the next one.
+            frame: Position in the clip, which matters only for transforms with `per_frame=True`.
+            repeat: Which of the `repeats` of the clip, from 0; repeat *r* of the clips of a batch has the rows *r*,
+                *r* + `repeats`, and so on.
+            occurrence: Number of the occurrence of the clip in the epoch, from 0, if a mixture or weights repeat it.
+                Occurrences are numbered before the order is shuffled; that of a row of a batch has its `indices`.
+
+        Returns:
+            dict: `path`, `video_id`, `label`, `indices` (in presentation order), `content_key`, the bytes of the clip's
+            row of `batch.content_keys` or `None`, and `transforms`: one dict per transform, with its `name` and the
+            numbers that it draws, as `transforms.sample_params()` returns them.
+
+        Raises:
+            ArgumentError: If an argument is not an int in its range.
+        """
+        if epoch is None:
+            epoch = self._next[0] if self._begun is None else self._begun
+        clip = integer("clip_id", clip_id, most=2**64 - 1)
+        found = self._native.describe_clip(
+            integer("epoch", epoch, most=2**64 - 1),
+            clip,
+            integer("frame", frame),
+            integer("repeat", repeat, most=2**32 - 1),
+            integer("occurrence", occurrence, most=2**32 - 1),
+        )
+        found["label"] = self.dataset[found["video_id"]][1]
+        return {**found, "content_key": None} if self._changes_frames else found
+
+    def cached_batches(self, batches: int = 4) -> Iterator[B]:
+        """Repeats the first batches of the next epoch, to measure the training loop without the loader.
+
+        Run the training loop over this iterator and over the loader. If both take equally long, faster loading gains
+        nothing. The tensors are not copied, so a loop that changes them in place sees its changes. The position of the
+        loader stays the same; an iteration in progress ends.
+
+        Args:
+            batches: Number of batches to make.
+
+        Returns:
+            An iterator over `len(loader)` batches.
+
+        Raises:
+            ArgumentError: If `batches` is less than 1.
+        """
+        count = integer("batches", batches, least=1)
+        if self._is_unconsumed():
+            self._next = self._position()
+        self._pass = None
+        _, first = self._start(self._next[0], 0)
+        ready = list(itertools.islice(first, count))
+        self._cancel()
+        return itertools.islice(itertools.cycle(ready), len(self))
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Lists the videos that failed so far, at most 65,536 of them; `stats()` counts all.
+
+        Returns:
+            list: One dict per video with `path` (`None` for bytes), `video_id`, `kind` and `message` of its
+            first error, and `clips`, the number of clips that could not be made (0 if indexing failed). If only a
+            segment of a file is at fault, `part` has its bounds. For a `datasets.ImageSequence` `path` is the folder
+            and `frames` has pattern, first and count. For a `datasets.ArchiveMember` `path` is the archive and `member`
+            has its name, `offset_bytes` and `num_bytes`. For a `datasets.TableCell` `cell` has its column and row.
+        """
+        failures: list[dict[str, Any]] = []
+        for video, path, kind, message, clips in self._native.failures():
+            failures.append({"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips})
+            failures[-1] |= failure_record(self.dataset.samples[video][0], kind)
+        return failures
+
+    def dropped(self) -> list[dict[str, Any]]:
+        """Lists what epochs omit, and why.
+
+        - Videos that are too short for a clip: with `short="drop"`, or for `samplers.windows()`.
+        - Videos that failed so far, if their clips are omitted: with `on_error="skip"`, and those that could not be
+          indexed when clips were counted.
+        - With `last_batch="drop"`, the clips that do not fill the last batch, which differ from epoch to epoch.
+
+        Returns:
+            list: One dict per video with `video_id` and `path`, as in `failures()`, `reason`, and `clips`: the number
+            of omitted clips so far, 0 for a video that has none. The clips of `last_batch="drop"` are one dict without
+            a video; its `clips` are those of the next epoch, over all ranks.
+
+        Example:
+            >>> import framespool as fsp
+            >>> sampler = fsp.samplers.windows(sequence_length=60)
+            >>> loader = fsp.ClipLoader(["a.mp4"], sampler, batch_size=2, last_batch="drop")
+            >>> [each["reason"] for each in loader.dropped()]
+            ['last_batch="drop": clips that do not fill a batch of all ranks']
+        """
+        return dropped(self)
+
+    def _clips_per_video(self) -> int | None:
+        """Clips of each video that is long enough; `None` if they depend on its length."""
+        return 1
+
+    def _incomplete_clips(self) -> int:
+        """Clips of the next epoch that do not fill the last batch, over all ranks."""
+        order = self._settings["order"]
+        source: Any = self.dataset
+        clips = getattr(source, "epoch_clips", None) or self.num_clips
+        step = self.batch_size * order["num_shards"]
+        if self._settings["group_clips"]:
+            step *= self.num_clips // max(len(self.dataset), 1)
+        if order["num_workers"] > 1:
+            return int(clips % max(step, 1))
+        return max(0, int(clips - len(self) * step))
+
+    def write_failures(self, path: str | os.PathLike[str]) -> int:
+        """Writes `failures()` to a file, one JSON object per line; an existing file is replaced.
+
+        `Dataset.exclude()` reads the file.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            Number of failures written.
+        """
+        return write_failures(path, self.failures())
+
+    def stats(self, *, flat: bool = False) -> dict[str, Any]:
+        """Counts since the loader was created.
+
+        Seconds are sums over all worker threads. docs/howto/measure.md explains how to use them.
+
+        - `version`: changes if a key changes its name or meaning
+        - Delivered
+            - `batches`, `clips`, `frames`
+        - Decoding
+            - `frames_decoded`: frames decoded
+            - `frames_delivered`: frames decoded and requested, counted once for all clips that contain them
+            - `frames_decoded_per_frame_delivered`: cost of a delivered frame
+            - `packets_skipped`: packets not decoded, since no requested frame depends on them
+            - `decode_ranges`: ranges of packets decoded
+            - `decode_ranges_repeated`: ranges decoded again after an error, on one thread or without skipping
+            - `gops_shared`: ranges that served several clips
+            - `decoders_opened`: decoders opened
+        - Clip cache
+            - `clip_cache_hits`: clips taken from the cache
+            - `clips_evicted`: clips evicted for clips with an earlier deadline
+            - `clips_decoded_again`: evicted clips that were made again
+            - `clips_cached_over_8_bits`: clips of more than 8 bits that were cached as output elements
+            - `clip_cache_peak_bytes`: largest size of the cache
+            - `memory_budget`: its limit in bytes, as `cache` gives it
+        - Disk cache
+            - `disk_clips_stored`, `disk_clips_read`: clips written and read; `disk_bytes_written`, `disk_bytes_read`
+            - `disk_clips_not_stored`: clips that were made but not written, since the cache or the disk is full, or
+              since they could not be copied from the GPU
+            - `disk_clips_evicted`: clips deleted before their epoch, for clips of earlier epochs
+            - `disk_clips_damaged`: clips that could not be read and were decoded
+        - Files
+            - `bytes_read`: bytes read from files
+            - `videos_indexed`: videos whose index was not in the index cache
+            - `index_hits`: videos whose index was in the index cache
+            - `index_cache_error`: why indexes cannot be stored, or `None`
+            - `videos_failed`: videos that failed
+        - URLs
+            - `remote_requests`, `remote_bytes`, `remote_retries`: requests, bytes received, repeated requests
+            - `remote_cache_hits`: reads served from memory; `remote_outages`: times in which a server was unavailable
+        - Errors
+            - `errors`: count of each kind, including skipped and replaced ones
+            - `clips_skipped`, `clips_replaced`: clips omitted or replaced by `on_error`
+        - Worker time
+            - `worker_busy_seconds`: time with work, of which `planning_seconds` (including opening files),
+              `reading_seconds`, `decoding_seconds` and `transform_seconds`
+            - `worker_blocked_seconds`: time in which all batches were ready and the training loop took none
+            - `worker_idle_seconds`: time without available work
+        - Consumer
+            - `consumer_wait_seconds`: time that the training loop waited; if it is large, loading is the bottleneck
+        - GPU
+            - `nvdec_threads`: decode tasks that NVDEC runs at the same time
+            - `frames_decoded_by_gpu`: part of `frames_decoded`
+            - `frames_decoded_by_fallback`: part of `frames_decoded`: what the CPU decoded because the GPU could not
+            - `late_decode_statuses`: pictures that were mapped only for their decode status, or whose status is unknown
+            - `cpu_fallbacks`: reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each
+            - `upload_fallbacks`: reasons for copying to the GPU in a slower way (memory that could not be page-locked,
+              elements instead of 8-bit codes), or for decoding clips that could not be copied from the GPU to the disk
+              cache or back, with the count of each
+
+        Args:
+            flat: `True`: numbers only, as loggers such as TensorBoard and Weights & Biases take them. A count of a dict
+                is named `"errors/invalid_data"`.
+
+        Returns:
+            The counters by name.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> {f"loader/{name}": value for name, value in loader.stats(flat=True).items()}["loader/batches"]
+            0
+        """
+        stats = {"version": STATS_VERSION, **self._stats()}
+        return flattened(stats) if flat else stats
+
+    def _stats(self) -> dict[str, Any]:
+        """Returns the counters of all native loaders."""
+        return self._native.stats()

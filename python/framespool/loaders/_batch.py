@@ -1,0 +1,162 @@
+"""What batches of clips and of images have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from framespool.errors import ArgumentError
+
+S = TypeVar("S", bound="BatchMethods")
+
+
+class BatchMethods:
+    """Access by name, unpacking, and conversion to PyTorch; the attributes are those of the subclass."""
+
+    def __len__(self) -> int:
+        return len(self.labels)  # type: ignore[attr-defined]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The two values of `frames, labels = batch`."""
+        first, labels, *_ = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        return iter((first, labels))
+
+    def __getitem__(self, name: str) -> Any:
+        """The attribute or the column of that name, as in a dict."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        if name in names:
+            return getattr(self, name)
+        columns: dict[str, Any] = getattr(self, "columns", {})
+        if name not in columns:
+            raise ArgumentError(f"a batch has no {name!r}; it has {', '.join([*names, *columns])}")
+        return columns[name]
+
+    def __contains__(self, name: object) -> bool:
+        columns: dict[str, Any] = getattr(self, "columns", {})
+        return name in columns or any(field.name == name for field in fields(self))  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        lines = [f"    {name}={described(value)}," for name, value in self.as_dict().items()]
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes by name, without those that are `None` or empty.
+
+        Returns:
+            A new dict; the values are not copied.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> batch = next(iter(loader))
+            >>> sorted(batch.as_dict())[:3]
+            ['clip_ids', 'content_keys', 'frames']
+        """
+        named = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return {name: value for name, value in named if not is_absent(value)}
+
+    def torch(self: S) -> S:
+        """Converts all tensors to `torch.Tensor`, without a copy.
+
+        Returns:
+            A batch of the same class.
+
+        Raises:
+            UnsupportedError: If PyTorch is not installed.
+
+        Example:
+            >>> frames, labels = next(iter(loader)).torch()  # doctest: +SKIP
+        """
+        from framespool._common.pytorch import needed, page_locked, tensors
+
+        needed()
+        converted = replace(self, **tensors(self))  # type: ignore[type-var]
+        converted._page_locked = page_locked(self)  # type: ignore[attr-defined] # for to()
+        return converted
+
+    def to(self: S, device: Any, non_blocking: bool = False) -> S:
+        """Converts all tensors to `torch.Tensor` and moves them to a device.
+
+        Lightning's `Trainer` and Accelerate call it, too.
+
+        Args:
+            device: As for `torch.Tensor.to()`: `"cuda"`, a `torch.device` or a number.
+            non_blocking: As for `torch.Tensor.to()`. A copy from the host to a GPU is asynchronous only from
+                page-locked memory: see `pin_memory` of the loader. That memory is not used for another batch before
+                the copy is done.
+
+        Returns:
+            A batch of the same class.
+
+        Raises:
+            UnsupportedError: If PyTorch is not installed.
+
+        Example:
+            >>> batch = next(iter(loader)).to("cuda", non_blocking=True)  # doctest: +SKIP
+        """
+        from framespool._common.pytorch import page_locked, record_copies
+
+        moved = self._mapped("to", lambda value: value.to(device, non_blocking=non_blocking))
+        if non_blocking:
+            record_copies(page_locked(self), device)
+        return moved
+
+    def pin_memory(self: S) -> S:
+        """Converts all tensors to `torch.Tensor` and copies those of the host to page-locked memory.
+
+        A `DataLoader` with `pin_memory=True` calls it. Tensors that are page-locked already are not copied.
+
+        Returns:
+            A batch of the same class.
+
+        Raises:
+            UnsupportedError: If PyTorch is not installed.
+
+        Example:
+            >>> batch = next(iter(loader)).pin_memory().to("cuda", non_blocking=True)  # doctest: +SKIP
+        """
+        return self._mapped(
+            "pin_memory", lambda value: value if getattr(value, "is_cuda", False) else value.pin_memory()
+        )
+
+    def _mapped(self: S, method: str, change: Callable[[Any], Any]) -> S:
+        """Applies a function to everything that has a method, as `torch.Tensor` and results of callables may."""
+        from framespool._common.pytorch import map_nested
+
+        converted = self.torch()
+        changed = {name: map_nested(value, method, change) for name, value in converted.as_dict().items()}
+        return replace(converted, **changed)  # type: ignore[type-var]
+
+
+def is_absent(value: Any) -> bool:
+    """Whether an attribute of a batch holds nothing, as `masks` without masks and `columns` without columns.
+
+    Args:
+        value: The attribute.
+
+    Returns:
+        The answer.
+    """
+    return value is None or (isinstance(value, dict) and not value)
+
+
+def described(value: Any) -> str:
+    """Describes a value of a batch in a line.
+
+    Args:
+        value: The value.
+
+    Returns:
+        A tensor by shape, dtype and device, anything else by its type.
+    """
+    if isinstance(value, (list, tuple)):
+        inner = f"{', '.join(described(each) for each in value[:4])}{', …' if len(value) > 4 else ''}"
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {described(each)}' for name, each in value.items())}}}"
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return type(value).__name__
+    device = str(getattr(value, "device", "cpu"))
+    place = "" if device == "cpu" else f", {device}"
+    return f"{type(value).__name__}({tuple(value.shape)}, {value.dtype}{place})"

@@ -1,0 +1,94 @@
+"""Iterates over the frames of a long video in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from framespool._common.validate_args import integer
+from framespool.datasets import VideoSegment
+from framespool.errors import ArgumentError
+from framespool.loaders._clips import ClipLoader
+from framespool.options._cache import Cache
+from framespool.samplers import windows
+from framespool.video._video import FrameBatch, Video, is_file_object
+
+#: Layouts of a clip, and those of a batch of clips.
+_LAYOUTS: dict[str, Literal["NTCHW", "NCTHW", "NTHWC"]] = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
+#: Frames that are planned ahead, so that a GOP that spans many chunks is decoded once.
+_FRAMES_AHEAD = 1024
+#: Memory of chunks that are finished before the consumer needs them.
+_CACHE_MEMORY = "1GiB"
+
+
+def chunks(
+    video: Video,
+    *,
+    fps: float | None,
+    stride: int | None,
+    chunk_size: int,
+    bounds: tuple[float | None, float | None],
+    num_threads: int | None,
+    options: dict[str, Any],
+) -> Iterator[FrameBatch]:
+    """Implements `Video.chunks()`.
+
+    Args:
+        video: The video.
+        fps: Frames per second.
+        stride: Distance between frames.
+        chunk_size: Frames of a chunk.
+        bounds: Start and end in seconds.
+        num_threads: Threads.
+        options: Further arguments of the loader.
+
+    Returns:
+        An iterator over the chunks.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+    """
+    chunk_size = integer("chunk_size", chunk_size, least=1)
+    source: Any = video._source
+    if is_file_object(source):
+        raise ArgumentError(
+            "chunks() opens the video again for its threads, which needs a path or bytes, not a file object"
+        )
+    if bounds != (None, None):
+        source = VideoSegment(source, start_seconds=bounds[0], end_seconds=bounds[1])
+    loader = ClipLoader(
+        [source],
+        windows(sequence_length=chunk_size, stride=stride, fps=fps, pad_mode="edge"),
+        batch_size=1,
+        device=video.device,
+        decoder=video.decoder,
+        num_threads=num_threads,
+        cache=Cache(_CACHE_MEMORY, lookahead=16 + _FRAMES_AHEAD // chunk_size),
+        layout=_LAYOUTS[video.layout],
+        index=video._index,
+        stream=video._stream,
+        hdr=video._hdr,
+        deinterlace=video._deinterlace,
+        index_progress=False,
+        **options,
+    )
+    return _each(video, loader, chunk_size)
+
+
+def _each(video: Video, loader: ClipLoader, chunk_size: int) -> Iterator[FrameBatch]:
+    times = video.pts_seconds
+    end = video.info.end_seconds
+    for batch in loader:
+        valid = int(batch.mask.numpy()[0].sum())
+        indices = batch.indices.numpy()[0, :valid].tolist()
+        frames = batch.frames[0]
+        if valid < chunk_size:
+            frames = frames[:, :valid] if video.layout == "CTHW" else frames[:valid]
+        # A frame is shown until the next one of the video appears.
+        until = [times[index + 1] if index + 1 < len(times) else end for index in indices]
+        pts = [times[index] for index in indices]
+        durations = [after - at for at, after in zip(pts, until, strict=True)]
+        yield FrameBatch(frames, indices, pts, durations)
+
+
+Video._iterate_chunks = staticmethod(chunks)

@@ -1,0 +1,7 @@
+"""The order of clips in an epoch, as numbers: for programs that sample clips themselves."""
+
+from __future__ import annotations
+
+from framespool.order._batch_sampler import BatchSampler, EpochBatches, Mixture, VideoWeights
+
+__all__ = ["BatchSampler", "EpochBatches", "Mixture", "VideoWeights"]

@@ -1,0 +1,8 @@
+"""One video: its frames by index or time, and what is known about it."""
+
+from __future__ import annotations
+
+from framespool.video._info import StreamInfo, VideoColumns, VideoInfo
+from framespool.video._video import FrameBatch, Video
+
+__all__ = ["FrameBatch", "StreamInfo", "Video", "VideoColumns", "VideoInfo"]

@@ -71,7 +71,10 @@ impl IndexCacheHandle {
 
 /// Calls a function of `framespool._common.logs`. An exception of a user's log handler is reported, but does not lose a batch.
 pub fn log<'py>(py: Python<'py>, function: &str, args: impl PyCallArgs<'py>) -> PyResult<()> {
-    report_exception(py, py.import("framespool._common.logs").and_then(|logs| logs.call_method1(function, args)))
+    report_exception(
+        py,
+        py.import("framespool._common.logs").and_then(|logs| logs.call_method1(function, args)),
+    )
 }
 
 fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {

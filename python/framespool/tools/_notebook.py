@@ -58,7 +58,7 @@ def tensor_html(tensor: Tensor) -> str:
     properties = [("shape", str(tensor.shape)), ("dtype", tensor.dtype), ("device", tensor.device)]
     if tensor.dtype not in _FRAME_DTYPES or 0 in tensor.shape:
         return _table(properties)
-    clips = tensor[:_MAX_CLIPS] if tensor.ndim > 4 else [tensor]
+    clips: Any = tensor[:_MAX_CLIPS] if tensor.ndim > 4 else [tensor]
     return _table(properties) + "".join(_image(_pixels(clip)) for clip in clips if clip.ndim in (3, 4, 5))
 
 
@@ -107,8 +107,8 @@ def loader_html(loader: BaseLoader[Any]) -> str:
         ),
         ("next", "epoch {}, batch {}".format(*loader._position())),
     ]
-    if getattr(loader, "clip_sampler", None) is not None:
-        properties.insert(2, ("clip sampler", repr(loader.clip_sampler)))
+    if (clip_sampler := getattr(loader, "clip_sampler", None)) is not None:
+        properties.insert(2, ("clip sampler", repr(clip_sampler)))
     return _table(properties)
 
 

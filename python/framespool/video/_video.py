@@ -182,7 +182,8 @@ class Video:
         self._stream = stream_index(stream)
         self._hdr = hdr
         self._deinterlace = deinterlace
-        self.layout: ClipLayout = choice("layout", layout, ("TCHW", "THWC", "CTHW"))
+        choice("layout", layout, ("TCHW", "THWC", "CTHW"))
+        self.layout = layout
         settings = (self.num_threads, self._index, number, decoder, self._stream, hdr == "ignore", deinterlace)
         self._video = _framespool.Video(source, "bytes", *settings)
         self._info: VideoInfo | None = None

@@ -272,8 +272,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
             flat: As for `ClipLoader.stats()`.
 
         Returns:
-            The counters by name, except for batches and clips with those of the masks, which have as many threads
-            again.
+            The counters by name. They include those of the masks, which have as many threads again, except for batches
+            and clips.
         """
         return super().stats(flat=flat)
 

@@ -132,8 +132,8 @@ def test_masks_are_counted_with_their_images(tmp_path):
 
 
 def test_values_of_engines_merge_by_the_table():
-    first = {"batches": 2, "frames": 4, "memory_budget": 9, "errors": {"a": 1, "b": 2}, "index_cache_error": None}
-    other = {"batches": 3, "frames": 5, "memory_budget": 7, "errors": {"b": 3}, "index_cache_error": "full"}
+    first = {"batches": 2, "frames": 4, "memory_budget": 7, "errors": {"a": 1, "b": 2}, "index_cache_error": None}
+    other = {"batches": 3, "frames": 5, "memory_budget": 9, "errors": {"b": 3}, "index_cache_error": "full"}
     expected = {"batches": 2, "frames": 9, "memory_budget": 9, "errors": {"a": 1, "b": 5}, "index_cache_error": "full"}
     assert merged([first, other]) == expected
     assert merged([first]) == first and merged([]) == {}

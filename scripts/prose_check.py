@@ -110,7 +110,7 @@ WORDS = {
     r"as (?:\w+ )?(?:it|they|one) comes?": "unchanged",
     r"how often": "count of",
     r"no such thing": "nothing of the kind",
-    r"pictures_(?:decoded|delivered)": "frames_decoded, frames_delivered",
+    r"pictures_(?:decoded|delivered)": "frames_decoded, frames",
     r"colour": "color",
     r"most_[a-z]": "max_",
 }

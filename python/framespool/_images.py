@@ -15,7 +15,7 @@ from framespool._cache import Cache
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions, cores
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
-from framespool._validate_args import boolean, choice, display_repr, integer, keyword_hints
+from framespool._validate_args import Dtype, boolean, check_dtype, choice, display_repr, integer, keyword_hints
 from framespool._video import is_file_object
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._dataset import as_dataset
@@ -187,7 +187,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         cache: Cache | None = None,
         pin_memory: Literal["auto"] | bool = "auto",
         layout: Literal["NCHW", "NHWC"] = "NCHW",
-        dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+        dtype: Dtype = "uint8",
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
@@ -377,7 +377,7 @@ def decode_image(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
 ) -> Any:
     """Decodes one JPEG, PNG, WebP or AVIF file to RGB, rotated according to its EXIF orientation.
@@ -420,7 +420,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["raise"] = "raise",
@@ -432,7 +432,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["return"],
@@ -443,7 +443,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["HWC", "CHW"] = "HWC",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["raise", "return"] = "raise",
@@ -503,7 +503,7 @@ def _file(place: int, source: Any) -> Any:
 def _decode(
     sources: list[_Source], native_steps: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
 ) -> list[Any]:
-    choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
+    check_dtype(dtype)
     choice("layout", layout, ("HWC", "CHW"))
     files = [_file(place, source) for place, source in enumerate(sources)]
     engine = _LAYOUTS["N" + layout]

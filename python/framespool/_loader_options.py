@@ -15,7 +15,7 @@ from framespool._batch_sampler import (
     validate_shuffle,
     worker_settings,
 )
-from framespool._validate_args import boolean, choice, integer, number
+from framespool._validate_args import boolean, check_dtype, choice, integer, number
 
 
 def cores() -> int:
@@ -95,7 +95,7 @@ class LoaderOptions:
         """
         validate_shuffle(self.shuffle)
         choice("order", self.order, ("framespool", "dali", "torch"))
-        choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
+        check_dtype(self.dtype)
         choice("hdr", self.hdr, ("warn", "ignore"))
         choice("deinterlace", self.deinterlace, ("weave", "bob", "linear"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))

@@ -13,15 +13,22 @@ from framespool import _framespool
 from framespool._framespool import Tensor
 from framespool._index_cache import cache_location
 from framespool._sources import ArchiveMember, ImageSequence, TableCell
-from framespool._validate_args import choice, device_number, integer, rounding, stream_index
+from framespool._validate_args import (
+    ClipLayout,
+    Dtype,
+    batch_layout,
+    check_dtype,
+    choice,
+    device_number,
+    integer,
+    rounding,
+    stream_index,
+)
 from framespool._video_info import StreamInfo, VideoInfo
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._compose import split
 from framespool.transforms._functions import apply_functions
-
-Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
-ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 
 
 class FileObject(Protocol):
@@ -345,7 +352,9 @@ class Video:
             (2, 3, 128, 227)
         """
         steps, functions = split(transforms, dtype)
-        clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
+        clip = self._video.frames(
+            _numbers(indices, len(self)), steps, check_dtype(dtype), batch_layout(layout), _seed(seed)
+        )
         frames = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
         return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
@@ -378,7 +387,7 @@ class Video:
         """
         steps, functions = split(transforms, dtype)
         clip = self._video.get_frames_played_at(
-            _moments(seconds, self.info), steps, _dtype(dtype), _layout(layout), _seed(seed)
+            _moments(seconds, self.info), steps, check_dtype(dtype), batch_layout(layout), _seed(seed)
         )
         frames = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
         return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
@@ -499,14 +508,6 @@ def _reopen(
         hdr=hdr,
         deinterlace=deinterlace,
     )
-
-
-def _layout(layout: str) -> str:
-    return "N" + choice("layout", layout, ("THWC", "TCHW", "CTHW"))
-
-
-def _dtype(dtype: str) -> str:
-    return choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
 
 
 def _seed(seed: int) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from framespool._cache import Cache
-from framespool._validate_args import choice, integer
+from framespool._validate_args import batch_layout, integer
 from framespool.datasets import VideoSegment
 from framespool.errors import ArgumentError
 from framespool.samplers import windows
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from framespool._video import FrameBatch, Video
 
 #: Layouts of a clip, and those of a batch of clips.
-_LAYOUTS: dict[str, Literal["NTCHW", "NCTHW", "NTHWC"]] = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
 #: Frames that are planned ahead, so that a GOP that spans many chunks is decoded once.
 _FRAMES_AHEAD = 1024
 #: Memory of chunks that are finished before the consumer needs them.
@@ -56,7 +55,6 @@ def chunks(
     from framespool._video import is_file_object
 
     chunk_size = integer("chunk_size", chunk_size, least=1)
-    choice("layout", layout, tuple(_LAYOUTS))
     source: Any = video._source
     if is_file_object(source):
         raise ArgumentError(
@@ -72,7 +70,7 @@ def chunks(
         decoder=video.decoder,
         num_threads=num_threads,
         cache=Cache(_CACHE_MEMORY, lookahead=16 + _FRAMES_AHEAD // chunk_size),
-        layout=_LAYOUTS[layout],
+        layout=batch_layout(layout),
         index=video._index,
         stream=video._stream,
         hdr=video._hdr,

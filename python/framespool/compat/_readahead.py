@@ -10,7 +10,8 @@ from typing import Any
 
 from framespool._framespool import Tensor
 from framespool._sources import ArchiveMember
-from framespool._video import Dtype, FrameBatch, Video, is_file_object
+from framespool._validate_args import Dtype
+from framespool._video import FrameBatch, Video, is_file_object
 from framespool.errors import DecodeError, LimitError
 from framespool.transforms import Transform
 

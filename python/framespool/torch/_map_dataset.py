@@ -15,7 +15,7 @@ from framespool._batch_sampler import resolve_seed
 from framespool._clip_loader import ClipLoader
 from framespool._lightning_epoch import epoch_of_fit
 from framespool._ranks import cores_per_rank
-from framespool._validate_args import choice, integer, user_stacklevel
+from framespool._validate_args import batch_layout, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.torch._datasets import _warn_oversubscribed
@@ -104,8 +104,7 @@ class VideoDataset(MapBase):
         warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.clip_sampler = clip_sampler
         keywords["seed"] = resolve_seed(keywords.get("seed", 0))
-        layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))
-        self.keywords = {**keywords, "layout": f"N{layout}"}
+        self.keywords = {**keywords, "layout": batch_layout(keywords.pop("layout", "TCHW"))}
         #: Shared with the workers.
         self._repeated = RepeatedRequests()
         #: Requested again, and found to be the same in other epochs.

@@ -86,7 +86,8 @@ impl TransformPipeline {
             pipeline.check(&step.transform, &mut earlier)?;
         }
         pipeline.steps = steps;
-        let grows = |s: &Step| matches!(&s.transform, Transform::RandomAffine { affine, .. } if affine.expand && s.per_frame);
+        let grows =
+            |s: &Step| s.per_frame && matches!(s.transform, Transform::RandomRotation { expand: true, .. });
         if pipeline.steps.iter().any(|step| step.any(&grows)) && pipeline.fixed_size().is_none() {
             return Err(Error::Argument(
                 "RandomRotation(expand=True, per_frame=True) makes frames of different sizes; put Resize((height, width)) after it".into(),
@@ -325,16 +326,16 @@ fn fixed_after(steps: &[Step], mut fixed: Option<(u32, u32)>) -> Option<(u32, u3
     for step in steps {
         fixed = match &step.transform {
             Transform::Resize { target: Target::Exact(size), .. }
-            | Transform::CenterCrop(size)
+            | Transform::CenterCrop { size }
             | Transform::RandomCrop { size, .. }
             | Transform::RandomResizedCrop { size, .. }
             | Transform::MultiScaleCrop { size, .. }
-            | Transform::FiveCrop(size)
-            | Transform::ThreeCrop(size)
+            | Transform::FiveCrop { size }
+            | Transform::ThreeCrop { size }
             | Transform::Letterbox { size, .. } => Some((size.width, size.height)),
             Transform::Resize { .. } | Transform::RandomShortestSize { .. } => None,
             // A rotation of a square by 90 degrees would keep its size, but angles are random.
-            Transform::RandomAffine { affine, .. } if affine.expand => None,
+            Transform::RandomRotation { expand: true, .. } => None,
             Transform::Pad { padding, .. } => fixed.and_then(|(w, h)| {
                 let side =
                     |length: u32, before: u32, after: u32| length.checked_add(before)?.checked_add(after);
@@ -358,7 +359,7 @@ fn fixed_after(steps: &[Step], mut fixed: Option<(u32, u32)>) -> Option<(u32, u3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transform::{Flip, Size};
+    use transform::Size;
 
     fn pipeline(transforms: Vec<Transform>, dtype: Dtype) -> Result<TransformPipeline> {
         TransformPipeline::new(transforms, dtype, Layout::Nthwc)
@@ -374,7 +375,7 @@ mod tests {
     }
 
     fn flip() -> Transform {
-        Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 }
+        Transform::RandomHorizontalFlip { p: 0.5 }
     }
 
     #[test]
@@ -383,13 +384,13 @@ mod tests {
         assert!(pipeline(vec![normalize(), flip()], Dtype::F32).is_err());
         assert!(pipeline(vec![cutout(), flip()], Dtype::F32).is_err());
         assert!(pipeline(vec![flip(), cutout(), normalize(), cutout()], Dtype::F32).is_ok());
-        let three = || Transform::ThreeCrop(Size { height: 4, width: 4 });
+        let three = || Transform::ThreeCrop { size: Size { height: 4, width: 4 } };
         assert!(pipeline(vec![three(), three()], Dtype::U8).is_err());
     }
 
     #[test]
     fn last_fixing_transform_fixes_the_size() {
-        let crop = || Transform::CenterCrop(Size { height: 4, width: 6 });
+        let crop = || Transform::CenterCrop { size: Size { height: 4, width: 6 } };
         assert_eq!(pipeline(vec![flip()], Dtype::U8).unwrap().fixed_size(), None);
         assert_eq!(pipeline(vec![crop(), flip()], Dtype::U8).unwrap().fixed_size(), Some((6, 4)));
         let padding = transform::Padding { left: 1, top: 2, right: 3, bottom: 4 };
@@ -435,7 +436,7 @@ mod tests {
                 assert_eq!(stages.len(), 1);
                 stages[0].geometry
             };
-            let nothing = || Transform::RandomFlip { flip: Flip::Vertical, p: 0.0 };
+            let nothing = || Transform::RandomVerticalFlip { p: 0.0 };
             let size = if orientation.swaps_sides() { (576, 1024) } else { (1024, 576) };
             let display_size = || resize(Target::Exact(Size { height: size.1, width: size.0 }), false);
             let aspect = Some((64, 45));
@@ -458,13 +459,13 @@ mod tests {
     }
 
     fn center_crop(height: u32, width: u32) -> Transform {
-        Transform::CenterCrop(Size { height, width })
+        Transform::CenterCrop { size: Size { height, width } }
     }
 
     #[test]
     fn what_is_inside_a_list_follows_the_rules_of_its_place() {
         let refused = |transforms| pipeline(transforms, Dtype::F32).unwrap_err().to_string();
-        for inner in [normalize(), Transform::ThreeCrop(Size { height: 4, width: 4 })] {
+        for inner in [normalize(), Transform::ThreeCrop { size: Size { height: 4, width: 4 } }] {
             let message = refused(vec![apply(vec![one_of(vec![vec![inner]])], 0.5)]);
             assert!(message.contains("cannot be inside RandomChoice"), "{message}");
         }
@@ -545,20 +546,15 @@ mod tests {
     fn params_depend_only_on_the_clip() {
         use crate::batch_sampler::rng::RngKey;
         use crate::media::DisplayGeometry;
-        let jitter = Transform::RandomAffine {
-            affine: transform::Affine {
-                degrees: transform::UniformRange::new(-10.0, 10.0),
-                translate: (0.1, 0.1),
-                scale: transform::UniformRange::only(1.0),
-                shear_x: transform::UniformRange::only(0.0),
-                shear_y: transform::UniformRange::only(0.0),
-                center: None,
-                expand: false,
-                interpolation: framespool_kernels::Interpolation::Bilinear,
-                fill: [0.0; 3],
-            },
-            rotation: false,
-        };
+        let jitter = Transform::RandomAffine(transform::Affine {
+            degrees: transform::UniformRange::new(-10.0, 10.0),
+            translate: (0.1, 0.1),
+            scale: transform::UniformRange::only(1.0),
+            shear: [0.0; 4],
+            center: None,
+            interpolation: framespool_kernels::Interpolation::Bilinear,
+            fill: [0.0; 3],
+        });
         let steps = |per_frame| vec![Step { transform: jitter.clone(), per_frame }];
         let key = RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
         let drawn = |per_frame, key, t| {

@@ -84,8 +84,8 @@ _Source = str | os.PathLike[str] | bytes | Any
 #: The index cache: the default folder, none, or a folder.
 _Index = None | Literal[False] | _Path
 
-#: A transform: its name, its arguments, of which one may be lists of transforms, and whether it draws for each frame.
-Step = tuple[str, dict[str, float | list[float] | str | list[list[Step]]], bool]
+#: A transform: {"transform": {name: fields}, "per_frame": whether it draws for each frame}.
+Step = dict[str, Any]
 #: A clip sampler: its name, and its arguments by name.
 SamplerArgs = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
 #: A video: number of frames and frames per second, or presentation times and end in seconds.

@@ -23,7 +23,7 @@ use crate::file_object::FileObjectOpener;
 use crate::interrupt::{interrupt, interruptible, or_raise_pending};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
-use crate::transforms::{pipeline, TransformArgs};
+use crate::transforms::{pipeline, Steps};
 
 /// The key of random numbers: seed, epoch, clip.
 type RngKeyTuple = (u64, u64, u64);
@@ -48,7 +48,7 @@ pub fn apply(
     py: Python<'_>,
     pixels: PyBuffer<u8>,
     shape: (usize, usize, usize, usize),
-    steps: Vec<TransformArgs>,
+    steps: Steps,
     owner: RngKeyTuple,
     dtype: &str,
     layout: &str,
@@ -56,7 +56,7 @@ pub fn apply(
 ) -> PyResult<Tensor> {
     // Copies the array, because other threads may write to it while the GIL is released.
     let pixels = pixels.to_vec(py)?;
-    let pipeline = pipeline(py, &steps, dtype, layout)?;
+    let pipeline = pipeline(py, steps, dtype, layout)?;
     let pipeline = label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
     let transformed = py.detach(|| apply_transforms(&pixels, shape, pipeline, rng_key(owner)));
     let (buffer, shape) = transformed.or_raise(py)?;
@@ -107,14 +107,14 @@ fn apply_transforms(
 pub fn decode_images<'py>(
     py: Python<'py>,
     sources: Vec<VideoSource>,
-    steps: Vec<TransformArgs>,
+    steps: Steps,
     dtype: &str,
     layout: &str,
     exact: bool,
     seed: u64,
     threads: u32,
 ) -> PyResult<Bound<'py, PyList>> {
-    let pipeline = pipeline(py, &steps, dtype, layout)?;
+    let pipeline = pipeline(py, steps, dtype, layout)?;
     let pipeline = if exact { pipeline.exactly() } else { pipeline };
     let mut cache = SourceCache::default();
     let file = |(number, source)| match source {
@@ -157,12 +157,12 @@ pub fn decode_images<'py>(
 pub fn sample_transform_params<'py>(
     py: Python<'py>,
     size: (u32, u32),
-    steps: Vec<TransformArgs>,
+    steps: Steps,
     owner: RngKeyTuple,
     frame: (u32, usize),
 ) -> PyResult<Bound<'py, PyList>> {
     // The random parameters depend neither on dtype nor on layout.
-    let pipeline = pipeline(py, &steps, "float32", "NTHWC")?;
+    let pipeline = pipeline(py, steps, "float32", "NTHWC")?;
     params_to_python(
         py,
         explain(&pipeline, size, DisplayGeometry::default(), rng_key(owner), frame).or_raise(py)?,

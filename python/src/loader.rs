@@ -23,7 +23,7 @@ use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
 use crate::loader_args::{config, DatasetArg, LoaderArgs};
 use crate::log_records::emit_log_records;
 use crate::tensor::Tensor;
-use crate::transforms::TransformArgs;
+use crate::transforms::Steps;
 use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 use framespool::batch_sampler::SampledClip;
 
@@ -157,7 +157,7 @@ impl Loader {
         py: Python<'_>,
         dataset: DatasetArg,
         rule: SamplerArgs,
-        steps: Vec<TransformArgs>,
+        steps: Steps,
         settings: LoaderArgs,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
@@ -166,7 +166,7 @@ impl Loader {
         let on_error = settings.on_error.clone();
         let images = settings.images;
         let collate = settings.collate.clone();
-        let config = config(py, dataset, &rule, &steps, settings, &index)?;
+        let config = config(py, dataset, &rule, steps, settings, &index)?;
         let start = || match &progress {
             Some(progress) => loader::Loader::start_with_progress(config, &index_progress(progress)),
             None => loader::Loader::start(config, &interrupt()),

@@ -18,7 +18,7 @@ use crate::errors::OrRaise;
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::sample_table::SampleTable;
 use crate::sources::{Source, SourceCache};
-use crate::transforms::{pipeline, TransformArgs};
+use crate::transforms::{pipeline, Steps};
 use crate::video::{parse_decoder, parse_deinterlace};
 
 /// Keyword arguments of the loader other than dataset, clip sampler and transforms.
@@ -174,7 +174,7 @@ pub fn config(
     py: Python<'_>,
     dataset: DatasetArg,
     rule: &SamplerArgs,
-    steps: &[TransformArgs],
+    steps: Steps,
     s: LoaderArgs,
     index: &IndexCacheHandle,
 ) -> PyResult<LoaderConfig> {

@@ -26,7 +26,7 @@ use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, interruptible, or_raise_pending};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
-use crate::transforms::{pipeline, TransformArgs};
+use crate::transforms::{pipeline, Steps};
 
 /// Parses the name of a decoder backend.
 pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
@@ -448,7 +448,7 @@ impl Video {
         &self,
         py: Python<'_>,
         indices: Vec<i64>,
-        steps: Vec<TransformArgs>,
+        steps: Steps,
         dtype: &str,
         layout: &str,
         seed: u64,
@@ -456,14 +456,14 @@ impl Video {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = indices.iter().map(|&i| index.resolve(i)).collect();
-        self.decode_clip(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
+        self.decode_clip(py, frames, pipeline(py, steps, dtype, layout)?, seed)
     }
 
     fn frames_at(
         &self,
         py: Python<'_>,
         seconds: Vec<f64>,
-        steps: Vec<TransformArgs>,
+        steps: Steps,
         dtype: &str,
         layout: &str,
         seed: u64,
@@ -471,6 +471,6 @@ impl Video {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = seconds.iter().map(|&s| index.frame_at(s)).collect();
-        self.decode_clip(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
+        self.decode_clip(py, frames, pipeline(py, steps, dtype, layout)?, seed)
     }
 }

@@ -18,11 +18,12 @@ use super::geometry_builder::GeometryBuilder;
 use super::params::{
     after, expanded, grid, inverse_affine, multi_scale_part, part_of, resized, uniform, Map, IDENTITY,
 };
-use super::transform::{Affine, Padding, Size, Step, Target, Transform, UniformRange};
+use super::transform::{Affine, Flip, Padding, Size, Step, Target, Transform, UniformRange};
 use super::TransformPipeline;
 use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::error::{Error, Result};
 use crate::media::DisplayGeometry;
+use policy::{Policy, PolicyKind};
 
 /// Parameters drawn for one transform.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,7 +197,7 @@ impl Compiler {
                 let size = resized(*target, self.draft.size(), self.frames)?;
                 self.resize(size, *filter);
             }
-            Transform::CenterCrop(size) => self.center_crop(*size),
+            Transform::CenterCrop { size } => self.center_crop(*size),
             Transform::RandomCrop { size, padding, pad_if_needed, fill } => {
                 let (top, left) = self.random_crop(*size, *padding, *pad_if_needed, *fill, rng)?;
                 record("top", &[top]);
@@ -233,17 +234,16 @@ impl Compiler {
                 self.resize(to, *filter);
                 record("size", &[f64::from(size)]);
             }
-            Transform::FiveCrop(size) => self.five_crop(*size)?,
-            Transform::ThreeCrop(size) => self.three_crop(*size)?,
-            Transform::RandomFlip { flip, p } => {
-                let applied = rng.next_f64() < *p;
-                if applied {
-                    self.end_operations();
-                    self.draft.flip(*flip);
-                }
-                record("applied", &[f64::from(u8::from(applied))]);
+            Transform::FiveCrop { size } => self.five_crop(*size)?,
+            Transform::ThreeCrop { size } => self.three_crop(*size)?,
+            Transform::RandomHorizontalFlip { p } => self.flip(Flip::Horizontal, *p, rng, &mut record),
+            Transform::RandomVerticalFlip { p } => self.flip(Flip::Vertical, *p, rng, &mut record),
+            Transform::RandomRotation { degrees, interpolation, expand, center, fill } => {
+                let degrees = uniform(*degrees, rng);
+                record("degrees", &[degrees]);
+                self.rotate(degrees, *expand, *center, *interpolation, *fill);
             }
-            Transform::RandomAffine { affine, rotation } => self.affine(affine, *rotation, rng, &mut record),
+            Transform::RandomAffine(affine) => self.affine(affine, rng, &mut record),
             Transform::Pad { padding, fill } => self.pad(*padding, *fill)?,
             Transform::Letterbox { size, filter, fill, display_aspect } => {
                 if *display_aspect {
@@ -273,21 +273,38 @@ impl Compiler {
                 }
                 record("applied", &[f64::from(u8::from(applied))]);
             }
-            Transform::RandomOperation { operation, p, .. } => {
-                let applied = rng.next_f64() < *p;
-                if applied {
-                    self.operate(operation.clone());
+            Transform::RandomPosterize { .. }
+            | Transform::RandomSolarize { .. }
+            | Transform::RandomAdjustSharpness { .. }
+            | Transform::RandomInvert { .. }
+            | Transform::RandomAutocontrast { .. }
+            | Transform::RandomEqualize { .. } => {
+                let drawn = rng.next_f64();
+                let operation = transform.operation().filter(|(_, p)| drawn < *p);
+                record("applied", &[f64::from(u8::from(operation.is_some()))]);
+                if let Some((operation, _)) = operation {
+                    self.operate(operation);
                 }
-                record("applied", &[f64::from(u8::from(applied))]);
             }
-            Transform::GaussianBlur { kernel, sigma } => {
+            Transform::GaussianBlur { kernel_size, sigma } => {
                 let sigma = uniform(*sigma, rng);
-                let blur = RgbOperation::blur((kernel.width, kernel.height), sigma);
+                let blur = RgbOperation::blur(*kernel_size, sigma);
                 blur.check(self.draft.size()).map_err(|e| Error::Argument(format!("GaussianBlur: {e}")))?;
                 self.operate(blur);
                 record("sigma", &[sigma]);
             }
-            Transform::AugmentationPolicy(policy) => self.augment(policy, rng, &mut record),
+            Transform::RandAugment { num_ops, magnitude, num_magnitude_bins, interpolation, fill } => {
+                let kind = PolicyKind::RandAugment { num_ops: *num_ops, magnitude: *magnitude };
+                let policy =
+                    Policy { kind, bins: *num_magnitude_bins, interpolation: *interpolation, fill: *fill };
+                self.augment(&policy, rng, &mut record);
+            }
+            Transform::TrivialAugmentWide { num_magnitude_bins, interpolation, fill } => {
+                let kind = PolicyKind::TrivialAugmentWide;
+                let policy =
+                    Policy { kind, bins: *num_magnitude_bins, interpolation: *interpolation, fill: *fill };
+                self.augment(&policy, rng, &mut record);
+            }
             Transform::RandomErasing { p, scale, ratio, cover, count } => {
                 let holes = self.erase(*p, *scale, *ratio, *cover, *count, rng);
                 record("holes", &holes);
@@ -296,10 +313,10 @@ impl Compiler {
                 let holes = self.cutout(*size, *count, *p, *cover, rng);
                 record("holes", &holes);
             }
-            Transform::GridMask { tile, ratio, degrees, shift, p, cover } => {
+            Transform::GridMask { tile, ratio, degrees, shift_x, shift_y, p, cover } => {
                 let applied = rng.next_f64() < *p;
                 let [tile, ratio, degrees] = [tile, ratio, degrees].map(|span| uniform(*span, rng));
-                let (shift_x, shift_y) = (uniform(shift.0, rng), uniform(shift.1, rng));
+                let (shift_x, shift_y) = (uniform(*shift_x, rng), uniform(*shift_y, rng));
                 if applied && self.label.is_none() {
                     let area = MaskRegion::Grid(grid(tile, ratio, degrees, (shift_x, shift_y)));
                     let fill = self.mask_fill(*cover, rng);
@@ -409,39 +426,29 @@ impl Compiler {
         Ok(())
     }
 
-    /// torchvision's `affine`, or its `rotate`, whose angle has the opposite sign.
-    fn affine(
-        &mut self,
-        affine: &Affine,
-        rotation: bool,
-        rng: &mut Rng,
-        record: &mut dyn FnMut(&'static str, &[f64]),
-    ) {
-        let (width, height) = self.draft.size();
-        let (w, h) = (f64::from(width), f64::from(height));
-        let degrees = uniform(affine.degrees, rng);
-        record("degrees", &[degrees]);
-        let mut shift = (0.0, 0.0);
-        let (mut scale, mut shear) = (1.0, (0.0, 0.0));
-        if !rotation {
-            let (across, down) = (affine.translate.0 * w, affine.translate.1 * h);
-            shift = (
-                uniform(UniformRange::new(-across, across), rng).round(),
-                uniform(UniformRange::new(-down, down), rng).round(),
-            );
-            scale = uniform(affine.scale, rng);
-            shear = (uniform(affine.shear_x, rng), uniform(affine.shear_y, rng));
-            record("translate_x", &[shift.0]);
-            record("translate_y", &[shift.1]);
-            record("scale", &[scale]);
-            record("shear_x", &[shear.0]);
-            record("shear_y", &[shear.1]);
+    fn flip(&mut self, flip: Flip, p: f64, rng: &mut Rng, record: &mut dyn FnMut(&'static str, &[f64])) {
+        let applied = rng.next_f64() < p;
+        if applied {
+            self.end_operations();
+            self.draft.flip(flip);
         }
-        let clockwise = if rotation { -degrees } else { degrees };
-        let center = affine.center.unwrap_or((w / 2.0, h / 2.0));
-        let mut back = inverse_affine(clockwise, scale, shear, shift, center);
-        let mut size = (width, height);
-        if affine.expand {
+        record("applied", &[f64::from(u8::from(applied))]);
+    }
+
+    /// torchvision's `rotate`, counterclockwise.
+    fn rotate(
+        &mut self,
+        degrees: f64,
+        expand: bool,
+        center: Option<(f64, f64)>,
+        interpolation: Interpolation,
+        fill: [f64; 3],
+    ) {
+        let mut size = self.draft.size();
+        let (w, h) = (f64::from(size.0), f64::from(size.1));
+        let center = center.unwrap_or((w / 2.0, h / 2.0));
+        let mut back = inverse_affine(-degrees, 1.0, (0.0, 0.0), (0.0, 0.0), center);
+        if expand {
             size = expanded(&back, (w, h));
             // Moves the old center to the middle of the new frame.
             let (left, top) = ((f64::from(size.0) - w) / 2.0, (f64::from(size.1) - h) / 2.0);
@@ -449,6 +456,31 @@ impl Compiler {
                 row[2] -= row[0] * left + row[1] * top;
             }
         }
+        self.warp(&back, size, interpolation, fill);
+    }
+
+    /// torchvision's `affine`.
+    fn affine(&mut self, affine: &Affine, rng: &mut Rng, record: &mut dyn FnMut(&'static str, &[f64])) {
+        let size = self.draft.size();
+        let (w, h) = (f64::from(size.0), f64::from(size.1));
+        let degrees = uniform(affine.degrees, rng);
+        let (across, down) = (affine.translate.0 * w, affine.translate.1 * h);
+        let shift = (
+            uniform(UniformRange::new(-across, across), rng).round(),
+            uniform(UniformRange::new(-down, down), rng).round(),
+        );
+        let scale = uniform(affine.scale, rng);
+        let [x_low, x_high, y_low, y_high] = affine.shear;
+        let shear =
+            (uniform(UniformRange::new(x_low, x_high), rng), uniform(UniformRange::new(y_low, y_high), rng));
+        record("degrees", &[degrees]);
+        record("translate_x", &[shift.0]);
+        record("translate_y", &[shift.1]);
+        record("scale", &[scale]);
+        record("shear_x", &[shear.0]);
+        record("shear_y", &[shear.1]);
+        let center = affine.center.unwrap_or((w / 2.0, h / 2.0));
+        let back = inverse_affine(degrees, scale, shear, shift, center);
         self.warp(&back, size, affine.interpolation, affine.fill);
     }
 

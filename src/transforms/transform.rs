@@ -1,10 +1,12 @@
-//! Defines the transforms that a user can request, with torchvision's semantics.
-//! Parameters given as a range are drawn uniformly; equal ends mean a constant.
+//! Defines the transforms that a user can request, with torchvision's semantics, and reads them with serde.
+//! Parameters given as a range are drawn uniformly; equal ends mean a constant. The Python package checks values.
 
 use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, Normalize, RgbOperation};
+use serde::{Deserialize, Deserializer};
 
-/// The range of numbers from which one is drawn uniformly.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The range of numbers from which one is drawn uniformly; read from (low, high).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(from = "(f64, f64)")]
 pub struct UniformRange {
     /// Lower end.
     pub low: f64,
@@ -29,8 +31,15 @@ impl UniformRange {
     }
 }
 
-/// A size in pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl From<(f64, f64)> for UniformRange {
+    fn from((low, high): (f64, f64)) -> Self {
+        Self { low, high }
+    }
+}
+
+/// A size in pixels; read from (height, width).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "(u32, u32)")]
 pub struct Size {
     /// Rows.
     pub height: u32,
@@ -38,8 +47,15 @@ pub struct Size {
     pub width: u32,
 }
 
+impl From<(u32, u32)> for Size {
+    fn from((height, width): (u32, u32)) -> Self {
+        Self { height, width }
+    }
+}
+
 /// Target size of a resize.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Target {
     /// The shorter side becomes `size` pixels, the longer one `size * longer / shorter`, truncated to an
     /// integer. If that is more than `longest`, the longer side becomes `longest`, and the shorter one
@@ -48,6 +64,7 @@ pub enum Target {
         /// Pixels.
         size: u32,
         /// Maximum length of the longer side in pixels.
+        #[serde(deserialize_with = "Option::deserialize")]
         longest: Option<u32>,
     },
     /// The longer side becomes this many pixels, the shorter one in proportion.
@@ -66,12 +83,14 @@ pub enum Target {
         max_pixels: u64,
         /// Half of the largest number of pixels of all frames of a clip, as models take two frames at a time.
         /// Not below 1.05 times `min_pixels` per frame.
+        #[serde(deserialize_with = "Option::deserialize")]
         total_pixels: Option<u64>,
     },
 }
 
-/// Pixels added at each side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Pixels added at each side; read from (left, top, right, bottom).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "(u32, u32, u32, u32)")]
 pub struct Padding {
     /// Columns on the left.
     pub left: u32,
@@ -81,6 +100,12 @@ pub struct Padding {
     pub right: u32,
     /// Rows at the bottom.
     pub bottom: u32,
+}
+
+impl From<(u32, u32, u32, u32)> for Padding {
+    fn from((left, top, right, bottom): (u32, u32, u32, u32)) -> Self {
+        Self { left, top, right, bottom }
+    }
 }
 
 /// An axis to mirror.
@@ -93,7 +118,8 @@ pub enum Flip {
 }
 
 /// Parameters of an affine map, applied about the center: shear, scale, rotation, translation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Affine {
     /// Rotation in degrees, clockwise as displayed.
     pub degrees: UniformRange,
@@ -101,58 +127,31 @@ pub struct Affine {
     pub translate: (f64, f64),
     /// Magnification.
     pub scale: UniformRange,
-    /// Shear parallel to the x axis in degrees.
-    pub shear_x: UniformRange,
-    /// Shear parallel to the y axis in degrees.
-    pub shear_y: UniformRange,
+    /// Shear in degrees: lower and upper end parallel to the x axis, then parallel to the y axis.
+    pub shear: [f64; 4],
     /// Column and row of the center of the map; the center of the frame if `None`.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub center: Option<(f64, f64)>,
-    /// Enlarges the frame so that all of it stays visible. Only without translation, shear and `center`.
-    pub expand: bool,
     /// Interpolation between pixels.
+    #[serde(with = "InterpolationName")]
     pub interpolation: Interpolation,
     /// R, G, B from 0 to 255 for the area outside of the frame.
     pub fill: [f64; 3],
 }
 
-/// What covers masked pixels.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What covers masked pixels; read from three numbers or "random".
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
 pub enum EraseFill {
     /// R, G, B: code values 0 to 255 before `Normalize`, elements of the result after it.
     Value([f64; 3]),
     /// Noise.
+    #[serde(deserialize_with = "random")]
     Noise,
 }
 
-/// How an [`AugmentationPolicy`] selects operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyKind {
-    /// This many operations, all of one magnitude.
-    RandAugment {
-        /// Number of operations.
-        num_ops: u32,
-        /// Number of the magnitude, below `bins`.
-        magnitude: u32,
-    },
-    /// One operation of a random magnitude.
-    TrivialAugmentWide,
-}
-
-/// Operations drawn from a list, as torchvision's classes of these names do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AugmentationPolicy {
-    /// How operations are selected.
-    pub kind: PolicyKind,
-    /// Number of magnitudes, at least 2.
-    pub bins: u32,
-    /// Interpolation of operations that move pixels.
-    pub interpolation: Interpolation,
-    /// R, G, B from 0 to 255 for the area outside of the frame.
-    pub fill: [f64; 3],
-}
-
 /// Positions of which [`Transform::MultiScaleCrop`] draws one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum CropPositions {
     /// The corners and the center.
     Five,
@@ -162,14 +161,89 @@ pub enum CropPositions {
     Any,
 }
 
-/// One transform of a frame.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Deserialize)]
+#[serde(remote = "Interpolation", rename_all = "lowercase")]
+enum InterpolationName {
+    Nearest,
+    Bilinear,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "MatrixCoefficients", rename_all = "lowercase")]
+enum MatrixName {
+    Bt601,
+    Bt709,
+    #[serde(rename = "bt2020")]
+    Bt2020Ncl,
+    Fcc,
+    Smpte240m,
+    YCgCo,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "ColorRange", rename_all = "lowercase")]
+enum RangeName {
+    Limited,
+    Full,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Normalize", deny_unknown_fields)]
+struct NormalizeFields {
+    mean: [f32; 3],
+    std: [f32; 3],
+}
+
+fn matrix<'de, D: Deserializer<'de>>(from: D) -> Result<Option<MatrixCoefficients>, D::Error> {
+    #[derive(Deserialize)]
+    struct Named(#[serde(with = "MatrixName")] MatrixCoefficients);
+    Ok(Option::deserialize(from)?.map(|Named(matrix)| matrix))
+}
+
+fn range<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ColorRange>, D::Error> {
+    #[derive(Deserialize)]
+    struct Named(#[serde(with = "RangeName")] ColorRange);
+    Ok(Option::deserialize(from)?.map(|Named(range)| range))
+}
+
+/// Reads (interpolation, antialias).
+fn filter<'de, D: Deserializer<'de>>(from: D) -> Result<Filter, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Name {
+        Nearest,
+        Bilinear,
+        Bicubic,
+    }
+    Ok(match Deserialize::deserialize(from)? {
+        (Name::Nearest, _) => Filter::Nearest,
+        (Name::Bilinear, true) => Filter::Triangle,
+        (Name::Bilinear, false) => Filter::Bilinear,
+        (Name::Bicubic, true) => Filter::Cubic,
+        (Name::Bicubic, false) => Filter::Bicubic,
+    })
+}
+
+fn random<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Name {
+        Random,
+    }
+    Name::deserialize(from).map(|Name::Random| ())
+}
+
+/// One transform of a frame. Variants and fields are those of the classes in `framespool.transforms`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Transform {
     /// Overrides the interpretation of code values that the stream states.
     AssumeColor {
         /// Matrix from YUV to RGB; the stream's if `None`.
+        #[serde(deserialize_with = "matrix")]
         matrix: Option<MatrixCoefficients>,
         /// Code values of black and white; the stream's if `None`.
+        #[serde(deserialize_with = "range")]
         range: Option<ColorRange>,
     },
     /// Converts HDR video to SDR video; other frames are not changed.
@@ -184,12 +258,16 @@ pub enum Transform {
         /// The new size.
         target: Target,
         /// The resampling kernel.
+        #[serde(deserialize_with = "filter")]
         filter: Filter,
         /// Computes the new size from the display size.
         display_aspect: bool,
     },
     /// Crops the center; adds black where the frame is smaller.
-    CenterCrop(Size),
+    CenterCrop {
+        /// Size of the crop.
+        size: Size,
+    },
     /// Crops at a random position.
     RandomCrop {
         /// Size of the crop.
@@ -210,6 +288,7 @@ pub enum Transform {
         /// Width over height, drawn uniformly in its logarithm.
         ratio: UniformRange,
         /// The resampling kernel.
+        #[serde(deserialize_with = "filter")]
         filter: Filter,
         /// Crops a part of the frame of display size.
         display_aspect: bool,
@@ -217,10 +296,13 @@ pub enum Transform {
     /// Resizes the shorter side to a length drawn from a list.
     RandomShortestSize {
         /// Lengths in pixels; at least one.
+        #[serde(rename = "min_size")]
         sizes: Vec<u32>,
         /// Maximum length of the longer side in pixels.
+        #[serde(rename = "max_size", deserialize_with = "Option::deserialize")]
         longest: Option<u32>,
         /// The resampling kernel.
+        #[serde(deserialize_with = "filter")]
         filter: Filter,
         /// Computes the new size from the display size.
         display_aspect: bool,
@@ -236,29 +318,48 @@ pub enum Transform {
         /// Where the part may be.
         positions: CropPositions,
         /// The resampling kernel.
+        #[serde(deserialize_with = "filter")]
         filter: Filter,
         /// Crops a part of the frame of display size.
         display_aspect: bool,
     },
     /// Five views: corners (top left, top right, bottom left, bottom right) and center.
-    FiveCrop(Size),
+    FiveCrop {
+        /// Size of the crop.
+        size: Size,
+    },
     /// Three views along the longer side: start, center, end.
-    ThreeCrop(Size),
-    /// Mirrors with probability `p`.
-    RandomFlip {
-        /// The axis.
-        flip: Flip,
+    ThreeCrop {
+        /// Size of the crop.
+        size: Size,
+    },
+    /// Swaps left and right with probability `p`.
+    RandomHorizontalFlip {
         /// Probability.
         p: f64,
     },
-    /// Rotation, scale, shear, translation. With `rotation`, `degrees` is counterclockwise, and the name is
-    /// `RandomRotation`.
-    RandomAffine {
-        /// The parameters.
-        affine: Affine,
-        /// A rotation only, as torchvision's `RandomRotation`.
-        rotation: bool,
+    /// Swaps top and bottom with probability `p`.
+    RandomVerticalFlip {
+        /// Probability.
+        p: f64,
     },
+    /// Rotates.
+    RandomRotation {
+        /// Degrees, counterclockwise as displayed.
+        degrees: UniformRange,
+        /// Interpolation between pixels.
+        #[serde(with = "InterpolationName")]
+        interpolation: Interpolation,
+        /// Enlarges the frame so that all of it stays visible. Only without `center`.
+        expand: bool,
+        /// Column and row of the center of the rotation; the center of the frame if `None`.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<(f64, f64)>,
+        /// R, G, B from 0 to 255 for the area outside of the frame.
+        fill: [f64; 3],
+    },
+    /// Rotation, scale, shear, translation.
+    RandomAffine(Affine),
     /// Adds pixels on the sides.
     Pad {
         /// Number of pixels on each side.
@@ -271,6 +372,7 @@ pub enum Transform {
         /// Size of the result.
         size: Size,
         /// The resampling kernel.
+        #[serde(deserialize_with = "filter")]
         filter: Filter,
         /// Fits the frame of display size.
         display_aspect: bool,
@@ -281,12 +383,16 @@ pub enum Transform {
     /// torchvision's.
     ColorJitter {
         /// Factor.
+        #[serde(deserialize_with = "Option::deserialize")]
         brightness: Option<UniformRange>,
         /// Factor.
+        #[serde(deserialize_with = "Option::deserialize")]
         contrast: Option<UniformRange>,
         /// Factor.
+        #[serde(deserialize_with = "Option::deserialize")]
         saturation: Option<UniformRange>,
         /// Fraction of the full circle.
+        #[serde(deserialize_with = "Option::deserialize")]
         hue: Option<UniformRange>,
     },
     /// Brightness, contrast, saturation, hue and the order of the channels, each with a probability: torchvision's.
@@ -318,24 +424,73 @@ pub enum Transform {
         /// Probability.
         p: f64,
     },
-    /// Applies an operation on codes with probability `p`.
-    RandomOperation {
-        /// Name of the transform in Python.
-        name: &'static str,
-        /// The operation.
-        operation: RgbOperation,
+    /// Keeps the highest bits of each code with probability `p`.
+    RandomPosterize {
+        /// Number of bits.
+        bits: u32,
+        /// Probability.
+        p: f64,
+    },
+    /// Inverts codes that are at least a threshold with probability `p`.
+    RandomSolarize {
+        /// The threshold.
+        threshold: f64,
+        /// Probability.
+        p: f64,
+    },
+    /// Blends with the smoothed frame with probability `p`.
+    RandomAdjustSharpness {
+        /// 0 for the smoothed frame, 1 for no change.
+        sharpness_factor: f64,
+        /// Probability.
+        p: f64,
+    },
+    /// Inverts all codes with probability `p`.
+    RandomInvert {
+        /// Probability.
+        p: f64,
+    },
+    /// Stretches the codes of each channel to 0..255 with probability `p`.
+    RandomAutocontrast {
+        /// Probability.
+        p: f64,
+    },
+    /// Equalizes the histogram of each channel with probability `p`.
+    RandomEqualize {
         /// Probability.
         p: f64,
     },
     /// Blurs the frame.
     GaussianBlur {
-        /// Size of the kernel; odd numbers.
-        kernel: Size,
+        /// Width and height of the kernel in pixels; odd numbers.
+        kernel_size: (u32, u32),
         /// Standard deviation in pixels.
         sigma: UniformRange,
     },
-    /// Applies operations drawn from a list.
-    AugmentationPolicy(AugmentationPolicy),
+    /// Applies operations of one magnitude, drawn from a list: torchvision's.
+    RandAugment {
+        /// Number of operations.
+        num_ops: u32,
+        /// Number of the magnitude, below `num_magnitude_bins`.
+        magnitude: u32,
+        /// Number of magnitudes, at least 2.
+        num_magnitude_bins: u32,
+        /// Interpolation of operations that move pixels.
+        #[serde(with = "InterpolationName")]
+        interpolation: Interpolation,
+        /// R, G, B from 0 to 255 for the area outside of the frame.
+        fill: [f64; 3],
+    },
+    /// Applies one operation of a random magnitude, drawn from a list: torchvision's.
+    TrivialAugmentWide {
+        /// Number of magnitudes, at least 2.
+        num_magnitude_bins: u32,
+        /// Interpolation of operations that move pixels.
+        #[serde(with = "InterpolationName")]
+        interpolation: Interpolation,
+        /// R, G, B from 0 to 255 for the area outside of the frame.
+        fill: [f64; 3],
+    },
     /// Covers rectangles of random area and aspect ratio: torchvision's, with a count.
     RandomErasing {
         /// Probability that anything is covered.
@@ -345,6 +500,7 @@ pub enum Transform {
         /// Height over width, drawn uniformly in its logarithm.
         ratio: UniformRange,
         /// What covers them.
+        #[serde(rename = "value")]
         cover: EraseFill,
         /// Number of rectangles.
         count: u32,
@@ -358,6 +514,7 @@ pub enum Transform {
         /// Probability that anything is covered.
         p: f64,
         /// What covers them.
+        #[serde(rename = "fill")]
         cover: EraseFill,
     },
     /// Covers the squares of a grid: DALI's `grid_mask`.
@@ -368,15 +525,18 @@ pub enum Transform {
         ratio: UniformRange,
         /// Rotation of the grid in degrees.
         degrees: UniformRange,
-        /// Shift of the grid along its own axes, as a fraction of `tile`.
-        shift: (UniformRange, UniformRange),
+        /// Shift of the grid along its own x axis, as a fraction of `tile`.
+        shift_x: UniformRange,
+        /// The same along its y axis.
+        shift_y: UniformRange,
         /// Probability that anything is covered.
         p: f64,
         /// What covers the squares.
+        #[serde(rename = "fill")]
         cover: EraseFill,
     },
     /// `(value / 255 - mean) / std` per channel; needs a float dtype.
-    Normalize(Normalize),
+    Normalize(#[serde(with = "NormalizeFields")] Normalize),
     /// Applies all of a list with probability `p`.
     RandomApply {
         /// The list.
@@ -392,7 +552,8 @@ pub enum Transform {
 }
 
 /// A transform, and whether its parameters are drawn per clip or per frame.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Step {
     /// The transform.
     pub transform: Transform,
@@ -438,29 +599,32 @@ impl Transform {
             Self::AssumeColor { .. } => "AssumeColor",
             Self::ToneMap { .. } => "ToneMap",
             Self::Resize { .. } => "Resize",
-            Self::CenterCrop(_) => "CenterCrop",
+            Self::CenterCrop { .. } => "CenterCrop",
             Self::RandomCrop { .. } => "RandomCrop",
             Self::RandomResizedCrop { .. } => "RandomResizedCrop",
             Self::RandomShortestSize { .. } => "RandomShortestSize",
             Self::MultiScaleCrop { .. } => "MultiScaleCrop",
-            Self::FiveCrop(_) => "FiveCrop",
-            Self::ThreeCrop(_) => "ThreeCrop",
-            Self::RandomFlip { flip: Flip::Horizontal, .. } => "RandomHorizontalFlip",
-            Self::RandomFlip { flip: Flip::Vertical, .. } => "RandomVerticalFlip",
-            Self::RandomAffine { rotation: true, .. } => "RandomRotation",
-            Self::RandomAffine { rotation: false, .. } => "RandomAffine",
+            Self::FiveCrop { .. } => "FiveCrop",
+            Self::ThreeCrop { .. } => "ThreeCrop",
+            Self::RandomHorizontalFlip { .. } => "RandomHorizontalFlip",
+            Self::RandomVerticalFlip { .. } => "RandomVerticalFlip",
+            Self::RandomRotation { .. } => "RandomRotation",
+            Self::RandomAffine(_) => "RandomAffine",
             Self::Pad { .. } => "Pad",
             Self::Letterbox { .. } => "Letterbox",
             Self::ColorJitter { .. } => "ColorJitter",
             Self::RandomPhotometricDistort { .. } => "RandomPhotometricDistort",
             Self::ColorTwist { .. } => "ColorTwist",
             Self::RandomGrayscale { .. } => "RandomGrayscale",
-            Self::RandomOperation { name, .. } => name,
+            Self::RandomPosterize { .. } => "RandomPosterize",
+            Self::RandomSolarize { .. } => "RandomSolarize",
+            Self::RandomAdjustSharpness { .. } => "RandomAdjustSharpness",
+            Self::RandomInvert { .. } => "RandomInvert",
+            Self::RandomAutocontrast { .. } => "RandomAutocontrast",
+            Self::RandomEqualize { .. } => "RandomEqualize",
             Self::GaussianBlur { .. } => "GaussianBlur",
-            Self::AugmentationPolicy(policy) => match policy.kind {
-                PolicyKind::RandAugment { .. } => "RandAugment",
-                PolicyKind::TrivialAugmentWide => "TrivialAugmentWide",
-            },
+            Self::RandAugment { .. } => "RandAugment",
+            Self::TrivialAugmentWide { .. } => "TrivialAugmentWide",
             Self::RandomErasing { .. } => "RandomErasing",
             Self::Cutout { .. } => "Cutout",
             Self::GridMask { .. } => "GridMask",
@@ -485,8 +649,8 @@ impl Transform {
     /// Number of views that it makes.
     pub fn views(&self) -> usize {
         match self {
-            Self::FiveCrop(_) => 5,
-            Self::ThreeCrop(_) => 3,
+            Self::FiveCrop { .. } => 5,
+            Self::ThreeCrop { .. } => 3,
             _ => 1,
         }
     }
@@ -495,9 +659,9 @@ impl Transform {
     pub fn is_random(&self) -> bool {
         let chance = |p: f64| p > 0.0 && p < 1.0;
         match self {
-            Self::RandomFlip { p, .. } | Self::RandomGrayscale { p } | Self::RandomOperation { p, .. } => {
-                chance(*p)
-            }
+            Self::RandomHorizontalFlip { p }
+            | Self::RandomVerticalFlip { p }
+            | Self::RandomGrayscale { p } => chance(*p),
             Self::GaussianBlur { sigma, .. } => sigma.is_random(),
             Self::RandomShortestSize { sizes, .. } => sizes.len() > 1,
             Self::RandomApply { .. } | Self::RandomChoice { .. } => {
@@ -506,15 +670,17 @@ impl Transform {
             Self::RandomCrop { .. }
             | Self::RandomResizedCrop { .. }
             | Self::MultiScaleCrop { .. }
-            | Self::RandomAffine { .. }
+            | Self::RandomRotation { .. }
+            | Self::RandomAffine(_)
             | Self::ColorJitter { .. }
             | Self::RandomPhotometricDistort { .. }
             | Self::ColorTwist { .. }
-            | Self::AugmentationPolicy(_)
+            | Self::RandAugment { .. }
+            | Self::TrivialAugmentWide { .. }
             | Self::RandomErasing { .. }
             | Self::Cutout { .. }
             | Self::GridMask { .. } => true,
-            _ => false,
+            _ => self.operation().is_some_and(|(_, p)| chance(p)),
         }
     }
 
@@ -526,10 +692,25 @@ impl Transform {
                 | Self::RandomPhotometricDistort { .. }
                 | Self::ColorTwist { .. }
                 | Self::RandomGrayscale { .. }
-                | Self::RandomOperation { .. }
                 | Self::GaussianBlur { .. }
-                | Self::AugmentationPolicy(_)
-        )
+                | Self::RandAugment { .. }
+                | Self::TrivialAugmentWide { .. }
+        ) || self.operation().is_some()
+    }
+
+    /// The operation on codes that it applies with a probability, and the probability; `None` for other transforms.
+    pub fn operation(&self) -> Option<(RgbOperation, f64)> {
+        Some(match *self {
+            Self::RandomPosterize { bits, p } => (RgbOperation::posterize(bits), p),
+            Self::RandomSolarize { threshold, p } => (RgbOperation::solarize(threshold), p),
+            Self::RandomAdjustSharpness { sharpness_factor, p } => {
+                (RgbOperation::sharpness(sharpness_factor), p)
+            }
+            Self::RandomInvert { p } => (RgbOperation::invert(), p),
+            Self::RandomAutocontrast { p } => (RgbOperation::Autocontrast, p),
+            Self::RandomEqualize { p } => (RgbOperation::Equalize, p),
+            _ => return None,
+        })
     }
 
     /// What covers the pixels, if it covers any.

@@ -10,7 +10,7 @@ use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
 use framespool::loader::{BatchData, Loader, LoaderConfig, OnError};
-use framespool::transforms::transform::{Flip, Padding, Size, Target, Transform, UniformRange};
+use framespool::transforms::transform::{Padding, Size, Target, Transform, UniformRange};
 use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
 use md5::{Digest, Md5};
@@ -135,7 +135,7 @@ pub fn resized_crop() -> TransformPipeline {
         filter: Filter::Triangle,
         display_aspect: false,
     };
-    let flip = Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 };
+    let flip = Transform::RandomHorizontalFlip { p: 0.5 };
     TransformPipeline::new(vec![crop, flip], Dtype::U8, Layout::Ncthw).expect("a recipe")
 }
 

@@ -50,7 +50,7 @@ fn pipelines() -> Vec<TransformPipeline> {
                 _ => normalized(layout, dtype),
             });
         }
-        let crops = Transform::FiveCrop(Size { height: 20, width: 24 });
+        let crops = Transform::FiveCrop { size: Size { height: 20, width: 24 } };
         all.push(float_pipeline(vec![crops], Dtype::F16, layout));
         let erase = Transform::RandomErasing {
             p: 1.0,

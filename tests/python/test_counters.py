@@ -159,7 +159,7 @@ def test_ray_counts_the_clips_of_groups():
 def test_ray_does_not_page_lock_batches():
     engine = RemoteEngine.__new__(RemoteEngine)
     engine.page_lock(0, False)  # "auto" in a process that uses a GPU
-    with pytest.raises(fsp.ArgumentError, match="pin_memory=True"):
+    with pytest.raises(fsp.errors.ArgumentError, match="pin_memory=True"):
         engine.page_lock(0, True)
 
 

@@ -9,10 +9,17 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Set
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from framespool import _framespool
 from framespool.errors import ArgumentError
+
+#: Element types of frames.
+Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
+#: Orders of the dimensions of a clip.
+ClipLayout = Literal["THWC", "TCHW", "CTHW"]
+#: Orders of the dimensions of a batch of clips: those of a clip after N.
+BatchLayout = Literal["NTCHW", "NCTHW", "NTHWC"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -336,6 +343,36 @@ def choice(name: str, value: Any, words: tuple[str, ...]) -> str:
         shown = f'"{value}"' if isinstance(value, str) else repr(value)
         raise ArgumentError(f"{name} must be one of {known}, got {shown}")
     return value
+
+
+def check_dtype(dtype: Any) -> str:
+    """Validates the element type of frames.
+
+    Args:
+        dtype: The argument.
+
+    Returns:
+        The value.
+
+    Raises:
+        ArgumentError: If the value is not one of the types.
+    """
+    return choice("dtype", dtype, get_args(Dtype))
+
+
+def batch_layout(layout: Any) -> BatchLayout:
+    """Validates the layout of a clip.
+
+    Args:
+        layout: The argument.
+
+    Returns:
+        The layout of a batch of such clips, which the engine takes.
+
+    Raises:
+        ArgumentError: If the value is not one of the layouts.
+    """
+    return "N" + choice("layout", layout, get_args(ClipLayout))  # type: ignore[return-value]
 
 
 def stream_index(stream: Any) -> int | None:

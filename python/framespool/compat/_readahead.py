@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from framespool._common.validate_args import Dtype
 from framespool._framespool import Tensor
 from framespool.errors import DecodeError, LimitError
 from framespool.transforms import Transform
 from framespool.video._sources import ArchiveMember
-from framespool.video._video import Dtype, FrameBatch, Video, is_file_object
+from framespool.video._video import FrameBatch, Video, is_file_object
 
 #: Maximum size of the frames decoded ahead, in bytes.
 MAX_READAHEAD_BYTES = 64 << 20

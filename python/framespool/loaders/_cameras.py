@@ -19,11 +19,14 @@ _FIXED_SIZE = frozenset(
     ["CenterCrop", "RandomCrop", "RandomResizedCrop", "MultiScaleCrop", "FiveCrop", "ThreeCrop", "Letterbox"]
 )
 
+#: Targets of the engine's resize for which that is so too.
+_TO_SIZE = frozenset(["Exact", "Cover"])
+
 #: Transforms whose result has one size if the frames have one; rotations only without `expand`.
 _SAME_SIZE = frozenset(
     [
         *(name for module in (_augment, _color, _erasing) for name in module.__all__),
-        *("Resize", "SmartResize", "Pad", "RandomHorizontalFlip", "RandomVerticalFlip"),
+        *("Resize", "Pad", "RandomHorizontalFlip", "RandomVerticalFlip"),
         *("RandomRotation", "RandomAffine"),
     ]
 )
@@ -53,9 +56,10 @@ class Cameras:
         self._dtype = dtype
         self._transforms = transforms
         steps, _ = split(transforms, dtype)
-        fixed = any(name in _FIXED_SIZE or (name == "Resize" and _is_pair(values["size"])) for name, values, _ in steps)
+        engine = [next(iter(step["transform"].items())) for step in steps]
+        fixed = any(name in _FIXED_SIZE or not _TO_SIZE.isdisjoint(values.get("target", ())) for name, values in engine)
         known = all(size is not None for _, _, _, size in self._sources)
-        same = all(name in _SAME_SIZE and not values.get("expand") for name, values, _ in steps)
+        same = all(name in _SAME_SIZE and not values.get("expand") for name, values in engine)
         #: Whether the frames must have the size that info.json states: the size of the result follows from it.
         self._stated = not transforms or (collate == "auto" and known and same and not fixed)
         #: The loader's, or `"stack"` where only the metadata say that all frames have one size.
@@ -140,8 +144,3 @@ class Cameras:
             found[name] = frames
         episodes, frames = made[0]["video_ids"].tolist(), made[0]["view_ids"].tolist()
         return {**found, **self._dataset._values(episodes, frames)}
-
-
-def _is_pair(size: Any) -> bool:
-    """Whether the size of a resize is (height, width)."""
-    return isinstance(size, (list, tuple)) and len(size) == 2

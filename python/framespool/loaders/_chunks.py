@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
-from framespool._common.validate_args import integer
+from framespool._common.validate_args import batch_layout, integer
 from framespool.datasets import VideoSegment
 from framespool.errors import ArgumentError
 from framespool.loaders._clips import ClipLoader
@@ -14,7 +14,6 @@ from framespool.samplers import windows
 from framespool.video._video import FrameBatch, Video, is_file_object
 
 #: Layouts of a clip, and those of a batch of clips.
-_LAYOUTS: dict[str, Literal["NTCHW", "NCTHW", "NTHWC"]] = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
 #: Frames that are planned ahead, so that a GOP that spans many chunks is decoded once.
 _FRAMES_AHEAD = 1024
 #: Memory of chunks that are finished before the consumer needs them.
@@ -64,7 +63,7 @@ def chunks(
         decoder=video.decoder,
         num_threads=num_threads,
         cache=Cache(_CACHE_MEMORY, lookahead=16 + _FRAMES_AHEAD // chunk_size),
-        layout=_LAYOUTS[video.layout],
+        layout=batch_layout(video.layout),
         index=video._index,
         stream=video._stream,
         hdr=video._hdr,

@@ -6,11 +6,19 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from framespool import _framespool
 from framespool._common.ranks import cores_per_rank, is_first_process
-from framespool._common.validate_args import boolean, choice, integer, keyword_hints, user_stacklevel
+from framespool._common.validate_args import (
+    BatchLayout,
+    Dtype,
+    boolean,
+    choice,
+    integer,
+    keyword_hints,
+    user_stacklevel,
+)
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
@@ -356,8 +364,8 @@ class ClipLoader(BaseLoader[Batch]):
         prefetch_batches: int = 2,
         pin_memory: Literal["auto"] | bool = "auto",
         cache: Cache | int | str = "2GiB",
-        layout: Literal["NTCHW", "NCTHW", "NTHWC"] = "NTCHW",
-        dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+        layout: BatchLayout = "NTCHW",
+        dtype: Dtype = "uint8",
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
         index: str | os.PathLike[str] | Literal[False] | None = None,
         index_progress: bool | Callable[[int, int], object] | None = None,
@@ -389,7 +397,7 @@ class ClipLoader(BaseLoader[Batch]):
                     "for example framespool.samplers.random(sequence_length=16, stride=4)"
                 )
             clip_sampler = custom(clip_sampler)
-        choice("layout", layout, ("NTCHW", "NCTHW", "NTHWC"))
+        choice("layout", layout, get_args(BatchLayout))
         self.clip_sampler = clip_sampler
         limited = batch_pixels is not None or batch_tokens is not None
         if batch_size is None and not limited:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from framespool import _framespool, samplers
-from framespool._common.validate_args import boolean, choice, display_repr, integer, keyword_hints
+from framespool._common.validate_args import Dtype, boolean, check_dtype, choice, display_repr, integer, keyword_hints
 from framespool._framespool import Tensor, cores
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._dataset import as_dataset
@@ -182,7 +182,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         cache: Cache | None = None,
         pin_memory: Literal["auto"] | bool = "auto",
         layout: Literal["NCHW", "NHWC"] = "NCHW",
-        dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+        dtype: Dtype = "uint8",
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
@@ -362,7 +362,7 @@ def decode_image(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["CHW", "HWC"] = "CHW",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
 ) -> Any:
     """Decodes one JPEG, PNG, WebP or AVIF file to RGB, rotated according to its EXIF orientation.
@@ -405,7 +405,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["CHW", "HWC"] = "CHW",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["raise"] = "raise",
@@ -417,7 +417,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["CHW", "HWC"] = "CHW",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["return"],
@@ -428,7 +428,7 @@ def decode_images(
     transforms: Sequence[Transform] | None = None,
     exact: bool = True,
     layout: Literal["CHW", "HWC"] = "CHW",
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+    dtype: Dtype = "uint8",
     seed: int = 0,
     num_threads: int | None = None,
     on_error: Literal["raise", "return"] = "raise",
@@ -488,7 +488,7 @@ def _file(place: int, source: Any) -> Any:
 def _decode(
     sources: list[_Source], native_steps: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
 ) -> list[Any]:
-    choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
+    check_dtype(dtype)
     choice("layout", layout, ("CHW", "HWC"))
     files = [_file(place, source) for place, source in enumerate(sources)]
     engine = _LAYOUTS["N" + layout]

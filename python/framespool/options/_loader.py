@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framespool._common.validate_args import boolean, choice, integer, number
+from framespool._common.validate_args import boolean, check_dtype, choice, integer, number
 from framespool.options._order import (
     grouped_settings,
     resolve_seed,
@@ -84,7 +84,7 @@ class LoaderOptions:
         """
         validate_shuffle(self.shuffle)
         choice("order", self.order, ("framespool", "dali", "torch"))
-        choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
+        check_dtype(self.dtype)
         choice("hdr", self.hdr, ("warn", "ignore"))
         choice("deinterlace", self.deinterlace, ("weave", "bob", "linear"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))

@@ -11,9 +11,9 @@ import html
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from framespool._common.validate_args import display_repr
+from framespool._common.validate_args import Dtype, display_repr
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
 from framespool.errors import Error
@@ -25,7 +25,7 @@ from framespool.video._video import FrameBatch, Video
 #: Largest side of a frame in pixels, and frames and clips that are shown.
 _MAX_SIDE, _MAX_FRAMES, _MAX_CLIPS = 128, 8, 4
 #: Types of frames; other tensors of a batch are numbers.
-_FRAME_DTYPES = ("uint8", "uint16", "float16", "bfloat16", "float32")
+_FRAME_DTYPES = get_args(Dtype)
 #: Samples of a dataset that are listed, and up to which its labels are counted.
 _MAX_SAMPLES, _MAX_COUNTED = 5, 1_000_000
 

@@ -86,7 +86,7 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
     settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch_batches": 0}
     # Clips of the epochs before its own must stay on disk.
     settings |= {"decoder": "cpu", "lookahead_clips": 0, "disk_cache": None}
-    steps = [step for step in loader._steps if step[0] != "Normalize"]
+    steps = [step for step in loader._steps if "Normalize" not in step["transform"]]
     # A separate native loader: an iteration of the given one continues.
     native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)
     number = native.start_epoch(epoch, 0)

@@ -13,7 +13,7 @@ from typing import Any
 
 from framespool._common.pytorch import MapBase, get_worker_info, needed, tensors, torch
 from framespool._common.ranks import cores_per_rank
-from framespool._common.validate_args import choice, integer, user_stacklevel
+from framespool._common.validate_args import batch_layout, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.loaders._clips import ClipLoader
@@ -105,8 +105,7 @@ class VideoDataset(MapBase):
         warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.clip_sampler = clip_sampler
         keywords["seed"] = resolve_seed(keywords.get("seed", 0))
-        layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))
-        self.keywords = {**keywords, "layout": f"N{layout}"}
+        self.keywords = {**keywords, "layout": batch_layout(keywords.pop("layout", "TCHW"))}
         #: Shared with the workers.
         self._repeated = RepeatedRequests()
         #: Requested again, and found to be the same in other epochs.

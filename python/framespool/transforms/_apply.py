@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from framespool import _framespool
-from framespool._common.validate_args import as_sequence, choice, integer
+from framespool._common.validate_args import ClipLayout, Dtype, as_sequence, batch_layout, check_dtype, integer
 from framespool.errors import ArgumentError
 from framespool.transforms._args import Transform
 from framespool.transforms._compose import split, steps
 from framespool.transforms._functions import apply_functions
-
-_LAYOUTS = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
 
 
 @overload
@@ -25,8 +23,8 @@ def apply(
     seed: int = 0,
     epoch: int = 0,
     clip: int = 0,
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
-    layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
+    dtype: Dtype = "uint8",
+    layout: ClipLayout = "THWC",
 ) -> Any: ...
 @overload
 def apply(
@@ -38,8 +36,8 @@ def apply(
     seed: int = 0,
     epoch: int = 0,
     clip: int = 0,
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
-    layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
+    dtype: Dtype = "uint8",
+    layout: ClipLayout = "THWC",
 ) -> tuple[Any, Any]: ...
 def apply(
     array: Any,
@@ -50,8 +48,8 @@ def apply(
     seed: int = 0,
     epoch: int = 0,
     clip: int = 0,
-    dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
-    layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
+    dtype: Dtype = "uint8",
+    layout: ClipLayout = "THWC",
 ) -> Any:
     """Applies transforms to an array.
 
@@ -86,13 +84,13 @@ def apply(
     """
     native_steps, functions = split(transforms, dtype)
     owner = _owner(seed, epoch, clip)
-    choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
-    choice("layout", layout, tuple(_LAYOUTS))
+    check_dtype(dtype)
+    engine_layout = batch_layout(layout)
     data, shape, single = _pixels("array", array, channels=True)
-    made = _framespool.apply(data, shape, native_steps, owner, dtype, _LAYOUTS[layout], None)
+    made = _framespool.apply(data, shape, native_steps, owner, dtype, engine_layout, None)
     frames, own_layout = made, str(layout)
     if single:
-        frames, own_layout = made.drop_time(_LAYOUTS[layout]), layout.replace("T", "")
+        frames, own_layout = made.drop_time(engine_layout), layout.replace("T", "")
     frames = apply_functions(functions, frames, own_layout, [owner])
     if masks is None:
         return frames

@@ -1,27 +1,42 @@
-"""Validation of the arguments of transforms, and their form for the engine."""
+"""The base class of transforms: options are fields, with their checks, and reach the engine in one form."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from framespool._common.validate_args import as_sequence, integer, number, numbers, span
+from framespool._common.validate_args import as_sequence, boolean, choice, integer, number, numbers, span
 from framespool.errors import ArgumentError
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
 
+    Check = Callable[[str, Any], Any]
 
 #: Largest side in pixels.
 MAX_SIDE = 65535
+
+
+def optional(check: Check) -> Check:
+    """A check that also accepts `None`.
+
+    Args:
+        check: The check of other values.
+
+    Returns:
+        The check.
+    """
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def as_sides(name: str, size: Any) -> tuple[int, ...]:
     """Validates one or two sides.
 
     Args:
-        name: Name of the transform.
+        name: Name of the argument.
         size: An int or (height, width) in pixels.
 
     Returns:
@@ -34,63 +49,27 @@ def as_sides(name: str, size: Any) -> tuple[int, ...]:
     if sides is None:
         sides = (size,)
     if len(sides) not in (1, 2):
-        raise ArgumentError(f"{name}: size must be an int or (height, width), got {size!r}")
-    return tuple(integer(f"{name}: size", side, least=1, most=MAX_SIDE) for side in sides)
+        raise ArgumentError(f"{name} must be an int or (height, width), got {size!r}")
+    return tuple(integer(name, side, least=1, most=MAX_SIDE) for side in sides)
 
 
-def as_size(name: str, size: Any) -> tuple[int, int]:
-    """Validates a size.
-
-    Args:
-        name: Name of the transform.
-        size: An int for a square, or (height, width) in pixels.
-
-    Returns:
-        (height, width).
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
+def _as_size(name: str, size: Any) -> tuple[int, int]:
+    """(height, width) of an int for a square, or (height, width)."""
     sides = as_sides(name, size)
     return sides[0], sides[-1]
 
 
-def as_padding(name: str, padding: Any) -> tuple[int, int, int, int]:
-    """Validates padding.
-
-    Args:
-        name: Name of the transform.
-        padding: 1, 2 or 4 ints in pixels.
-
-    Returns:
-        (left, top, right, bottom).
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
+def _as_padding(name: str, padding: Any) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) of 1, 2 or 4 ints."""
     entries = as_sequence(padding)
     if entries is None:
         entries = (padding,)
     if len(entries) not in (1, 2, 4):
         expected = "an int, (left and right, top and bottom) or (left, top, right, bottom)"
-        raise ArgumentError(f"{name}: padding must be {expected}, got {padding!r}")
-    pixels = [integer(f"{name}: padding", entry, most=MAX_SIDE) for entry in entries]
+        raise ArgumentError(f"{name} must be {expected}, got {padding!r}")
+    pixels = [integer(name, entry, most=MAX_SIDE) for entry in entries]
     left, top, right, bottom = pixels * (4 // len(pixels))
     return left, top, right, bottom
-
-
-def as_padding_mode(name: str, mode: Any) -> None:
-    """Checks that the padding mode is "constant", the only one that is supported.
-
-    Args:
-        name: Name of the transform.
-        mode: The padding mode.
-
-    Raises:
-        ArgumentError: If it is another one.
-    """
-    if mode != "constant":
-        raise ArgumentError(f'{name}: padding_mode {mode!r} is not supported; use "constant" with a fill')
 
 
 def as_channels(name: str, value: Any, **limits: float) -> tuple[float, float, float]:
@@ -99,7 +78,7 @@ def as_channels(name: str, value: Any, **limits: float) -> tuple[float, float, f
     Args:
         name: Name of the argument.
         value: Three numbers, or one for all channels.
-        limits: As for `_validate_args.number`.
+        limits: As for `number()`.
 
     Returns:
         (R, G, B).
@@ -116,35 +95,8 @@ def as_channels(name: str, value: Any, **limits: float) -> tuple[float, float, f
     return triple[0], triple[1], triple[2]
 
 
-def as_fill(name: str, fill: Any) -> tuple[float, float, float]:
-    """Validates a fill.
-
-    Args:
-        name: Name of the transform.
-        fill: A number or (R, G, B), 0 to 255.
-
-    Returns:
-        (R, G, B).
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
-    return as_channels(f"{name}: fill", fill, least=0, most=255)
-
-
-def as_erase_fill(name: str, value: Any) -> tuple[float, float, float] | Literal["random"]:
-    """Validates the fill of erased pixels. Its range depends on whether `Normalize` precedes it.
-
-    Args:
-        name: Name of the argument.
-        value: A number, (R, G, B) or `"random"`.
-
-    Returns:
-        (R, G, B) or `"random"`.
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
+def _as_erase_fill(name: str, value: Any) -> tuple[float, float, float] | Literal["random"]:
+    """(R, G, B) or `"random"`. The engine knows whether `Normalize` precedes it, and checks the range."""
     if isinstance(value, str):
         if value != "random":
             raise ArgumentError(f'{name} must be a number, three numbers or "random", got {value!r}')
@@ -152,37 +104,9 @@ def as_erase_fill(name: str, value: Any) -> tuple[float, float, float] | Literal
     return as_channels(name, value)
 
 
-def as_probability(name: str, p: Any) -> float:
-    """Validates a probability.
-
-    Args:
-        name: Name of the transform.
-        p: A number from 0 to 1.
-
-    Returns:
-        The number.
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
-    return number(f"{name}: p", p, least=0, most=1)
-
-
-def as_interpolation(name: str, interpolation: Any, *, resizes: bool = False) -> str:
+def _as_interpolation(name: str, interpolation: Any, *, resizes: bool = False) -> str:
+    """The word for a word, or a constant of torchvision or PIL; `"bicubic"` only if the transform resizes."""
     # The enums of torchvision and PIL have these names; PIL.Image.NEAREST, BILINEAR and BICUBIC are 0, 2 and 3.
-    """Validates an interpolation.
-
-    Args:
-        name: Name of the transform.
-        interpolation: A name, or a constant of torchvision or PIL.
-        resizes: Whether the transform resizes, for which there is also "bicubic".
-
-    Returns:
-        "bilinear", "bicubic" or "nearest".
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
     word = interpolation.name if isinstance(interpolation, Enum) else interpolation
     if isinstance(word, int) and not isinstance(word, bool):
         word = {0: "nearest", 2: "bilinear", 3: "bicubic"}.get(word)
@@ -194,7 +118,7 @@ def as_interpolation(name: str, interpolation: Any, *, resizes: bool = False) ->
             return "nearest"
     supported = '"bilinear", "bicubic" or "nearest"' if resizes else '"bilinear" or "nearest"'
     resize_first = '; only resizes have "bicubic"' if word == "bicubic" else ""
-    raise ArgumentError(f"{name}: interpolation {interpolation!r} is not supported{resize_first}; use {supported}")
+    raise ArgumentError(f"{name} {interpolation!r} is not supported{resize_first}; use {supported}")
 
 
 def as_range(name: str, value: Any, **limits: float) -> tuple[float, float]:
@@ -203,7 +127,7 @@ def as_range(name: str, value: Any, **limits: float) -> tuple[float, float]:
     Args:
         name: Name of the argument.
         value: A number or (low, high).
-        limits: As for `_validate_args.number`.
+        limits: As for `number()`.
 
     Returns:
         (low, high).
@@ -224,7 +148,7 @@ def range_around(name: str, value: Any, center: float, **limits: float) -> tuple
         name: Name of the argument.
         value: A number or (low, high).
         center: Middle of the range.
-        limits: As for `_validate_args.number`.
+        limits: As for `number()`.
 
     Returns:
         (low, high).
@@ -234,58 +158,48 @@ def range_around(name: str, value: Any, center: float, **limits: float) -> tuple
     """
     if as_sequence(value) is None:
         distance = number(name, value, **{**limits, "least": 0})
-        return max(center - distance, limits.get("least", float("-inf"))), center + distance
+        return max(center - distance, float(limits.get("least", "-inf"))), center + distance
     return span(name, value, **limits)
 
 
-def as_factor(name: str, value: Any) -> tuple[float, float] | None:
-    """Validates a range of factors around 1.
+# Types of options, each with its check: what a user may pass, and how it becomes the value of the field.
+Side = Annotated[int, functools.partial(integer, least=1, most=MAX_SIDE)]
+OptionalSide = Annotated[int | None, optional(functools.partial(integer, least=1, most=MAX_SIDE))]
+Size = Annotated[int | Sequence[int], _as_size]
+Padding = Annotated[int | Sequence[int], _as_padding]
+OptionalPadding = Annotated[
+    int | Sequence[int] | None, lambda name, padding: _as_padding(name, 0 if padding is None else padding)
+]
+Fill = Annotated[float | Sequence[float], functools.partial(as_channels, least=0, most=255)]
+EraseFill = Annotated[float | Sequence[float] | Literal["random"], _as_erase_fill]
+Probability = Annotated[float, functools.partial(number, least=0, most=1)]
+Interpolation = Annotated[str | int | Enum, _as_interpolation]
+ResizeInterpolation = Annotated[str | int | Enum, functools.partial(_as_interpolation, resizes=True)]
+PositiveRange = Annotated[Sequence[float], functools.partial(span, above=0)]
+Factor = Annotated[float | Sequence[float], functools.partial(as_range, least=0, most=20)]
+Angle = Annotated[float | Sequence[float], functools.partial(as_range, least=-1e6, most=1e6)]
+AngleAroundZero = Annotated[float | Sequence[float], functools.partial(range_around, center=0.0, least=-1e6, most=1e6)]
+Point = Annotated[Sequence[float] | None, optional(functools.partial(numbers, count=2))]
 
-    Args:
-        name: Name of the argument.
-        value: A number, (low, high) or `None`.
 
-    Returns:
-        (low, high); `None` if nothing changes.
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
-    ends = (1.0, 1.0) if value is None else range_around(name, value, 1.0, least=0, most=20)
-    return None if ends == (1.0, 1.0) else ends
+@functools.cache
+def _checks(transform: type[Transform]) -> dict[str, Check]:
+    """The check of each field: that of its type, `boolean` for a bool, `choice` for a `Literal`."""
+    hints = get_type_hints(transform, include_extras=True)
+    found = {field.name: _check(hints[field.name]) for field in fields(transform)}
+    return {name: check for name, check in found.items() if check is not None}
 
 
-def as_center(name: str, center: Any) -> tuple[float, float] | None:
-    """Validates a point.
-
-    Args:
-        name: Name of the transform.
-        center: (x, y) in pixels, or `None`.
-
-    Returns:
-        (x, y), or `None`.
-
-    Raises:
-        ArgumentError: If the value is anything else.
-    """
-    if center is None:
+def _check(hint: Any) -> Check | None:
+    if get_origin(hint) is Annotated:
+        return hint.__metadata__[0]  # type: ignore[no-any-return]
+    if hint is bool:
+        return boolean
+    words = next((get_args(each) for each in (hint, *get_args(hint)) if get_origin(each) is Literal), None)
+    if words is None:
         return None
-    x, y = numbers(f"{name}: center", center, 2)
-    return x, y
-
-
-def wire(value: Any) -> float | list[float] | str:
-    """Converts an argument to the engine's form.
-
-    Args:
-        value: A number, a tuple or range of numbers or a string.
-
-    Returns:
-        A float, a list of floats or the string.
-    """
-    if isinstance(value, str):
-        return value
-    return [float(entry) for entry in value] if isinstance(value, (tuple, range)) else float(value)
+    one_of = functools.partial(choice, words=words)
+    return optional(one_of) if type(None) in get_args(hint) else one_of
 
 
 @dataclass(frozen=True)
@@ -300,14 +214,25 @@ class Transform:
         CenterCrop(size=(256, 256))
     """
 
+    def __post_init__(self) -> None:
+        """Checks the fields, and replaces each by its checked value."""
+        name, found = type(self).__name__, _checks(type(self))  # type: ignore[arg-type]
+        given = {field: check(f"{name}: {field}", getattr(self, field)) for field, check in found.items()}
+        self._set(**given)
+
     def _set(self, **values: Any) -> None:
-        """Sets the fields of a new object, which is frozen."""
+        """Sets fields of a new object, which is frozen."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _variant(self) -> tuple[str, dict[str, Any]]:
+        """The engine's transform and its fields; a class overrides this if its own fields differ from them."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "per_frame"}
+        if "antialias" in values:
+            values["filter"] = (values.pop("interpolation"), values.pop("antialias"))
+        return type(self).__name__, values
+
     def _step(self) -> Step:
-        """The engine's form: the name, the fields that are not `None`, and whether to draw for each frame."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        per_frame = given.pop("per_frame", False)
-        arguments: Any = {name: wire(value) for name, value in given.items() if value is not None}
-        return type(self).__name__, arguments, per_frame
+        """The engine's form: the transform, and whether to draw for each frame."""
+        name, values = self._variant()
+        return {"transform": {name: values}, "per_frame": getattr(self, "per_frame", False)}

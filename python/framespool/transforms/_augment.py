@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Annotated, Any
 
-from framespool._common.validate_args import as_sequence, boolean, integer, number
+from framespool._common.validate_args import as_sequence, integer, number
 from framespool.errors import ArgumentError
 from framespool.transforms._args import (
+    Interpolation,
+    Probability,
     Transform,
-    as_fill,
-    as_interpolation,
-    as_probability,
+    as_channels,
     as_range,
 )
 
@@ -28,23 +29,38 @@ __all__ = [
     "TrivialAugmentWide",
 ]
 
-#: Limits of `bits`, of a sharpness factor and of a blur kernel.
-_MAX_BITS, _MAX_SHARPNESS, _MAX_KERNEL = 8, 100, 255
+
+def _as_kernel_size(name: str, size: Any) -> tuple[int, int]:
+    """(width, height) of an int or (width, height)."""
+    sides = as_sequence(size)
+    if sides is None:
+        sides = (size,)
+    if len(sides) not in (1, 2):
+        raise ArgumentError(f"{name} must be an int or (width, height), got {size!r}")
+    lengths = [integer(name, side, least=1, most=255) for side in sides]
+    if any(length % 2 == 0 for length in lengths):
+        raise ArgumentError(f"{name} must be odd, got {size!r}")
+    return lengths[0], lengths[-1]
 
 
-@dataclass(frozen=True, init=False)
+def _as_policy_fill(name: str, fill: Any) -> tuple[float, float, float]:
+    return as_channels(name, 0 if fill is None else fill, least=0, most=255)
+
+
+Bins = Annotated[int, partial(integer, least=2, most=1000)]
+PolicyFill = Annotated[float | Sequence[float] | None, _as_policy_fill]
+
+
+@dataclass(frozen=True)
 class _WithProbability(Transform):
     """A transform that has no argument but its probability."""
 
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        name = type(self).__name__
-        self._set(p=as_probability(name, p), per_frame=boolean(f"{name}: per_frame", per_frame))
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomPosterize(Transform):
     """Keep only the highest bits of each value, with probability `p`.
 
@@ -60,19 +76,13 @@ class RandomPosterize(Transform):
         (4, 3, 360, 640)
     """
 
-    bits: int
-    p: float
-    per_frame: bool
-
-    def __init__(self, bits: int, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(
-            bits=integer("RandomPosterize: bits", bits, most=_MAX_BITS),
-            p=as_probability("RandomPosterize", p),
-            per_frame=boolean("RandomPosterize: per_frame", per_frame),
-        )
+    bits: Annotated[int, partial(integer, most=8)]
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomSolarize(Transform):
     """Invert the values that are at least a threshold, with probability `p`.
 
@@ -88,19 +98,13 @@ class RandomSolarize(Transform):
         (4, 3, 360, 640)
     """
 
-    threshold: float
-    p: float
-    per_frame: bool
-
-    def __init__(self, threshold: float, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(
-            threshold=number("RandomSolarize: threshold", threshold, least=0, most=256),
-            p=as_probability("RandomSolarize", p),
-            per_frame=boolean("RandomSolarize: per_frame", per_frame),
-        )
+    threshold: Annotated[float, partial(number, least=0, most=256)]
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomInvert(_WithProbability):
     """Invert all values, with probability `p`.
 
@@ -116,7 +120,7 @@ class RandomInvert(_WithProbability):
     """
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomAutocontrast(_WithProbability):
     """Stretch the values of each channel of each frame to 0..255, with probability `p`.
 
@@ -132,7 +136,7 @@ class RandomAutocontrast(_WithProbability):
     """
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomEqualize(_WithProbability):
     """Equalize the histogram of each channel of each frame, with probability `p`.
 
@@ -148,7 +152,7 @@ class RandomEqualize(_WithProbability):
     """
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomAdjustSharpness(Transform):
     """Blend the frame with a smoothed one, with probability `p`. Pixels at the border are unchanged.
 
@@ -164,20 +168,13 @@ class RandomAdjustSharpness(Transform):
         (4, 3, 360, 640)
     """
 
-    sharpness_factor: float
-    p: float
-    per_frame: bool
-
-    def __init__(self, sharpness_factor: float, p: float = 0.5, *, per_frame: bool = False) -> None:
-        name = "RandomAdjustSharpness: sharpness_factor"
-        self._set(
-            sharpness_factor=number(name, sharpness_factor, least=0, most=_MAX_SHARPNESS),
-            p=as_probability("RandomAdjustSharpness", p),
-            per_frame=boolean("RandomAdjustSharpness: per_frame", per_frame),
-        )
+    sharpness_factor: Annotated[float, partial(number, least=0, most=100)]
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GaussianBlur(Transform):
     """Blur with a Gaussian kernel of random standard deviation. The frame is reflected at its edges.
 
@@ -197,34 +194,13 @@ class GaussianBlur(Transform):
         (4, 3, 90, 160)
     """
 
-    kernel_size: tuple[int, int]
-    sigma: tuple[float, float]
-    per_frame: bool
-
-    def __init__(
-        self,
-        kernel_size: int | Sequence[int],
-        sigma: float | Sequence[float] = (0.1, 2.0),
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        name = "GaussianBlur: kernel_size"
-        sides = as_sequence(kernel_size)
-        if sides is None:
-            sides = (kernel_size,)
-        if len(sides) not in (1, 2):
-            raise ArgumentError(f"{name} must be an int or (width, height), got {kernel_size!r}")
-        lengths = [integer(name, side, least=1, most=_MAX_KERNEL) for side in sides]
-        if any(length % 2 == 0 for length in lengths):
-            raise ArgumentError(f"{name} must be odd, got {kernel_size!r}")
-        self._set(
-            kernel_size=(lengths[0], lengths[-1]),
-            sigma=as_range("GaussianBlur: sigma", sigma, least=1e-3, most=1e3),
-            per_frame=boolean("GaussianBlur: per_frame", per_frame),
-        )
+    kernel_size: Annotated[int | Sequence[int], _as_kernel_size]
+    sigma: Annotated[float | Sequence[float], partial(as_range, least=1e-3, most=1e3)] = (0.1, 2.0)
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandAugment(Transform):
     """Apply random operations of one magnitude (Cubuk et al., "RandAugment", 2020), as torchvision's class does.
 
@@ -249,35 +225,20 @@ class RandAugment(Transform):
         (4, 3, 112, 112)
     """
 
-    num_ops: int
-    magnitude: int
-    num_magnitude_bins: int
-    interpolation: str
-    fill: tuple[float, float, float]
-    per_frame: bool
+    num_ops: Annotated[int, partial(integer, most=16)] = 2
+    magnitude: Annotated[int, integer] = 9
+    num_magnitude_bins: Bins = 31
+    interpolation: Interpolation = "nearest"
+    fill: PolicyFill = None
+    _: KW_ONLY
+    per_frame: bool = False
 
-    def __init__(
-        self,
-        num_ops: int = 2,
-        magnitude: int = 9,
-        num_magnitude_bins: int = 31,
-        interpolation: str | int | Enum = "nearest",
-        fill: float | Sequence[float] | None = None,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        bins = integer("RandAugment: num_magnitude_bins", num_magnitude_bins, least=2, most=1000)
-        self._set(
-            num_ops=integer("RandAugment: num_ops", num_ops, most=16),
-            magnitude=integer("RandAugment: magnitude", magnitude, most=bins - 1),
-            num_magnitude_bins=bins,
-            interpolation=as_interpolation("RandAugment", interpolation),
-            fill=as_fill("RandAugment", 0 if fill is None else fill),
-            per_frame=boolean("RandAugment: per_frame", per_frame),
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integer("RandAugment: magnitude", self.magnitude, most=self.num_magnitude_bins - 1)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class TrivialAugmentWide(Transform):
     """Apply one random operation of random magnitude (Müller and Hutter, "TrivialAugment", 2021), as torchvision does.
 
@@ -299,23 +260,8 @@ class TrivialAugmentWide(Transform):
         (4, 3, 112, 112)
     """
 
-    num_magnitude_bins: int
-    interpolation: str
-    fill: tuple[float, float, float]
-    per_frame: bool
-
-    def __init__(
-        self,
-        num_magnitude_bins: int = 31,
-        interpolation: str | int | Enum = "nearest",
-        fill: float | Sequence[float] | None = None,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        name = "TrivialAugmentWide: num_magnitude_bins"
-        self._set(
-            num_magnitude_bins=integer(name, num_magnitude_bins, least=2, most=1000),
-            interpolation=as_interpolation("TrivialAugmentWide", interpolation),
-            fill=as_fill("TrivialAugmentWide", 0 if fill is None else fill),
-            per_frame=boolean("TrivialAugmentWide: per_frame", per_frame),
-        )
+    num_magnitude_bins: Bins = 31
+    interpolation: Interpolation = "nearest"
+    fill: PolicyFill = None
+    _: KW_ONLY
+    per_frame: bool = False

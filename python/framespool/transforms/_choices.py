@@ -4,19 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 from framespool._common.validate_args import as_sequence, number
 from framespool.errors import ArgumentError
-from framespool.transforms._args import Transform, as_probability
-
-if TYPE_CHECKING:
-    from framespool._framespool import Step
+from framespool.transforms._args import Probability, Transform, optional
 
 __all__ = ["RandomApply", "RandomChoice"]
 
 
-@dataclass(frozen=True, init=False)
+def _as_list(name: str, transforms: Any) -> tuple[Transform, ...]:
+    entries = as_sequence(transforms)
+    if not entries:
+        raise ArgumentError(f"{name} must be a list of at least one transform, got {transforms!r}")
+    return _transforms(name, entries)
+
+
+def _as_lists(name: str, transforms: Any) -> tuple[tuple[Transform, ...], ...]:
+    entries = as_sequence(transforms)
+    if not entries:
+        raise ArgumentError(f"{name} must be a list of at least one entry, got {transforms!r}")
+    lists = [as_sequence(entry) for entry in entries]
+    return tuple(
+        _transforms(name, (entry,) if inner is None else inner) for entry, inner in zip(entries, lists, strict=True)
+    )
+
+
+def _as_weights(name: str, weights: Any) -> tuple[float, ...]:
+    entries = as_sequence(weights)
+    if entries is None:
+        raise ArgumentError(f"{name} must be a list of weights, got {weights!r}")
+    checked = tuple(number(name, weight, least=0) for weight in entries)
+    if not any(checked):
+        raise ArgumentError(f"{name} must have a weight above 0, got {weights!r}")
+    return checked
+
+
+def _transforms(name: str, entries: Sequence[Any]) -> tuple[Transform, ...]:
+    """Checks that all are transforms: the callables of a user run after the pass."""
+    for entry in entries:
+        if isinstance(entry, type):
+            kind = name.partition(":")[0]
+            raise ArgumentError(f"{kind}: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
+        if not isinstance(entry, Transform):
+            raise ArgumentError(
+                f"{name} must be framespool.transforms objects, got {entry!r}; put a callable at the end "
+                "of the list of the loader, in PerClip or PerBatch"
+            )
+    return tuple(entries)
+
+
+@dataclass(frozen=True)
 class ListTransform(Transform):
     """Common base of the transforms that apply one of several lists."""
 
@@ -25,7 +63,7 @@ class ListTransform(Transform):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomApply(ListTransform):
     """Apply all of a list of transforms to a clip with probability `p`, or none of them.
 
@@ -49,23 +87,17 @@ class RandomApply(ListTransform):
         (1.0, ['GaussianBlur', 'ColorJitter'])
     """
 
-    transforms: tuple[Transform, ...]
-    p: float
-
-    def __init__(self, transforms: Sequence[Transform], p: float = 0.5) -> None:
-        entries = as_sequence(transforms)
-        if not entries:
-            raise ArgumentError(f"RandomApply: transforms must be a list of at least one transform, got {transforms!r}")
-        self._set(transforms=_transforms("RandomApply", entries), p=as_probability("RandomApply", p))
+    transforms: Annotated[Sequence[Transform], _as_list]
+    p: Probability = 0.5
 
     def _lists(self) -> tuple[tuple[Transform, ...], ...]:
-        return (self.transforms,)
+        return (tuple(self.transforms),)
 
-    def _step(self) -> Step:
-        return "RandomApply", {"transforms": [[entry._step() for entry in self.transforms]], "p": self.p}, False
+    def _variant(self) -> tuple[str, dict[str, Any]]:
+        return "RandomApply", {"steps": [entry._step() for entry in self.transforms], "p": self.p}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomChoice(ListTransform):
     """Apply one of several transforms, or of several lists of them, to a clip.
 
@@ -88,43 +120,20 @@ class RandomChoice(ListTransform):
         (1.0, ['RandomResizedCrop'])
     """
 
-    transforms: tuple[tuple[Transform, ...], ...]
-    p: tuple[float, ...] | None
+    transforms: Annotated[Sequence[Transform | Sequence[Transform]], _as_lists]
+    p: Annotated[Sequence[float] | None, optional(_as_weights)] = None
 
-    def __init__(self, transforms: Sequence[Transform | Sequence[Transform]], p: Sequence[float] | None = None) -> None:
-        entries = as_sequence(transforms)
-        if not entries:
-            raise ArgumentError(f"RandomChoice: transforms must be a list of at least one entry, got {transforms!r}")
-        lists = []
-        for entry in entries:
-            inner = as_sequence(entry)
-            lists.append(_transforms("RandomChoice", (entry,) if inner is None else inner))
-        weights = None if p is None else as_sequence(p)
-        if p is not None:
-            if weights is None or len(weights) != len(lists):
-                raise ArgumentError(f"RandomChoice: p must have a weight for each of {len(lists)} entries, got {p!r}")
-            weights = tuple(number("RandomChoice: p", weight, least=0) for weight in weights)
-            if not any(weights):
-                raise ArgumentError(f"RandomChoice: p must have a weight above 0, got {p!r}")
-        self._set(transforms=tuple(lists), p=weights)
+    def __post_init__(self) -> None:
+        given = self.p
+        super().__post_init__()
+        if self.p is not None and len(self.p) != len(self.transforms):
+            count = len(self.transforms)
+            raise ArgumentError(f"RandomChoice: p must have a weight for each of {count} entries, got {given!r}")
 
     def _lists(self) -> tuple[tuple[Transform, ...], ...]:
-        return self.transforms
+        return self.transforms  # type: ignore[return-value]
 
-    def _step(self) -> Step:
-        weights = [1.0] * len(self.transforms) if self.p is None else list(self.p)
-        lists = [[entry._step() for entry in entries] for entries in self.transforms]
-        return "RandomChoice", {"transforms": lists, "p": weights}, False
-
-
-def _transforms(name: str, entries: Sequence[Any]) -> tuple[Transform, ...]:
-    """Checks that all are transforms: the callables of a user run after the pass."""
-    for entry in entries:
-        if isinstance(entry, type):
-            raise ArgumentError(f"{name}: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
-        if not isinstance(entry, Transform):
-            raise ArgumentError(
-                f"{name}: transforms must be framespool.transforms objects, got {entry!r}; put a callable at the end "
-                "of the list of the loader, in PerClip or PerBatch"
-            )
-    return tuple(entries)
+    def _variant(self) -> tuple[str, dict[str, Any]]:
+        weights = self.p or [1.0] * len(self.transforms)
+        lists = [[entry._step() for entry in entries] for entries in self._lists()]
+        return "RandomChoice", {"choices": list(zip(weights, lists, strict=True))}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import KW_ONLY, InitVar, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from framespool._common.validate_args import boolean, choice, number
+from framespool._common.validate_args import number
 from framespool.errors import ArgumentError
-from framespool.transforms._args import Transform, as_channels, as_factor, as_probability, as_range, range_around
+from framespool.transforms._args import Angle, Factor, Probability, Transform, as_channels, as_range, range_around
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
@@ -25,7 +26,17 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, init=False)
+def _unless_neutral(name: str, value: Any, neutral: float, **limits: float) -> tuple[float, float] | None:
+    """(low, high) around the neutral value, or `None` if nothing changes."""
+    ends = (neutral, neutral) if value is None else range_around(name, value, neutral, **limits)
+    return None if ends == (neutral, neutral) else ends
+
+
+FactorAroundOne = Annotated[float | Sequence[float] | None, partial(_unless_neutral, neutral=1.0, least=0, most=20)]
+Luminance = Annotated[float, partial(number, least=10, most=10000)]
+
+
+@dataclass(frozen=True)
 class ColorJitter(Transform):
     """Change brightness, contrast, saturation and hue by random amounts, in a random order.
 
@@ -47,32 +58,15 @@ class ColorJitter(Transform):
         (0.6, 1.4)
     """
 
-    brightness: tuple[float, float] | None
-    contrast: tuple[float, float] | None
-    saturation: tuple[float, float] | None
-    hue: tuple[float, float] | None
-    per_frame: bool
-
-    def __init__(
-        self,
-        brightness: float | Sequence[float] | None = 0,
-        contrast: float | Sequence[float] | None = 0,
-        saturation: float | Sequence[float] | None = 0,
-        hue: float | Sequence[float] | None = 0,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        shift = (0.0, 0.0) if hue is None else range_around("ColorJitter: hue", hue, 0.0, least=-0.5, most=0.5)
-        self._set(
-            brightness=as_factor("ColorJitter: brightness", brightness),
-            contrast=as_factor("ColorJitter: contrast", contrast),
-            saturation=as_factor("ColorJitter: saturation", saturation),
-            hue=None if shift == (0.0, 0.0) else shift,
-            per_frame=boolean("ColorJitter: per_frame", per_frame),
-        )
+    brightness: FactorAroundOne = 0
+    contrast: FactorAroundOne = 0
+    saturation: FactorAroundOne = 0
+    hue: Annotated[float | Sequence[float] | None, partial(_unless_neutral, neutral=0.0, least=-0.5, most=0.5)] = 0
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomPhotometricDistort(Transform):
     """Change brightness, contrast, saturation, hue and the order of the channels, each with probability `p`.
 
@@ -99,34 +93,16 @@ class RandomPhotometricDistort(Transform):
         ['brightness', 'channels', 'contrast', 'contrast_first', 'hue', 'name', 'saturation']
     """
 
-    brightness: tuple[float, float]
-    contrast: tuple[float, float]
-    saturation: tuple[float, float]
-    hue: tuple[float, float]
-    p: float
-    per_frame: bool
-
-    def __init__(
-        self,
-        brightness: float | Sequence[float] = (0.875, 1.125),
-        contrast: float | Sequence[float] = (0.5, 1.5),
-        saturation: float | Sequence[float] = (0.5, 1.5),
-        hue: float | Sequence[float] = (-0.05, 0.05),
-        p: float = 0.5,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        self._set(
-            brightness=as_range("RandomPhotometricDistort: brightness", brightness, least=0, most=20),
-            contrast=as_range("RandomPhotometricDistort: contrast", contrast, least=0, most=20),
-            saturation=as_range("RandomPhotometricDistort: saturation", saturation, least=0, most=20),
-            hue=as_range("RandomPhotometricDistort: hue", hue, least=-0.5, most=0.5),
-            p=as_probability("RandomPhotometricDistort", p),
-            per_frame=boolean("RandomPhotometricDistort: per_frame", per_frame),
-        )
+    brightness: Factor = (0.875, 1.125)
+    contrast: Factor = (0.5, 1.5)
+    saturation: Factor = (0.5, 1.5)
+    hue: Annotated[float | Sequence[float], partial(as_range, least=-0.5, most=0.5)] = (-0.05, 0.05)
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ColorTwist(Transform):
     """Change hue, then saturation, contrast and brightness, as DALI's `color_twist`.
 
@@ -147,31 +123,15 @@ class ColorTwist(Transform):
         (4, 3, 360, 640)
     """
 
-    brightness: tuple[float, float]
-    contrast: tuple[float, float]
-    saturation: tuple[float, float]
-    hue: tuple[float, float]
-    per_frame: bool
-
-    def __init__(
-        self,
-        brightness: float | Sequence[float] = 1,
-        contrast: float | Sequence[float] = 1,
-        saturation: float | Sequence[float] = 1,
-        hue: float | Sequence[float] = 0,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        self._set(
-            brightness=as_range("ColorTwist: brightness", brightness, least=0, most=20),
-            contrast=as_range("ColorTwist: contrast", contrast, least=0, most=20),
-            saturation=as_range("ColorTwist: saturation", saturation, least=0, most=20),
-            hue=as_range("ColorTwist: hue", hue, least=-1e6, most=1e6),
-            per_frame=boolean("ColorTwist: per_frame", per_frame),
-        )
+    brightness: Factor = 1
+    contrast: Factor = 1
+    saturation: Factor = 1
+    hue: Angle = 0
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomGrayscale(Transform):
     """Convert the frame to gray, in three equal channels, with probability `p`.
 
@@ -186,14 +146,12 @@ class RandomGrayscale(Transform):
         (4, 3, 360, 640)
     """
 
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.1, *, per_frame: bool = False) -> None:
-        self._set(p=as_probability("RandomGrayscale", p), per_frame=boolean("RandomGrayscale: per_frame", per_frame))
+    p: Probability = 0.1
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Grayscale(Transform):
     """Convert the frame to gray, in three equal channels; torchvision's default is one channel.
 
@@ -210,7 +168,9 @@ class Grayscale(Transform):
         (4, 3, 360, 640)
     """
 
-    def __init__(self, num_output_channels: Literal[3] = 3) -> None:
+    num_output_channels: InitVar[Literal[3]] = 3
+
+    def __post_init__(self, num_output_channels: Literal[3]) -> None:
         if num_output_channels != 3:
             raise ArgumentError(
                 f"Grayscale: num_output_channels must be 3, got {num_output_channels!r}; take one channel of the result"
@@ -220,7 +180,7 @@ class Grayscale(Transform):
         return RandomGrayscale(1)._step()
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class AssumeColor(Transform):
     """Override the color metadata of the stream; `None` uses the stream's own.
 
@@ -236,22 +196,11 @@ class AssumeColor(Transform):
         (1, 3, 360, 640)
     """
 
-    matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None
-    range: Literal["limited", "full"] | None
-
-    def __init__(
-        self,
-        matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None = None,
-        range: Literal["limited", "full"] | None = None,
-    ) -> None:
-        if matrix is not None:
-            choice("AssumeColor: matrix", matrix, ("bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"))
-        if range is not None:
-            choice("AssumeColor: range", range, ("limited", "full"))
-        self._set(matrix=matrix, range=range)
+    matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None = None
+    range: Literal["limited", "full"] | None = None
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ToneMap(Transform):
     """Map video of high dynamic range (PQ or HLG) to BT.709 colors of standard dynamic range.
 
@@ -283,26 +232,20 @@ class ToneMap(Transform):
         (1, 3, 360, 640)
     """
 
-    target_peak: float
-    source_peak: float
-
-    def __init__(self, target_peak: float = 203.0, source_peak: float = 1000.0) -> None:
-        self._set(
-            target_peak=number("ToneMap: target_peak", target_peak, least=10, most=10000),
-            source_peak=number("ToneMap: source_peak", source_peak, least=10, most=10000),
-        )
+    target_peak: Luminance = 203.0
+    source_peak: Luminance = 1000.0
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Normalize(Transform):
     """Compute `(value / 255 - mean) / std` for each channel; needs a float dtype.
 
     Args:
         mean: Three numbers, or one for all channels, for values in 0..1.
-        std: Three numbers, or one for all channels, for values in 0..1; not 0.
+        std: Three numbers, or one for all channels, for values in 0..1; above 0.
 
     Raises:
-        ArgumentError: If `std` has a 0.
+        ArgumentError: If an argument is invalid.
 
     Example:
         >>> import framespool as fsp
@@ -311,10 +254,5 @@ class Normalize(Transform):
         'float32'
     """
 
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-
-    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
-        self._set(mean=as_channels("Normalize: mean", mean), std=as_channels("Normalize: std", std))
-        if 0.0 in self.std:
-            raise ArgumentError(f"Normalize: std must not be 0, got {std!r}")
+    mean: Annotated[float | Sequence[float], as_channels]
+    std: Annotated[float | Sequence[float], partial(as_channels, above=0)]

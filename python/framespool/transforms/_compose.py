@@ -145,7 +145,7 @@ def _moves_pixels(entry: Any) -> bool:
     """Whether an entry only moves pixels, without any that it adds."""
     if isinstance(entry, _choices.ListTransform):
         return all(_moves_pixels(inner) for entries in entry._lists() for inner in entries)
-    pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
+    pads = isinstance(entry, _geometry.RandomCrop) and (entry.padding != (0, 0, 0, 0) or entry.pad_if_needed)
     return isinstance(entry, _MOVES_PIXELS) and not pads
 
 

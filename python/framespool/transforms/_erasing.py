@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Annotated
 
-from framespool._common.validate_args import boolean, integer, span
-from framespool.transforms._args import MAX_SIDE, Transform, as_erase_fill, as_probability, as_range, as_size
+from framespool._common.validate_args import span
+from framespool.transforms._args import (
+    MAX_SIDE,
+    Angle,
+    EraseFill,
+    PositiveRange,
+    Probability,
+    Side,
+    Size,
+    Transform,
+    as_range,
+)
 
 __all__ = [
     "Cutout",
@@ -16,7 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomErasing(Transform):
     """Erase random rectangles with probability `p`.
 
@@ -37,34 +48,16 @@ class RandomErasing(Transform):
         (4, 3, 360, 640)
     """
 
-    p: float
-    scale: tuple[float, float]
-    ratio: tuple[float, float]
-    value: tuple[float, float, float] | Literal["random"]
-    count: int
-    per_frame: bool
-
-    def __init__(
-        self,
-        p: float = 0.5,
-        scale: Sequence[float] = (0.02, 0.33),
-        ratio: Sequence[float] = (0.3, 3.3),
-        value: float | Sequence[float] | Literal["random"] = 0,
-        *,
-        count: int = 1,
-        per_frame: bool = False,
-    ) -> None:
-        self._set(
-            p=as_probability("RandomErasing", p),
-            scale=span("RandomErasing: scale", scale, least=0, most=1),
-            ratio=span("RandomErasing: ratio", ratio, above=0),
-            value=as_erase_fill("RandomErasing: value", value),
-            count=integer("RandomErasing: count", count, least=1, most=MAX_SIDE),
-            per_frame=boolean("RandomErasing: per_frame", per_frame),
-        )
+    p: Probability = 0.5
+    scale: Annotated[Sequence[float], partial(span, least=0, most=1)] = (0.02, 0.33)
+    ratio: PositiveRange = (0.3, 3.3)
+    value: EraseFill = 0
+    _: KW_ONLY
+    count: Side = 1
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Cutout(Transform):
     """Erase rectangles of one size around random centers with probability `p`; they may extend over the edge.
 
@@ -82,31 +75,15 @@ class Cutout(Transform):
         (4, 3, 360, 640)
     """
 
-    size: tuple[int, int]
-    count: int
-    fill: tuple[float, float, float] | Literal["random"]
-    p: float
-    per_frame: bool
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        count: int = 1,
-        fill: float | Sequence[float] | Literal["random"] = 0,
-        p: float = 1.0,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        self._set(
-            size=as_size("Cutout", size),
-            count=integer("Cutout: count", count, least=1, most=MAX_SIDE),
-            fill=as_erase_fill("Cutout: fill", fill),
-            p=as_probability("Cutout", p),
-            per_frame=boolean("Cutout: per_frame", per_frame),
-        )
+    size: Size
+    count: Side = 1
+    fill: EraseFill = 0
+    p: Probability = 1.0
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GridMask(Transform):
     """Erase the squares of a grid with probability `p`, as DALI's `grid_mask`.
 
@@ -130,34 +107,12 @@ class GridMask(Transform):
         (4, 3, 360, 640)
     """
 
-    tile: tuple[float, float]
-    ratio: tuple[float, float]
-    degrees: tuple[float, float]
-    shift_x: tuple[float, float]
-    shift_y: tuple[float, float]
-    fill: tuple[float, float, float] | Literal["random"]
-    p: float
-    per_frame: bool
-
-    def __init__(
-        self,
-        tile: float | Sequence[float] = 100,
-        ratio: float | Sequence[float] = 0.5,
-        degrees: float | Sequence[float] = 0,
-        shift_x: float | Sequence[float] = 0,
-        shift_y: float | Sequence[float] = 0,
-        fill: float | Sequence[float] | Literal["random"] = 0,
-        p: float = 1.0,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        self._set(
-            tile=as_range("GridMask: tile", tile, least=1, most=MAX_SIDE),
-            ratio=as_range("GridMask: ratio", ratio, least=0, most=1),
-            degrees=as_range("GridMask: degrees", degrees, least=-1e6, most=1e6),
-            shift_x=as_range("GridMask: shift_x", shift_x, least=-1e6, most=1e6),
-            shift_y=as_range("GridMask: shift_y", shift_y, least=-1e6, most=1e6),
-            fill=as_erase_fill("GridMask: fill", fill),
-            p=as_probability("GridMask", p),
-            per_frame=boolean("GridMask: per_frame", per_frame),
-        )
+    tile: Annotated[float | Sequence[float], partial(as_range, least=1, most=MAX_SIDE)] = 100
+    ratio: Annotated[float | Sequence[float], partial(as_range, least=0, most=1)] = 0.5
+    degrees: Angle = 0
+    shift_x: Angle = 0
+    shift_y: Angle = 0
+    fill: EraseFill = 0
+    p: Probability = 1.0
+    _: KW_ONLY
+    per_frame: bool = False

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
+from dataclasses import KW_ONLY, InitVar, dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from framespool._common.validate_args import as_sequence, boolean, integer, number, numbers, span
+from framespool._common.validate_args import as_sequence, integer, number, numbers, span
 from framespool.errors import ArgumentError
 from framespool.transforms._args import (
     MAX_SIDE,
+    AngleAroundZero,
+    Fill,
+    Interpolation,
+    OptionalPadding,
+    Padding,
+    Point,
+    PositiveRange,
+    Probability,
+    ResizeInterpolation,
+    Size,
     Transform,
-    as_center,
-    as_fill,
-    as_interpolation,
-    as_padding,
-    as_padding_mode,
-    as_probability,
-    as_size,
     range_around,
 )
 
@@ -37,7 +40,41 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, init=False)
+def _check_padding_mode(name: str, mode: Any) -> None:
+    """Raises if the padding mode is not the only one that is supported."""
+    if mode != "constant":
+        raise ArgumentError(f'{name}: padding_mode {mode!r} is not supported; use "constant" with a fill')
+
+
+def _as_scales(name: str, scales: Any) -> tuple[float, ...]:
+    entries = as_sequence(scales)
+    if not entries:
+        raise ArgumentError(f"{name} must be a list of at least one number, got {scales!r}")
+    return tuple(number(name, scale, above=0, most=1) for scale in entries)
+
+
+def _as_translation(name: str, shares: Any) -> tuple[float, ...]:
+    return numbers(name, (0, 0) if shares is None else shares, 2, least=0, most=1)
+
+
+def _as_scale(name: str, scale: Any) -> tuple[float, float]:
+    return span(name, (1, 1) if scale is None else scale, least=1e-3, most=1e3)
+
+
+def _as_shear(name: str, shear: Any) -> tuple[float, float, float, float]:
+    """(x low, x high, y low, y high) in degrees."""
+    shears = as_sequence(shear)
+    if shears is not None and len(shears) not in (2, 4):
+        raise ArgumentError(f"{name} must be a number or 2 or 4 numbers, got {shear!r}")
+    limits: dict[str, float] = {"above": -90, "below": 90}
+    if shears is not None and len(shears) == 4:
+        x, y = span(f"{name} along x", shears[:2], **limits), span(f"{name} along y", shears[2:], **limits)
+    else:
+        x, y = range_around(name, 0 if shear is None else shear, 0.0, **limits), (0.0, 0.0)
+    return (*x, *y)
+
+
+@dataclass(frozen=True)
 class CenterCrop(Transform):
     """Crop the middle of the frame.
 
@@ -52,13 +89,10 @@ class CenterCrop(Transform):
         (1, 3, 224, 224)
     """
 
-    size: tuple[int, int]
-
-    def __init__(self, size: int | Sequence[int]) -> None:
-        self._set(size=as_size("CenterCrop", size))
+    size: Size
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomCrop(Transform):
     """Crop at a random position.
 
@@ -77,33 +111,20 @@ class RandomCrop(Transform):
         (4, 3, 64, 64)
     """
 
-    size: tuple[int, int]
-    padding: tuple[int, int, int, int]
-    pad_if_needed: bool
-    fill: tuple[float, float, float]
-    per_frame: bool
+    size: Size
+    padding: OptionalPadding = None
+    pad_if_needed: bool = False
+    fill: Fill = 0
+    padding_mode: InitVar[Literal["constant"]] = "constant"
+    _: KW_ONLY
+    per_frame: bool = False
 
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        padding: int | Sequence[int] | None = None,
-        pad_if_needed: bool = False,
-        fill: float | Sequence[float] = 0,
-        padding_mode: Literal["constant"] = "constant",
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        as_padding_mode("RandomCrop", padding_mode)
-        self._set(
-            size=as_size("RandomCrop", size),
-            padding=as_padding("RandomCrop", 0 if padding is None else padding),
-            pad_if_needed=boolean("RandomCrop: pad_if_needed", pad_if_needed),
-            fill=as_fill("RandomCrop", fill),
-            per_frame=boolean("RandomCrop: per_frame", per_frame),
-        )
+    def __post_init__(self, padding_mode: Literal["constant"]) -> None:
+        _check_padding_mode("RandomCrop", padding_mode)
+        super().__post_init__()
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomResizedCrop(Transform):
     """Crop a part of random area, shape and position, and resize it.
 
@@ -126,37 +147,17 @@ class RandomResizedCrop(Transform):
         (2, 3, 112, 112)
     """
 
-    size: tuple[int, int]
-    scale: tuple[float, float]
-    ratio: tuple[float, float]
-    interpolation: str
-    antialias: bool
-    per_frame: bool
-    display_aspect: bool
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        scale: Sequence[float] = (0.08, 1.0),
-        ratio: Sequence[float] = (3 / 4, 4 / 3),
-        interpolation: str | int | Enum = "bilinear",
-        antialias: bool = True,
-        *,
-        per_frame: bool = False,
-        display_aspect: bool = False,
-    ) -> None:
-        self._set(
-            size=as_size("RandomResizedCrop", size),
-            scale=span("RandomResizedCrop: scale", scale, above=0),
-            ratio=span("RandomResizedCrop: ratio", ratio, above=0),
-            interpolation=as_interpolation("RandomResizedCrop", interpolation, resizes=True),
-            antialias=boolean("RandomResizedCrop: antialias", antialias),
-            per_frame=boolean("RandomResizedCrop: per_frame", per_frame),
-            display_aspect=boolean("RandomResizedCrop: display_aspect", display_aspect),
-        )
+    size: Size
+    scale: PositiveRange = (0.08, 1.0)
+    ratio: PositiveRange = (3 / 4, 4 / 3)
+    interpolation: ResizeInterpolation = "bilinear"
+    antialias: bool = True
+    _: KW_ONLY
+    per_frame: bool = False
+    display_aspect: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class MultiScaleCrop(Transform):
     """Crop a part whose height and width are the frame's shorter side times one of `scales` each, and resize it.
 
@@ -186,46 +187,24 @@ class MultiScaleCrop(Transform):
         (2, 3, 112, 112)
     """
 
-    size: tuple[int, int]
-    scales: tuple[float, ...]
-    max_distort: int
-    fix_crop: bool
-    more_fix_crop: bool
-    interpolation: str
-    antialias: bool
-    per_frame: bool
-    display_aspect: bool
+    size: Size
+    scales: Annotated[Sequence[float], _as_scales] = (1, 0.875, 0.75, 0.66)
+    max_distort: Annotated[int, partial(integer, most=MAX_SIDE)] = 1
+    fix_crop: bool = True
+    more_fix_crop: bool = True
+    interpolation: ResizeInterpolation = "bilinear"
+    antialias: bool = True
+    _: KW_ONLY
+    per_frame: bool = False
+    display_aspect: bool = False
 
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        scales: Sequence[float] = (1, 0.875, 0.75, 0.66),
-        max_distort: int = 1,
-        fix_crop: bool = True,
-        more_fix_crop: bool = True,
-        interpolation: str | int | Enum = "bilinear",
-        antialias: bool = True,
-        *,
-        per_frame: bool = False,
-        display_aspect: bool = False,
-    ) -> None:
-        entries = as_sequence(scales)
-        if not entries:
-            raise ArgumentError(f"MultiScaleCrop: scales must be a list of at least one number, got {scales!r}")
-        self._set(
-            size=as_size("MultiScaleCrop", size),
-            scales=tuple(number("MultiScaleCrop: scales", scale, above=0, most=1) for scale in entries),
-            max_distort=integer("MultiScaleCrop: max_distort", max_distort, most=MAX_SIDE),
-            fix_crop=boolean("MultiScaleCrop: fix_crop", fix_crop),
-            more_fix_crop=boolean("MultiScaleCrop: more_fix_crop", more_fix_crop),
-            interpolation=as_interpolation("MultiScaleCrop", interpolation, resizes=True),
-            antialias=boolean("MultiScaleCrop: antialias", antialias),
-            per_frame=boolean("MultiScaleCrop: per_frame", per_frame),
-            display_aspect=boolean("MultiScaleCrop: display_aspect", display_aspect),
-        )
+    def _variant(self) -> tuple[str, dict[str, Any]]:
+        name, values = super()._variant()
+        fixed, more = values.pop("fix_crop"), values.pop("more_fix_crop")
+        return name, {**values, "positions": ("Thirteen" if more else "Five") if fixed else "Any"}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class FiveCrop(Transform):
     """Crop five views of each frame: the corners (top left, top right, bottom left, bottom right) and the center.
 
@@ -243,13 +222,10 @@ class FiveCrop(Transform):
         (5, 4, 3, 64, 64)
     """
 
-    size: tuple[int, int]
-
-    def __init__(self, size: int | Sequence[int]) -> None:
-        self._set(size=as_size("FiveCrop", size))
+    size: Size
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ThreeCrop(Transform):
     """Crop three views of each frame along its longer side: the start (left or top), the center and the end.
 
@@ -265,13 +241,10 @@ class ThreeCrop(Transform):
         (3, 2, 3, 128, 128)
     """
 
-    size: tuple[int, int]
-
-    def __init__(self, size: int | Sequence[int]) -> None:
-        self._set(size=as_size("ThreeCrop", size))
+    size: Size
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomHorizontalFlip(Transform):
     """Flip left and right with probability `p`.
 
@@ -285,16 +258,12 @@ class RandomHorizontalFlip(Transform):
         0.5
     """
 
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(
-            p=as_probability("RandomHorizontalFlip", p), per_frame=boolean("RandomHorizontalFlip: per_frame", per_frame)
-        )
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomVerticalFlip(Transform):
     """Flip top and bottom with probability `p`.
 
@@ -309,16 +278,12 @@ class RandomVerticalFlip(Transform):
         (4, 3, 360, 640)
     """
 
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(
-            p=as_probability("RandomVerticalFlip", p), per_frame=boolean("RandomVerticalFlip: per_frame", per_frame)
-        )
+    p: Probability = 0.5
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomRotation(Transform):
     """Rotate the frame by a random angle.
 
@@ -341,36 +306,21 @@ class RandomRotation(Transform):
         (4, 3, 360, 640)
     """
 
-    degrees: tuple[float, float]
-    interpolation: str
-    expand: bool
-    center: tuple[float, float] | None
-    fill: tuple[float, float, float]
-    per_frame: bool
+    degrees: AngleAroundZero
+    interpolation: Interpolation = "nearest"
+    expand: bool = False
+    center: Point = None
+    fill: Fill = 0
+    _: KW_ONLY
+    per_frame: bool = False
 
-    def __init__(
-        self,
-        degrees: float | Sequence[float],
-        interpolation: str | int | Enum = "nearest",
-        expand: bool = False,
-        center: Sequence[float] | None = None,
-        fill: float | Sequence[float] = 0,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        if boolean("RandomRotation: expand", expand) and center is not None:
-            raise ArgumentError(f"RandomRotation: expand=True rotates about the middle; omit center={center!r}")
-        self._set(
-            degrees=range_around("RandomRotation: degrees", degrees, 0.0, least=-1e6, most=1e6),
-            interpolation=as_interpolation("RandomRotation", interpolation),
-            expand=expand,
-            center=as_center("RandomRotation", center),
-            fill=as_fill("RandomRotation", fill),
-            per_frame=boolean("RandomRotation: per_frame", per_frame),
-        )
+    def __post_init__(self) -> None:
+        if self.expand is True and self.center is not None:
+            raise ArgumentError(f"RandomRotation: expand=True rotates about the middle; omit center={self.center!r}")
+        super().__post_init__()
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomAffine(Transform):
     """Shear, scale, rotate and translate the frame at random; its size is unchanged.
 
@@ -396,51 +346,18 @@ class RandomAffine(Transform):
         (4, 3, 360, 640)
     """
 
-    degrees: tuple[float, float]
-    translate: tuple[float, float]
-    scale: tuple[float, float]
-    shear: tuple[float, float, float, float]
-    interpolation: str
-    fill: tuple[float, float, float]
-    center: tuple[float, float] | None
-    per_frame: bool
-
-    def __init__(
-        self,
-        degrees: float | Sequence[float],
-        translate: Sequence[float] | None = None,
-        scale: Sequence[float] | None = None,
-        shear: float | Sequence[float] | None = None,
-        interpolation: str | int | Enum = "nearest",
-        fill: float | Sequence[float] = 0,
-        center: Sequence[float] | None = None,
-        *,
-        per_frame: bool = False,
-    ) -> None:
-        shears = as_sequence(shear)
-        if shears is not None and len(shears) not in (2, 4):
-            raise ArgumentError(f"RandomAffine: shear must be a number or 2 or 4 numbers, got {shear!r}")
-        limits: dict[str, float] = {"above": -90, "below": 90}
-        if shears is not None and len(shears) == 4:
-            x = span("RandomAffine: shear along x", shears[:2], **limits)
-            y = span("RandomAffine: shear along y", shears[2:], **limits)
-        else:
-            x, y = range_around("RandomAffine: shear", 0 if shear is None else shear, 0.0, **limits), (0.0, 0.0)
-        self._set(
-            degrees=range_around("RandomAffine: degrees", degrees, 0.0, least=-1e6, most=1e6),
-            translate=numbers(
-                "RandomAffine: translate", (0, 0) if translate is None else translate, 2, least=0, most=1
-            ),
-            scale=span("RandomAffine: scale", (1, 1) if scale is None else scale, least=1e-3, most=1e3),
-            shear=(*x, *y),
-            interpolation=as_interpolation("RandomAffine", interpolation),
-            fill=as_fill("RandomAffine", fill),
-            center=as_center("RandomAffine", center),
-            per_frame=boolean("RandomAffine: per_frame", per_frame),
-        )
+    degrees: AngleAroundZero
+    translate: Annotated[Sequence[float] | None, _as_translation] = None
+    scale: Annotated[Sequence[float] | None, _as_scale] = None
+    shear: Annotated[float | Sequence[float] | None, _as_shear] = None
+    interpolation: Interpolation = "nearest"
+    fill: Fill = 0
+    center: Point = None
+    _: KW_ONLY
+    per_frame: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Pad(Transform):
     """Add pixels at the sides.
 
@@ -456,14 +373,10 @@ class Pad(Transform):
         (4, 3, 376, 656)
     """
 
-    padding: tuple[int, int, int, int]
-    fill: tuple[float, float, float]
+    padding: Padding
+    fill: Fill = 0
+    padding_mode: InitVar[Literal["constant"]] = "constant"
 
-    def __init__(
-        self,
-        padding: int | Sequence[int],
-        fill: float | Sequence[float] = 0,
-        padding_mode: Literal["constant"] = "constant",
-    ) -> None:
-        as_padding_mode("Pad", padding_mode)
-        self._set(padding=as_padding("Pad", padding), fill=as_fill("Pad", fill))
+    def __post_init__(self, padding_mode: Literal["constant"]) -> None:
+        _check_padding_mode("Pad", padding_mode)
+        super().__post_init__()

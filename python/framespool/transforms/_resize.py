@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from framespool._common.validate_args import as_sequence, boolean, choice, integer
+from framespool._common.validate_args import as_sequence, integer
 from framespool.errors import ArgumentError
-from framespool.transforms._args import MAX_SIDE, Transform, as_fill, as_interpolation, as_sides, as_size
+from framespool.transforms._args import (
+    MAX_SIDE,
+    Fill,
+    OptionalSide,
+    ResizeInterpolation,
+    Side,
+    Size,
+    Transform,
+    as_sides,
+    optional,
+)
 
 __all__ = ["Letterbox", "RandomShortestSize", "Resize", "SmartResize"]
 
 
-@dataclass(frozen=True, init=False)
+_pixels = partial(integer, least=1, most=MAX_SIDE**2)
+
+
+def _as_side_or_size(name: str, size: Any) -> int | tuple[int, ...]:
+    sides = as_sides(name, size)
+    return sides[0] if len(sides) == 1 else sides
+
+
+def _as_lengths(name: str, lengths: Any) -> tuple[int, ...] | range:
+    sizes = lengths if isinstance(lengths, range) else as_sequence(lengths)
+    sizes = (lengths,) if sizes is None else sizes
+    if len(sizes) == 0:
+        raise ArgumentError(f"{name} must have at least one length, got {lengths!r}")
+    checked = tuple(integer(name, size, least=1, most=MAX_SIDE) for size in sizes)
+    return sizes if isinstance(sizes, range) else checked
+
+
+@dataclass(frozen=True)
 class Resize(Transform):
     """Resize the frame.
 
@@ -46,56 +73,45 @@ class Resize(Transform):
         (1, 3, 128, 192)
     """
 
-    size: int | tuple[int, int]
-    interpolation: str
-    max_size: int | None
-    antialias: bool
-    side: Literal["shorter", "longer"]
-    fit: Literal["exact", "cover"]
-    display_aspect: bool
+    size: Annotated[int | Sequence[int] | None, _as_side_or_size]
+    interpolation: ResizeInterpolation = "bilinear"
+    max_size: OptionalSide = None
+    antialias: bool = True
+    _: KW_ONLY
+    side: Literal["shorter", "longer"] = "shorter"
+    fit: Literal["exact", "cover"] = "exact"
+    display_aspect: bool = False
 
-    def __init__(
-        self,
-        size: int | Sequence[int] | None,
-        interpolation: str | int | Enum = "bilinear",
-        max_size: int | None = None,
-        antialias: bool = True,
-        *,
-        side: Literal["shorter", "longer"] = "shorter",
-        fit: Literal["exact", "cover"] = "exact",
-        display_aspect: bool = False,
-    ) -> None:
-        if side not in ("shorter", "longer"):
-            raise ArgumentError(f'Resize: side must be "shorter" or "longer", got {side!r}')
-        choice("Resize: fit", fit, ("exact", "cover"))
-        if size is None:
-            if max_size is None:
+    def __post_init__(self) -> None:
+        if self.size is None:
+            if self.max_size is None:
                 raise ArgumentError("Resize: size is None; give a size, or max_size for the longer side")
-            size, max_size, side = max_size, None, "longer"
-        sides = as_sides("Resize", size)
-        if len(sides) == 2 and side == "longer":
+            self._set(size=self.max_size, max_size=None, side="longer")
+        super().__post_init__()
+        size, max_size = self.size, self.max_size
+        if not isinstance(size, int) and self.side == "longer":
             raise ArgumentError(f'Resize: side="longer" needs an int for size, got {size!r}')
-        if len(sides) == 1 and fit == "cover":
+        if isinstance(size, int) and self.fit == "cover":
             raise ArgumentError(f'Resize: fit="cover" needs (height, width) for size, got {size!r}')
         if max_size is not None:
-            if len(sides) == 2 or side == "longer":
-                given = f"size={size!r}, side={side!r}"
+            if not isinstance(size, int) or self.side == "longer":
+                given = f"size={size!r}, side={self.side!r}"
                 raise ArgumentError(f"Resize: max_size={max_size!r} needs an int size of the shorter side, got {given}")
-            max_size = integer("Resize: max_size", max_size, least=1, most=MAX_SIDE)
-            if max_size <= sides[0]:
-                raise ArgumentError(f"Resize: max_size must be greater than size={sides[0]}, got {max_size}")
-        self._set(
-            size=sides[0] if len(sides) == 1 else sides,
-            interpolation=as_interpolation("Resize", interpolation, resizes=True),
-            max_size=max_size,
-            antialias=boolean("Resize: antialias", antialias),
-            side=side,
-            fit=fit,
-            display_aspect=boolean("Resize: display_aspect", display_aspect),
-        )
+            if max_size <= size:
+                raise ArgumentError(f"Resize: max_size must be greater than size={size}, got {max_size}")
+
+    def _variant(self) -> tuple[str, dict[str, Any]]:
+        name, values = super()._variant()
+        size, side, fit, longest = (values.pop(each) for each in ("size", "side", "fit", "max_size"))
+        target: dict[str, Any]
+        if isinstance(size, tuple):
+            target = {"Cover" if fit == "cover" else "Exact": size}
+        else:
+            target = {"Longer": size} if side == "longer" else {"Shorter": {"size": size, "longest": longest}}
+        return name, {**values, "target": target}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RandomShortestSize(Transform):
     """Resize the shorter side to a length drawn from a list, and keep the shape of the frame.
 
@@ -122,38 +138,15 @@ class RandomShortestSize(Transform):
         (2, 3, 112, 112)
     """
 
-    min_size: tuple[int, ...] | range
-    max_size: int | None
-    interpolation: str
-    antialias: bool
-    display_aspect: bool
-
-    def __init__(
-        self,
-        min_size: int | Sequence[int],
-        max_size: int | None = None,
-        interpolation: str | int | Enum = "bilinear",
-        antialias: bool = True,
-        *,
-        display_aspect: bool = False,
-    ) -> None:
-        sizes = min_size if isinstance(min_size, range) else as_sequence(min_size)
-        sizes = (min_size,) if sizes is None else sizes
-        if len(sizes) == 0:
-            raise ArgumentError(f"RandomShortestSize: min_size must have at least one length, got {min_size!r}")
-        checked = tuple(integer("RandomShortestSize: min_size", size, least=1, most=MAX_SIDE) for size in sizes)
-        if max_size is not None:
-            max_size = integer("RandomShortestSize: max_size", max_size, least=1, most=MAX_SIDE)
-        self._set(
-            min_size=sizes if isinstance(sizes, range) else checked,
-            max_size=max_size,
-            interpolation=as_interpolation("RandomShortestSize", interpolation, resizes=True),
-            antialias=boolean("RandomShortestSize: antialias", antialias),
-            display_aspect=boolean("RandomShortestSize: display_aspect", display_aspect),
-        )
+    min_size: Annotated[int | Sequence[int], _as_lengths]
+    max_size: OptionalSide = None
+    interpolation: ResizeInterpolation = "bilinear"
+    antialias: bool = True
+    _: KW_ONLY
+    display_aspect: bool = False
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class SmartResize(Transform):
     """Resize the frame to sides that are multiples of a number, as vision-language models of the Qwen family need.
 
@@ -182,46 +175,30 @@ class SmartResize(Transform):
         (1, 3, 336, 588)
     """
 
-    factor: int
-    min_pixels: int
-    max_pixels: int
-    total_pixels: int | None
-    interpolation: str
-    antialias: bool
-    display_aspect: bool
+    factor: Side = 28
+    min_pixels: Annotated[int | None, optional(_pixels)] = None
+    max_pixels: Annotated[int | None, optional(_pixels)] = None
+    total_pixels: Annotated[int | None, optional(partial(integer, least=1, most=2**53))] = None
+    interpolation: ResizeInterpolation = "bicubic"
+    antialias: bool = True
+    _: KW_ONLY
+    display_aspect: bool = False
 
-    def __init__(
-        self,
-        factor: int = 28,
-        min_pixels: int | None = None,
-        max_pixels: int | None = None,
-        total_pixels: int | None = None,
-        interpolation: str | int | Enum = "bicubic",
-        antialias: bool = True,
-        *,
-        display_aspect: bool = False,
-    ) -> None:
-        factor = integer("SmartResize: factor", factor, least=1, most=MAX_SIDE)
-        limits = {}
-        for name, value, default in (("min_pixels", min_pixels, 128), ("max_pixels", max_pixels, 768)):
-            value = default * factor**2 if value is None else value
-            limits[name] = integer(f"SmartResize: {name}", value, least=1, most=MAX_SIDE**2)
-        if limits["max_pixels"] < limits["min_pixels"]:
-            given = f"{limits['min_pixels']} and {limits['max_pixels']}"
-            raise ArgumentError(f"SmartResize: max_pixels must be at least min_pixels, got {given}")
-        if total_pixels is not None:
-            total_pixels = integer("SmartResize: total_pixels", total_pixels, least=1, most=2**53)
-        self._set(
-            factor=factor,
-            **limits,
-            total_pixels=total_pixels,
-            interpolation=as_interpolation("SmartResize", interpolation, resizes=True),
-            antialias=boolean("SmartResize: antialias", antialias),
-            display_aspect=boolean("SmartResize: display_aspect", display_aspect),
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least = _pixels("SmartResize: min_pixels", self.min_pixels or 128 * self.factor**2)
+        most = _pixels("SmartResize: max_pixels", self.max_pixels or 768 * self.factor**2)
+        if most < least:
+            raise ArgumentError(f"SmartResize: max_pixels must be at least min_pixels, got {least} and {most}")
+        self._set(min_pixels=least, max_pixels=most)
+
+    def _variant(self) -> tuple[str, dict[str, Any]]:
+        _, values = super()._variant()
+        limits = {each: values.pop(each) for each in ("factor", "min_pixels", "max_pixels", "total_pixels")}
+        return "Resize", {**values, "target": {"Multiple": limits}}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Letterbox(Transform):
     """Resize to the largest frame of the same shape that fits inside `size`, and pad evenly on both sides.
 
@@ -238,25 +215,9 @@ class Letterbox(Transform):
         (1, 3, 256, 256)
     """
 
-    size: tuple[int, int]
-    fill: tuple[float, float, float]
-    interpolation: str
-    antialias: bool
-    display_aspect: bool
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        fill: float | Sequence[float] = 0,
-        interpolation: str | int | Enum = "bilinear",
-        antialias: bool = True,
-        *,
-        display_aspect: bool = False,
-    ) -> None:
-        self._set(
-            size=as_size("Letterbox", size),
-            fill=as_fill("Letterbox", fill),
-            interpolation=as_interpolation("Letterbox", interpolation, resizes=True),
-            antialias=boolean("Letterbox: antialias", antialias),
-            display_aspect=boolean("Letterbox: display_aspect", display_aspect),
-        )
+    size: Size
+    fill: Fill = 0
+    interpolation: ResizeInterpolation = "bilinear"
+    antialias: bool = True
+    _: KW_ONLY
+    display_aspect: bool = False

@@ -11,7 +11,17 @@ from typing import Any, ClassVar, Literal, Protocol, TypeGuard, overload
 
 from framespool import _framespool
 from framespool._common.index_cache import cache_location
-from framespool._common.validate_args import choice, device_number, integer, rounding, stream_index
+from framespool._common.validate_args import (
+    ClipLayout,
+    Dtype,
+    batch_layout,
+    check_dtype,
+    choice,
+    device_number,
+    integer,
+    rounding,
+    stream_index,
+)
 from framespool._framespool import Tensor
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
@@ -19,9 +29,6 @@ from framespool.transforms._compose import split
 from framespool.transforms._functions import apply_functions
 from framespool.video._info import StreamInfo, VideoInfo
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell
-
-Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
-ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 
 
 class FileObject(Protocol):
@@ -340,7 +347,9 @@ class Video:
             (2, 3, 128, 227)
         """
         steps, functions = split(transforms, dtype)
-        clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), "N" + self.layout, _seed(seed))
+        clip = self._video.frames(
+            _numbers(indices, len(self)), steps, check_dtype(dtype), batch_layout(self.layout), _seed(seed)
+        )
         frames = apply_functions(functions, clip.frames, self.layout, [(seed, 0, 0)])
         return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
@@ -370,7 +379,9 @@ class Video:
             ArgumentError: If an argument is invalid.
         """
         steps, functions = split(transforms, dtype)
-        clip = self._video.frames_at(_moments(seconds, self.info), steps, _dtype(dtype), "N" + self.layout, _seed(seed))
+        clip = self._video.frames_at(
+            _moments(seconds, self.info), steps, check_dtype(dtype), batch_layout(self.layout), _seed(seed)
+        )
         frames = apply_functions(functions, clip.frames, self.layout, [(seed, 0, 0)])
         return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
@@ -500,10 +511,6 @@ def _reopen(
         deinterlace=deinterlace,
         layout=layout,
     )
-
-
-def _dtype(dtype: str) -> str:
-    return choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
 
 
 def _seed(seed: int) -> int:

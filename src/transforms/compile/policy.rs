@@ -1,12 +1,29 @@
 //! torchvision's `RandAugment` and `TrivialAugmentWide`: their lists of operations and the magnitudes of each.
 
-use framespool_kernels::RgbOperation;
+use framespool_kernels::{Interpolation, RgbOperation};
 
 use super::super::color_matrix;
 use super::super::params::inverse_affine;
-use super::super::transform::{AugmentationPolicy, PolicyKind};
 use super::Compiler;
 use crate::batch_sampler::rng::Rng;
+
+/// How operations are selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PolicyKind {
+    /// `num_ops` operations, all of one magnitude.
+    RandAugment { num_ops: u32, magnitude: u32 },
+    /// One operation of a random magnitude.
+    TrivialAugmentWide,
+}
+
+/// Arguments of one of the two transforms.
+pub(super) struct Policy {
+    pub kind: PolicyKind,
+    /// Number of magnitudes.
+    pub bins: u32,
+    pub interpolation: Interpolation,
+    pub fill: [f64; 3],
+}
 
 /// The operations, in torchvision's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +65,7 @@ impl Compiler {
     /// Draws and applies the operations; records their numbers in torchvision's list, and their magnitudes.
     pub(super) fn augment(
         &mut self,
-        policy: &AugmentationPolicy,
+        policy: &Policy,
         rng: &mut Rng,
         record: &mut dyn FnMut(&'static str, &[f64]),
     ) {
@@ -78,7 +95,7 @@ impl Compiler {
         record("magnitudes", &magnitudes);
     }
 
-    fn apply_operation(&mut self, operation: Operation, magnitude: f64, policy: &AugmentationPolicy) {
+    fn apply_operation(&mut self, operation: Operation, magnitude: f64, policy: &Policy) {
         let (width, height) = self.draft.size();
         let mut warp = |degrees: f64, shear: (f64, f64), shift: (f64, f64), center: (f64, f64)| {
             let back = inverse_affine(degrees, 1.0, shear, shift, center);

@@ -5,7 +5,7 @@ use framespool::batch_sampler::rng::RngKey;
 use framespool::error::Site;
 use framespool::media::{DisplayGeometry, DisplayOrientation};
 use framespool::transforms::transform::{
-    Affine, CropPositions, EraseFill, Flip, Padding, Size, Step, Target as Aim, Transform, UniformRange,
+    Affine, CropPositions, EraseFill, Padding, Size, Step, Target as Aim, Transform, UniformRange,
 };
 use framespool::transforms::{
     explain, Dtype, Filter, Layout, Normalize, TransformExecutor, TransformPipeline,
@@ -215,7 +215,7 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             };
             Transform::Resize { target, filter, display_aspect: true }
         }
-        3 => Transform::CenterCrop(size(c)),
+        3 => Transform::CenterCrop { size: size(c) },
         4 => Transform::RandomCrop {
             size: size(c),
             padding: padding(c),
@@ -229,10 +229,14 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             filter,
             display_aspect: true,
         },
-        6 => Transform::FiveCrop(size(c)),
-        7 => Transform::ThreeCrop(size(c)),
-        8 => Transform::RandomFlip { flip: c.one_of(&[Flip::Horizontal, Flip::Vertical]), p: part(c) },
-        9 | 10 => affine(c),
+        6 => Transform::FiveCrop { size: size(c) },
+        7 => Transform::ThreeCrop { size: size(c) },
+        8 => match c.flag() {
+            true => Transform::RandomHorizontalFlip { p: part(c) },
+            false => Transform::RandomVerticalFlip { p: part(c) },
+        },
+        9 => affine(c),
+        10 => rotation(c),
         11 => Transform::Pad { padding: padding(c), fill: fill(c) },
         12 => Transform::Letterbox { size: size(c), filter, fill: fill(c), display_aspect: true },
         13 => Transform::ColorJitter {
@@ -261,7 +265,8 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             tile: span(c, 1.0, MAX_SIDE.into()),
             ratio: span(c, 0.0, 1.0),
             degrees: angle(c),
-            shift: (angle(c), angle(c)),
+            shift_x: angle(c),
+            shift_y: angle(c),
             p: part(c),
             cover: cover(c),
         },
@@ -310,18 +315,30 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
     }
 }
 
-fn affine(c: &mut FuzzInput<'_>) -> Transform {
+fn center(c: &mut FuzzInput<'_>) -> Option<(f64, f64)> {
     let far = f64::from(MAX_SIDE) * 1e9;
-    let affine = Affine {
+    c.maybe(|c| (within(c, -far, far), within(c, -far, far)))
+}
+
+fn rotation(c: &mut FuzzInput<'_>) -> Transform {
+    Transform::RandomRotation {
+        degrees: angle(c),
+        interpolation: c.one_of(&[Interpolation::Nearest, Interpolation::Bilinear]),
+        expand: c.flag(),
+        center: center(c),
+        fill: fill(c),
+    }
+}
+
+fn affine(c: &mut FuzzInput<'_>) -> Transform {
+    let shears = if c.flag() { [UniformRange::only(0.0); 2] } else { [angle(c), angle(c)] };
+    Transform::RandomAffine(Affine {
         degrees: angle(c),
         translate: (part(c), part(c)),
         scale: if c.flag() { UniformRange::only(1.0) } else { span(c, 1e-3, 1e3) },
-        shear_x: if c.flag() { UniformRange::only(0.0) } else { angle(c) },
-        shear_y: if c.flag() { UniformRange::only(0.0) } else { angle(c) },
-        center: c.maybe(|c| (within(c, -far, far), within(c, -far, far))),
-        expand: c.flag(),
+        shear: [shears[0].low, shears[0].high, shears[1].low, shears[1].high],
+        center: center(c),
         interpolation: c.one_of(&[Interpolation::Nearest, Interpolation::Bilinear]),
         fill: fill(c),
-    };
-    Transform::RandomAffine { affine, rotation: c.flag() }
+    })
 }

@@ -48,6 +48,11 @@ impl Value {
         }
     }
 
+    /// Whether two values are equal, numbers of different types included.
+    pub(crate) fn equals(&self, other: &Value) -> bool {
+        self == other || self.as_f64().is_some_and(|number| other.as_f64() == Some(number))
+    }
+
     /// A list of integers.
     pub(crate) fn integers(numbers: impl IntoIterator<Item = i64>) -> Self {
         Value::List(numbers.into_iter().map(Value::Integer).collect())
@@ -150,33 +155,36 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of text fields. They become integers, numbers or lists of integers if all non-empty fields
-    /// are such, and text otherwise; an empty field is missing. A column named as an id stays text.
-    pub(crate) fn of_fields(name: &str, fields: &[String]) -> Self {
+    /// A column of text fields. They become integers, numbers or (with `lists`) lists of integers if all non-empty
+    /// fields are such, and text otherwise; an empty field is missing. A column named as an id stays text.
+    pub(crate) fn of_fields<'a>(name: &str, fields: impl Iterator<Item = &'a str> + Clone, lists: bool) -> Self {
         let id = name == "id" || name.ends_with("_id");
-        let kinds: &[fn(&str) -> Option<Value>] = if id { &[] } else { &[integer, number, integer_list] };
+        let kinds: [fn(&str) -> Option<Value>; 3] = [integer, number, integer_list];
+        let kinds = &kinds[..if id { 0 } else { 2 + usize::from(lists) }];
         let all =
-            |kind: &&fn(&str) -> Option<Value>| fields.iter().all(|f| f.is_empty() || kind(f).is_some());
+            |kind: &&fn(&str) -> Option<Value>| fields.clone().all(|f| f.is_empty() || kind(f).is_some());
         let kind = kinds.iter().find(all);
-        let value = |field: &String| match kind {
+        let value = |field: &str| match kind {
             _ if field.is_empty() => Value::Null,
             Some(kind) => kind(field).unwrap_or(Value::Null),
-            None => Value::Text(field.clone()),
+            None => Value::Text(field.to_owned()),
         };
-        Column { name: name.to_owned(), values: fields.iter().map(value).collect() }
+        Column { name: name.to_owned(), values: fields.map(value).collect() }
     }
+}
 
-    /// Keeps the values whose index is true in `kept`.
-    pub(crate) fn filter(&mut self, kept: &[bool]) {
-        let mut kept = kept.iter();
-        self.values.retain(|_| kept.next().is_some_and(|keep| *keep));
-    }
+/// An integer; "12.0" is one, since spreadsheets and data frames write integers as floats.
+pub(crate) fn integer_of(text: &str) -> Option<i64> {
+    let digits =
+        text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(text, |(d, _)| d);
+    digits.parse().ok()
 }
 
 /// An integer in canonical form: "007" is a name.
 fn integer(text: &str) -> Option<Value> {
-    let number: i64 = text.parse().ok()?;
-    (number.to_string() == text).then_some(Value::Integer(number))
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_canonical = !digits.starts_with(['0', '+']) || text == "0";
+    text.parse().ok().filter(|_| is_canonical).map(Value::Integer)
 }
 
 /// A finite decimal number, excluding the other forms that Rust parses ("inf", "nan").
@@ -240,7 +248,7 @@ mod tests {
     use super::*;
 
     fn column(name: &str, fields: &[&str]) -> Vec<Value> {
-        Column::of_fields(name, &fields.iter().map(|f| f.to_string()).collect::<Vec<_>>()).values
+        Column::of_fields(name, fields.iter().copied(), true).values
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use framespool::error::{Error, Result};
 
 pub use description::{
-    Around, ClassFile, ColumnType, Filter, Group, JsonLayout, Label, LabelContent, Segment, SegmentUnit, Split,
-    TableDescription, TableLayout,
+    Around, ClassFile, ColumnType, Filter, Group, JsonLayout, Label, LabelContent, Segment, SegmentUnit,
+    Split, TableDescription, TableLayout,
 };
 
 use crate::column_value::{shortened, Column, Value};
@@ -64,7 +64,7 @@ pub fn annotation_table(
                     return Err(records.cell_error(row, column, &reason));
                 }
                 if empty.0 == 0 {
-                    empty.1 = records.place(row);
+                    empty.1 = records.place_in_file(row);
                 }
                 empty.0 += 1;
                 continue;
@@ -86,7 +86,7 @@ pub fn annotation_table(
     let mut notes = Vec::from_iter(missing.report(&records.source(), description.missing, samples.len())?);
     if empty.0 > 0 {
         let (source, (count, first)) = (records.source(), empty);
-        let reason = "segments whose end is not after their start are skipped; the first:";
+        let reason = "segments whose end is not after their start are skipped; the first is";
         notes.push(format!("{source}: {count} {reason} {first}"));
     }
     if samples.is_empty() {
@@ -132,8 +132,12 @@ fn read_records(
 fn nothing_in(records: &Records, notes: &[String]) -> Error {
     let notes = notes.iter().map(|note| format!(" ({note})")).collect::<String>();
     let names = records.shown_names();
-    let expected = if names.is_empty() { "a header, and a record per sample".to_owned() } else { names };
-    Error::Argument(format!("{} has no rows that are samples{notes}; expected {expected}", records.source()))
+    let expected = match &records.json {
+        Some((record, ..)) => format!("{record}s"),
+        None if names.is_empty() => "a header with the names of the columns, and a row per sample".to_owned(),
+        None => format!("the columns {names}"),
+    };
+    Error::Argument(format!("{} has no rows{notes}; expected {expected}", records.source()))
 }
 
 /// Checks that the columns exist.
@@ -147,7 +151,8 @@ fn check_columns(records: &Records, description: &TableDescription, templates: &
         needed.extend([(segment.start.as_str(), ""), (&segment.end, "")]);
     }
     needed.extend(filters.iter().map(|filter| (filter.column.as_str(), filter.argument.as_str())));
-    let Some((column, argument)) = needed.into_iter().find(|(column, _)| records.column(column).is_none()) else {
+    let Some((column, argument)) = needed.into_iter().find(|(column, _)| records.column(column).is_none())
+    else {
         return Ok(());
     };
     let argument = if argument.is_empty() { String::new() } else { format!("{argument}: ") };
@@ -158,6 +163,7 @@ fn check_columns(records: &Records, description: &TableDescription, templates: &
     let hint = match (other, arguments.is_empty()) {
         (Some(other), false) => format!("; pass delimiter={other:?}"),
         (None, false) => String::new(),
+        (_, true) if records.json.is_some() => String::new(),
         (_, true) => "; datasets.csv reads tables with other columns".to_owned(),
     };
     Err(Error::Argument(format!("{argument}{}{hint}", records.no_column(column))))
@@ -198,7 +204,12 @@ fn filtered(records: &Records, description: &TableDescription) -> Result<Vec<usi
 }
 
 /// The columns of the dataset.
-fn columns(records: &Records, description: &TableDescription, fraction: Option<&str>, kept: &[usize]) -> Vec<Column> {
+fn columns(
+    records: &Records,
+    description: &TableDescription,
+    fraction: Option<&str>,
+    kept: &[usize],
+) -> Vec<Column> {
     let TableDescription { keep, drop, .. } = description;
     let is_kept = |name: &&String| {
         let is_fraction = Some(name.as_str()) == fraction;

@@ -157,7 +157,11 @@ pub struct Column {
 impl Column {
     /// A column of text fields. They become integers, numbers or (with `lists`) lists of integers if all non-empty
     /// fields are such, and text otherwise; an empty field is missing. A column named as an id stays text.
-    pub(crate) fn of_fields<'a>(name: &str, fields: impl Iterator<Item = &'a str> + Clone, lists: bool) -> Self {
+    pub(crate) fn of_fields<'a>(
+        name: &str,
+        fields: impl Iterator<Item = &'a str> + Clone,
+        lists: bool,
+    ) -> Self {
         let id = name == "id" || name.ends_with("_id");
         let kinds: [fn(&str) -> Option<Value>; 3] = [integer, number, integer_list];
         let kinds = &kinds[..if id { 0 } else { 2 + usize::from(lists) }];
@@ -194,8 +198,10 @@ fn number(text: &str) -> Option<Value> {
         .trim_start_matches('-')
         .strip_prefix('0')
         .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()));
+    // A float would not keep all digits of a long number, such as a hash.
+    let long = !text.contains(['.', 'e', 'E']) && text.parse::<i64>().is_err();
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.filter(|_| plain && !padded).map(Value::Float)
+    number.filter(|_| plain && !padded && !long).map(Value::Float)
 }
 
 fn integer_list(text: &str) -> Option<Value> {
@@ -268,7 +274,8 @@ mod tests {
         assert_eq!(column("n", &["1", "", "-3"]), [Value::Integer(1), Value::Null, Value::Integer(-3)]);
         assert_eq!(column("n", &["1", "2.5"]), [Value::Float(1.0), Value::Float(2.5)]);
         assert_eq!(column("n", &["[3]", "[1, 2]"]), [Value::integers([3]), Value::integers([1, 2])]);
-        for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true"] {
+        for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true", "99999999999999999999"]
+        {
             assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
         }
         assert_eq!(column("video_id", &["12"]), [Value::Text("12".to_owned())]);

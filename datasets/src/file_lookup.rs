@@ -108,7 +108,12 @@ impl MissingFiles {
 
     /// The error or the note if any files are missing. `missing` is `None` if the user cannot choose; `samples` is the
     /// number of samples whose files exist.
-    pub fn report(self, list: &str, missing: Option<MissingFilePolicy>, samples: usize) -> Result<Option<String>> {
+    pub fn report(
+        self,
+        list: &str,
+        missing: Option<MissingFilePolicy>,
+        samples: usize,
+    ) -> Result<Option<String>> {
         let Some((place, what)) = self.first else { return Ok(None) };
         let all = self.count + samples as u64;
         if missing == Some(MissingFilePolicy::Skip) && samples > 0 {
@@ -148,7 +153,8 @@ mod tests {
     fn missing_files_are_reported_with_first_line() {
         let missing_files = |count: u64| {
             let mut missing_files = MissingFiles::default();
-            (0..count).for_each(|n| missing_files.add(|| (format!("l.csv, line {}", n + 2), format!("file {n}"))));
+            (0..count)
+                .for_each(|n| missing_files.add(|| (format!("l.csv, line {}", n + 2), format!("file {n}"))));
             missing_files
         };
         let (list, error, skip) = ("l.csv", Some(MissingFilePolicy::Error), Some(MissingFilePolicy::Skip));

@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 
 pub use annotation_file::{annotation_file, AnnotationColumn, AnnotationOptions};
 pub use annotation_table::{
-    annotation_table, Around, ClassFile, ColumnType, Filter, Group, JsonLayout, Label, LabelContent, Segment, SegmentUnit,
-    Split, TableDescription, TableLayout,
+    annotation_table, Around, ClassFile, ColumnType, Filter, Group, JsonLayout, Label, LabelContent, Segment,
+    SegmentUnit, Split, TableDescription, TableLayout,
 };
 pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
 pub use arrow::arrow;

@@ -104,7 +104,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
         return Err(Error::Argument(text));
     }
     let text = decode_utf8(&bytes, true).map_err(|reason| {
-        let valid = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
+        let valid =
+            std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), |text| text.find('\0').unwrap_or(0));
         line_error(path, 1 + bytes[..valid].iter().filter(|b| **b == b'\n').count() as u64, &reason)
     })?;
     Ok(text.to_owned())

@@ -172,9 +172,12 @@ mod tests {
 
     #[test]
     fn invalid_templates_and_values_are_rejected() {
-        for (text, part) in
-            [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "available: {id}, {part}"), ("{id:6}", "unknown format ':6'")]
-        {
+        for (text, part) in [
+            ("v.mp4", "the same for all"),
+            ("{id", "without a }"),
+            ("{name}.mp4", "available: {id}, {part}"),
+            ("{id:6}", "unknown format ':6'"),
+        ] {
             let error = PathPattern::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(part), "{text}: {error}");
         }
@@ -185,7 +188,10 @@ mod tests {
         assert_eq!(pattern.expand(|_| None).unwrap_err().0, "id");
         let padded = PathPattern::parse("{id:06}", &KNOWN).unwrap();
         for value in ["-1", "1.5", "one"] {
-            assert!(padded.expand(|_| Some(value.into())).unwrap_err().1.contains("not an integer"), "{value}");
+            assert!(
+                padded.expand(|_| Some(value.into())).unwrap_err().1.contains("not an integer"),
+                "{value}"
+            );
         }
     }
 }

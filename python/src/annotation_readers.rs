@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use framespool::Error;
 use framespool_datasets::{
-    self as datasets, AnnotationColumn, AnnotationOptions, Column, DaliUnit, Dataset, ImageSequencePattern, Sample,
-    SampleKeys, SegmentBounds, TableDescription, Value,
+    self as datasets, AnnotationColumn, AnnotationOptions, Column, DaliUnit, Dataset, ImageSequencePattern,
+    Sample, SampleKeys, SegmentBounds, TableDescription, Value,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -209,4 +209,3 @@ pub fn read_lerobot_tables<'py>(
     let found = or_raise_pending(py, py.detach(read))?;
     Ok(found.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
 }
-

@@ -31,15 +31,18 @@ pub(super) fn read(path: &Path, layout: &TableLayout, records: &mut Records) -> 
         };
         let least = header.unwrap_or(layout.min_fields);
         if !(least..=count).contains(&fields.len()) {
-            let delimiter = layout.delimiter.map_or("white space".to_owned(), |delimiter| format!("'{delimiter}'"));
+            let delimiter =
+                layout.delimiter.map_or("white space".to_owned(), |delimiter| format!("'{delimiter}'"));
             let expected = match &layout.names {
-                Some(names) => format!("; write: {}", names.join(&layout.delimiter.unwrap_or(' ').to_string())),
+                Some(names) => {
+                    format!("; write: {}", names.join(&layout.delimiter.unwrap_or(' ').to_string()))
+                }
                 None => format!(" where the header has {count}; quote fields that contain {delimiter}"),
             };
             return Err(wrong(format!("has {} fields{expected}", fields.len())));
         }
         let padded = fields.iter().copied().chain(std::iter::repeat(""));
-        for (cells, field) in records.columns.iter_mut().zip(padded) {
+        for (cells, field) in records.columns.iter_mut().take(count).zip(padded) {
             if let Cells::Text(cells) = cells {
                 cells.push(field);
             }
@@ -58,7 +61,8 @@ pub(super) fn read(path: &Path, layout: &TableLayout, records: &mut Records) -> 
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.contains('\r') {
-                let reason = "has a carriage return inside; save the list with LF or CRLF at the ends of lines";
+                let reason =
+                    "has a carriage return inside; save the list with LF or CRLF at the ends of lines";
                 return Err(line_error(path, number, reason));
             }
             add(number, &unquoted_fields(line, layout))?;
@@ -135,7 +139,10 @@ fn quoted_records(
         let mut start = 0;
         let fields = ends[..ended].iter().map(|end| record?.get(std::mem::replace(&mut start, *end)..*end));
         let fields: Option<Vec<&str>> = fields.map(|field| field.map(str::trim)).collect();
-        add(begin, &fields.ok_or_else(|| line_error(path, begin, "has a field that ends inside a character"))?)?;
+        add(
+            begin,
+            &fields.ok_or_else(|| line_error(path, begin, "has a field that ends inside a character"))?,
+        )?;
     }
 }
 

@@ -33,7 +33,9 @@ pub(super) fn join(records: Records, group: &Group) -> Result<Records> {
             for (cells, column) in cells.iter().zip(*columns) {
                 values.push(match (cells.value(row).into_owned(), missing) {
                     (Value::Null, Some(missing)) => Value::Integer(*missing),
-                    (Value::Null, None) => return Err(records.cell_error(row, column, "is empty; write a number")),
+                    (Value::Null, None) => {
+                        return Err(records.cell_error(row, column, "is empty; write a number"))
+                    }
                     (value, _) => value,
                 });
             }

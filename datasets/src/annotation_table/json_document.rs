@@ -26,13 +26,15 @@ pub(super) fn read(path: &Path, layout: &JsonLayout, records: &mut Records) -> R
         (Value::List(items), false) => items.into_iter().map(|item| (None, item)).collect(),
         (other, _) => {
             let (form, example) = match keyed {
-                true => ("object", format!("{{\"{id}\": …, …}}")),
-                false => ("list", format!("[{{\"{id}\": …}}, …]")),
+                true => ("an object with a key", format!("{{\"{id}\": …, …}}")),
+                false => ("a list with an object", format!("[{{\"{id}\": …}}, …]")),
             };
-            return Err(Error::Argument(match at {
-                Some(at) => format!("{file} has no \"{at}\" of {record}s; it must be an {form}: {example}"),
-                None => format!("{file} is {}, not an {form} of {record}s; write {example}", other.shown()),
-            }));
+            let (found, example) = match at {
+                Some(at) => (format!("has no \"{at}\" that is"), format!("{{\"{at}\": {example}}}")),
+                None => (format!("is {}, not", other.shown()), example),
+            };
+            let text = format!("{file} {found} {form} for each {record}; write {example}");
+            return Err(Error::Argument(text));
         }
     };
     let (mut columns, mut count) = (ColumnsBuilder::default(), 0);
@@ -57,10 +59,11 @@ pub(super) fn read(path: &Path, layout: &JsonLayout, records: &mut Records) -> R
             count += 1;
             Ok::<(), Error>(())
         };
-        let place_of_parts =
-            parts.as_ref().and_then(|(key, _)| own.iter().position(|(name, _)| name == key));
+        let place_of_parts = parts.as_ref().and_then(|(key, _)| own.iter().position(|(name, _)| name == key));
         let found = match (parts, place_of_parts.map(|place| own.remove(place).1)) {
-            (Some((_, part)), Some(Value::List(found))) => found.into_iter().map(|item| (part, item)).collect(),
+            (Some((_, part)), Some(Value::List(found))) => {
+                found.into_iter().map(|item| (part, item)).collect()
+            }
             (Some((key, _)), Some(other)) if other != Value::Null => {
                 return Err(wrong(format!(", \"{key}\": is {}, not a list", other.shown())))
             }

@@ -6,8 +6,8 @@ use framespool::error::{Error, Result};
 use framespool::source::display_name;
 
 use super::description::{ClassFile, Label, LabelContent};
-use super::records::{Cells, Records};
 use super::read_records;
+use super::records::{Cells, Records};
 use crate::classes::Classes;
 use crate::column_value::{shortened, Value};
 use crate::NO_LABEL;
@@ -24,13 +24,18 @@ impl Label {
     /// The text without the characters of `remove`.
     pub(super) fn without_removed<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
         let is_removed = |c: char| self.remove.contains(c);
-        if text.contains(is_removed) { Cow::Owned(text.replace(is_removed, "")) } else { text }
+        if text.contains(is_removed) {
+            Cow::Owned(text.replace(is_removed, ""))
+        } else {
+            text
+        }
     }
 }
 
 /// Numbers the labels of the records.
 pub(super) fn number(records: &Records, label: &Label) -> Result<Labels> {
-    let given = label.classes.as_deref().map(|names| Classes::given_or(Some(names), [].into_iter())).transpose()?;
+    let given =
+        label.classes.as_deref().map(|names| Classes::given_or(Some(names), [].into_iter())).transpose()?;
     let known = match (given, &label.class_file) {
         (None, Some(file)) => Some(read_classes(file)?),
         (given, _) => given,
@@ -74,7 +79,11 @@ fn numbers(records: &Records, label: &Label, cells: &Cells, known: Option<Classe
         let number = number.ok_or_else(|| wrong(format!("'{}' is not an integer", shortened(&text))))?;
         match &known {
             Some(known) if number != NO_LABEL && !(0..known.names.len() as i64).contains(&number) => {
-                Err(wrong(format!("{number} is not the number of one of the {} classes{}", known.names.len(), of_file(label))))
+                Err(wrong(format!(
+                    "{number} is not the number of one of the {} classes{}",
+                    known.names.len(),
+                    of_file(label)
+                )))
             }
             _ => Ok(number),
         }
@@ -113,16 +122,20 @@ fn names(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>
         }
         let number = classes.label(&name);
         let number = number.map_err(|reason| wrong(&label.column, format!("{reason}{}", of_file(label))))?;
-        let Some((column, text)) = numbers.and_then(|(column, cells)| Some((column, cells.text(row)?))) else {
+        let Some((column, text)) = numbers.and_then(|(column, cells)| Some((column, cells.text(row)?)))
+        else {
             return Ok(number);
         };
         let in_file = number + label.class_file.as_ref().map_or(0, |file| file.first);
         match text.parse() == Ok(in_file) {
             true => Ok(number),
-            false => Err(wrong(column, format!(
+            false => Err(wrong(
+                column,
+                format!(
                 "class {name} is number {in_file}{}, but the line has {}; the lists do not belong together",
                 of_file(label), shortened(&text)
-            ))),
+            ),
+            )),
         }
     });
     Ok(Labels { labels: labels.collect::<Result<_>>()?, classes: classes.names, is_column: false })
@@ -145,13 +158,18 @@ fn read_classes(file: &ClassFile) -> Result<Classes> {
         let cells = records.needed(column)?;
         for (number, row) in &mut rows {
             let text = cells.text(*row).unwrap_or_default();
-            let reason = || format!("'{}' is not the number of a class; write {} and so on", shortened(&text), file.first);
+            let reason = || {
+                format!("'{}' is not the number of a class; write {} and so on", shortened(&text), file.first)
+            };
             *number = cells.integer(*row).ok_or_else(|| records.cell_error(*row, column, &reason()))?;
         }
         rows.sort_unstable();
         for (expected, (number, row)) in (file.first..).zip(&rows) {
             if *number != expected {
-                let reason = format!("found class {number}, expected class {expected}; number classes from {}", file.first);
+                let reason = format!(
+                    "found class {number}, expected class {expected}; number classes from {}",
+                    file.first
+                );
                 return Err(records.cell_error(*row, column, &reason));
             }
         }

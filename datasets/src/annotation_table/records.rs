@@ -168,13 +168,18 @@ impl Records {
 
     /// Where a record is, for messages.
     pub fn place(&self, row: usize) -> String {
-        let Position { file, number, part } = self.positions[row];
-        let file = display_name(&self.files[file as usize]);
-        let Some((record, part_name, id)) = &self.json else { return format!("{file}, line {number}") };
+        let file = display_name(&self.files[self.positions[row].file as usize]);
+        format!("{file}, {}", self.place_in_file(row))
+    }
+
+    /// Where in its file a record is.
+    pub fn place_in_file(&self, row: usize) -> String {
+        let Position { number, part, .. } = self.positions[row];
+        let Some((record, part_name, id)) = &self.json else { return format!("line {number}") };
         let id = self.column(id).and_then(|cells| cells.text(row));
         let id = id.map_or(String::new(), |id| format!(" (id {})", shortened(&id)));
         let part = part.map_or(String::new(), |part| format!(", {part_name} {part}"));
-        format!("{file}, {record} {number}{id}{part}")
+        format!("{record} {number}{id}{part}")
     }
 
     /// The error for a cell.

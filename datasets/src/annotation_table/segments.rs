@@ -31,7 +31,9 @@ impl Segment {
             return match (self.required && !is_whole, is_pair) {
                 (false, _) => Ok(Found::Whole),
                 (true, true) => Err((self.start.clone(), "is not [start, end] in seconds".to_owned())),
-                (true, false) => Err((self.start.clone(), "is empty; write the start of a segment".to_owned())),
+                (true, false) => {
+                    Err((self.start.clone(), "is empty; write the start of a segment".to_owned()))
+                }
             };
         }
         if let Some(around) = self.around {
@@ -77,9 +79,10 @@ impl Segment {
             SegmentUnit::Frames | SegmentUnit::FramesFrom1 => {
                 let from_1 = self.unit == SegmentUnit::FramesFrom1;
                 let (first, last) = (frame(start, row, &self.start)?, frame(end, row, &self.end)?);
-                if let (true, Some((name, _))) =
-                    (from_1, [(&self.start, first), (&self.end, last)].iter().find(|(_, frame)| frame.is_none()))
-                {
+                if let (true, Some((name, _))) = (
+                    from_1,
+                    [(&self.start, first), (&self.end, last)].iter().find(|(_, frame)| frame.is_none()),
+                ) {
                     return Err(((*name).clone(), "is empty; write the number of a frame".to_owned()));
                 }
                 // Frames are numbered from 1, but a few tables have actions that begin at 0.
@@ -108,15 +111,20 @@ impl Segment {
 }
 
 fn seconds(cells: Option<&Cells>, row: usize, name: &str) -> Result<Option<f64>, Wrong> {
-    let Some((cells, text)) = cells.and_then(|cells| Some((cells, cells.text(row)?))) else { return Ok(None) };
+    let Some((cells, text)) = cells.and_then(|cells| Some((cells, cells.text(row)?))) else {
+        return Ok(None);
+    };
     let reason = || format!("'{}' is not a number of seconds", shortened(&text));
     cells.number(row).map(Some).ok_or_else(|| (name.to_owned(), reason()))
 }
 
 fn frame(cells: Option<&Cells>, row: usize, name: &str) -> Result<Option<i64>, Wrong> {
-    let Some((cells, text)) = cells.and_then(|cells| Some((cells, cells.text(row)?))) else { return Ok(None) };
+    let Some((cells, text)) = cells.and_then(|cells| Some((cells, cells.text(row)?))) else {
+        return Ok(None);
+    };
     let frame = cells.integer(row).filter(|frame| (0..=i64::from(u32::MAX)).contains(frame));
-    let reason = || format!("'{}' is not the number of a frame, which is an integer of at least 0", shortened(&text));
+    let reason =
+        || format!("'{}' is not the number of a frame, which is an integer of at least 0", shortened(&text));
     frame.map(Some).ok_or_else(|| (name.to_owned(), reason()))
 }
 

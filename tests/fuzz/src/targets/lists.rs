@@ -6,9 +6,10 @@ use std::path::Path;
 use framespool::source::{ByteSource, ImageSequence, ImageSequenceSource};
 use framespool::Result;
 use framespool_datasets::{
-    annotation_file, annotation_table, dali_file_list, json_lines, AnnotationColumn, AnnotationOptions, Around,
-    ColumnType, DaliUnit, Dataset, Filter, Group, ImageSequencePattern, JsonLayout, Label, LabelContent,
-    MissingFilePolicy, SampleKeys, Segment, SegmentBounds, SegmentUnit, Split, TableDescription, TableLayout, Value,
+    annotation_file, annotation_table, dali_file_list, json_lines, AnnotationColumn, AnnotationOptions,
+    Around, ColumnType, DaliUnit, Dataset, Filter, Group, ImageSequencePattern, JsonLayout, Label,
+    LabelContent, MissingFilePolicy, SampleKeys, Segment, SegmentBounds, SegmentUnit, Split,
+    TableDescription, TableLayout, Value,
 };
 
 use super::{check_error, Target, USUAL};
@@ -209,14 +210,22 @@ fn description([layout, content, flags]: [u8; 3]) -> TableDescription {
         infer_lists: has(16),
         group: has(4).then(|| Group { by: names(&["path", "start"]), lists }),
         path: (!has(32)).then(|| "path".to_owned()),
-        templates: if has(8) { names(&["{path}.mp4", "{label:_}/{path}.mp4"]) } else { names(&["{path:06}.*"]) },
+        templates: if has(8) {
+            names(&["{path}.mp4", "{label:_}/{path}.mp4"])
+        } else {
+            names(&["{path:06}.*"])
+        },
         template_columns: names(&["path", "label"]),
         frames: has(64).then(|| ("img_{:05}.jpg".to_owned(), 1, None, (30, 1))),
         missing: has(128).then_some(MissingFilePolicy::Skip),
         label: Some(Label {
             column: "label".into(),
-            content: [LabelContent::Names, LabelContent::Numbers, LabelContent::Folder, LabelContent::NamesOrNumbers]
-                [usize::from(content % 4)],
+            content: [
+                LabelContent::Names,
+                LabelContent::Numbers,
+                LabelContent::Folder,
+                LabelContent::NamesOrNumbers,
+            ][usize::from(content % 4)],
             remove: "[]".into(),
             classes: (content & 8 == 8).then(|| names(&["walk", "run"])),
             class_file: None,

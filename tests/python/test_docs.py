@@ -132,6 +132,7 @@ def referred():
 MODULES = (
     "",
     ".samplers",
+    ".samplers.presets",
     ".transforms",
     ".datasets",
     ".gpu",

@@ -31,6 +31,7 @@ WRITTEN_BY = {"train.lmdb": "lmdb"}
 MODULES = (
     "framespool",
     "framespool.samplers",
+    "framespool.samplers.presets",
     "framespool.transforms",
     "framespool.datasets",
     "framespool.gpu",

@@ -6,7 +6,6 @@ have marks for the tests (tests/python/docs_snippets.py). These hooks convert bo
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
@@ -34,7 +33,6 @@ _FENCE = re.compile(r"^( *```)(\w+) (before|output|raises \w+)$", re.MULTILINE)
 _TITLES = {"before": ' title="the other library, not run"', "output": ' title="prints"', "raises": ' title="raises"'}
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 _HELP = "<!-- help of every command -->"
-_PRESETS = "<!-- every preset -->"
 _BIN = ROOT / ".venv" / "bin"
 
 
@@ -71,7 +69,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         # Anchors for the links in docstrings.
         markdown = "[](){#framespool.errors.Error}\n\n" + markdown
         markdown = re.sub(r"^## `(\w+)`$", r"[](){#framespool.errors.\1}\n\n\g<0>", markdown, flags=re.MULTILINE)
-    for mark, text in ((_HELP, _help), (_PRESETS, _presets), (PLOTS_MARK, _plots)):
+    for mark, text in ((_HELP, _help), (PLOTS_MARK, _plots)):
         if mark in markdown:
             markdown = markdown.replace(mark, text())
     return markdown
@@ -107,14 +105,6 @@ def _help() -> str:
     parts = [f"## framespool\n\n```text\n{first}\n```"]
     parts += [f"## framespool {name}\n\n```text\n{_output('framespool', name, '--help')}\n```" for name in commands]
     return "\n\n".join(parts)
-
-
-def _presets() -> str:
-    """The docstring and options of each preset."""
-    texts = json.loads(
-        _output("python", "-c", "import framespool, json; print(json.dumps(framespool.samplers.presets()))")
-    )
-    return "\n\n".join(f"### `{name}`\n\n{text}" for name, text in sorted(texts.items()))
 
 
 def _other_plots() -> list[plots.Picture]:

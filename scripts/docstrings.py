@@ -31,6 +31,7 @@ MODULES = (
     "framespool.compat.lerobot",
     "framespool.compat.decord.ndarray",
     "framespool.compat.decord",
+    "framespool.samplers.presets",
     "framespool.samplers",
     "framespool.transforms",
     "framespool.datasets",

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -80,7 +79,7 @@ _Index = None | Literal[False] | _Path
 #: A transform: {"transform": {name: fields}, "per_frame": whether it draws for each frame}.
 Step = dict[str, Any]
 #: A clip sampler: its name, and its arguments by name.
-SamplerArgs = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
+SamplerSpec = tuple[str, dict[str, Any], Callable[..., Any] | None]
 #: A video: number of frames and frames per second, or presentation times and end in seconds.
 VideoDescription = tuple[int, float] | tuple[list[float], float]
 
@@ -278,7 +277,7 @@ class Loader:
     def __new__(
         cls,
         dataset: SampleTable | Sequence[tuple[_Source | Any, int]],
-        rule: SamplerArgs,
+        rule: SamplerSpec,
         steps: list[Step],
         settings: dict[str, Any],
         progress: Callable[[int, int, int], object] | None = None,
@@ -400,11 +399,11 @@ def remote_stats() -> dict[str, int]:
 def without_signature(url: str) -> str:
     """A URL without the parameters of its signature; other text unchanged."""
 
-def num_clips_of(rule: SamplerArgs, video: VideoDescription) -> int:
+def num_clips_of(rule: SamplerSpec, video: VideoDescription) -> int:
     """Number of clips of a video."""
 
 def sample(
-    rule: SamplerArgs, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
+    rule: SamplerSpec, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
 ) -> tuple[list[int], list[bool]]:
     """Frames and mask of one clip of a video, with given draws or with those of (seed, epoch)."""
 

@@ -1,32 +1,22 @@
 //! Converts a clip sampler (a name and its arguments) from Python to the engine's sampler, and samples clips
 //! with it. The Python package chooses the defaults.
 
-mod args;
-mod builtin;
 mod callback_guard;
 mod callback_sampler;
-mod presets;
 mod scripted_rng;
+mod spec;
 
 use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
-use framespool::clip_sampler::{ClipSamplerRef, RandomSource, VideoTiming};
+use framespool::clip_sampler::{RandomSource, VideoTiming};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
-pub use args::{Callable, SamplerArgs};
 pub use callback_guard::with_cause;
 pub use callback_sampler::ClipInfo;
 use scripted_rng::ScriptedRng;
-
-/// Returns the engine's clip sampler for a name and its arguments.
-pub fn build_clip_sampler(args: &SamplerArgs) -> Result<ClipSamplerRef> {
-    if let Some(name) = args.sampler_name().strip_prefix("preset:") {
-        return presets::build_preset(name, args);
-    }
-    builtin::build_builtin(args)
-}
+pub use spec::{Callable, SamplerArg};
 
 /// The timing of a video: a number of frames at a constant rate, or the presentation time of every frame and
 /// the end of the video, in seconds.
@@ -51,8 +41,8 @@ impl VideoTimingArg {
 }
 
 #[pyfunction]
-pub fn num_clips_of(py: Python<'_>, rule: SamplerArgs, video: VideoTimingArg) -> PyResult<u64> {
-    let count = || Ok(build_clip_sampler(&rule)?.num_clips(&*video.into_timing()?));
+pub fn num_clips_of(py: Python<'_>, rule: SamplerArg, video: VideoTimingArg) -> PyResult<u64> {
+    let count = || Ok(rule.sampler.num_clips(&*video.into_timing()?));
     count().or_raise(py)
 }
 
@@ -62,14 +52,14 @@ pub fn num_clips_of(py: Python<'_>, rule: SamplerArgs, video: VideoTimingArg) ->
 #[pyfunction]
 pub fn sample(
     py: Python<'_>,
-    rule: SamplerArgs,
+    rule: SamplerArg,
     video: VideoTimingArg,
     clip: u64,
     draws: Option<Vec<scripted_rng::RandomValue>>,
     key: (u64, u64),
 ) -> PyResult<(Vec<u32>, Vec<bool>)> {
     let sample = || {
-        let (rule, video) = (build_clip_sampler(&rule)?, video.into_timing()?);
+        let (rule, video) = (rule.sampler, video.into_timing()?);
         let sample = match draws {
             Some(draws) => {
                 let mut script = ScriptedRng::new(draws);

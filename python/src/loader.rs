@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::batch_sampler::{self};
-use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
+use crate::clip_sampler::{with_cause, Callable, SamplerArg};
 use crate::counters::stats_to_dict;
 use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr};
@@ -45,7 +45,7 @@ pub struct Loader {
     /// `None` only while the object is being dropped.
     loader: Mutex<Option<loader::Loader>>,
     /// The Python functions that the clip sampler calls, for the garbage collector.
-    callables: Vec<Callable>,
+    function: Option<Callable>,
     // Outside of the lock, so that they can be called while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
@@ -156,7 +156,7 @@ impl Loader {
     fn new(
         py: Python<'_>,
         dataset: DatasetArg,
-        rule: SamplerArgs,
+        rule: SamplerArg,
         steps: Steps,
         settings: LoaderArgs,
         progress: Option<Py<PyAny>>,
@@ -178,12 +178,12 @@ impl Loader {
         let failures = Box::new(loader.failures());
         let unlogged_failures = Box::new(loader.unlogged_failures());
         let progress = Box::new(loader.progress());
-        let callables = rule.callables().cloned().collect();
+        let function = rule.function.clone();
         let loader = Mutex::new(Some(loader));
         let owner_pid = std::process::id();
         let made = Self {
             loader,
-            callables,
+            function,
             counter,
             failures,
             unlogged_failures,
@@ -203,7 +203,7 @@ impl Loader {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.callables.iter().try_for_each(|callable| visit.call(&*callable.0))
+        self.function.iter().try_for_each(|callable| visit.call(&*callable.0))
     }
 
     fn __len__(&self) -> usize {

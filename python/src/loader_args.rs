@@ -13,7 +13,7 @@ use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::batch_sampler::{self, parse_choice};
-use crate::clip_sampler::{build_clip_sampler, SamplerArgs};
+use crate::clip_sampler::SamplerArg;
 use crate::errors::OrRaise;
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::sample_table::SampleTable;
@@ -173,7 +173,7 @@ pub struct MixtureArgs {
 pub fn config(
     py: Python<'_>,
     dataset: DatasetArg,
-    rule: &SamplerArgs,
+    rule: &SamplerArg,
     steps: Steps,
     s: LoaderArgs,
     index: &IndexCacheHandle,
@@ -193,7 +193,7 @@ pub fn config(
             images: s.images,
             group_clips: s.group_clips,
             stream: s.stream,
-            sampling: build_clip_sampler(rule)?,
+            sampling: rule.sampler.clone(),
             order: batch_sampler::config(s.order)?,
             mixture: s.mixture.map(|m| Mixture {
                 items: m.lengths,

@@ -1,13 +1,16 @@
 //! Replaces out-of-range frames of a clip by frames of the video and marks them in the mask.
 //! All clip samplers share these policies. Frames inside the video never change.
 
+use serde::Deserialize;
+
 use super::frame_position::{FramePosition, OutOfRange};
 use super::{ClipIndices, VideoTiming};
 use crate::error::{Error, Result};
 
 /// How to pad frames past the end of the video (or before its beginning, if the clip sampler allows such
 /// positions).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum PaddingPolicy {
     /// Repeats the last real frame that precedes it in the clip (`repeat_last` of torchcodec, the default of
     /// mmaction2). With a stride this need not be the last frame of the video. Without a preceding real

@@ -1,28 +1,81 @@
 //! Clip samplers that reproduce the frame indices of other codebases, with the options named as there.
 //! Each file follows the published formulas of one codebase, including its floating-point rounding and its
-//! errors.
+//! errors. To add a preset, write the struct of its options, implement [`Formula`] for it, and list it here.
 
-#[cfg(test)]
-mod bounds_tests;
-mod common;
-pub mod cosmos_curate;
-pub mod dali;
-pub mod ffmpeg_fps;
-mod fraction;
-pub mod hf;
-pub mod internvideo2;
-pub mod lerobot;
-pub mod mmaction2;
-mod numpy_compat;
-pub mod pytorchvideo;
-pub mod qwen_vl;
-pub mod slowfast;
+mod arithmetic;
+mod cosmos_curate;
+mod dali;
+mod ffmpeg_fps;
+mod formula;
+mod hf;
+mod internvideo2;
+mod lerobot;
+mod mmaction2;
+mod options;
+mod pytorchvideo;
+mod qwen_vl;
+mod slowfast;
 #[cfg(test)]
 mod tests;
-pub mod torchcodec;
-pub mod torchvision;
-pub mod tsn;
-pub mod videomae;
-pub mod vjepa2;
+mod torchcodec;
+mod torchvision;
+mod tsn;
+mod videomae;
+mod vjepa2;
 
-pub use fraction::Seconds;
+use serde::Deserialize;
+
+use super::ClipSamplerRef;
+use crate::error::Result;
+use formula::Formula;
+
+macro_rules! presets {
+    ($($name:ident($options:ty),)*) => {
+        /// A preset with its options. Options have no defaults here, except that those of type `Option` may be absent.
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Preset {
+            $(#[allow(missing_docs)] $name($options),)*
+        }
+
+        impl Preset {
+            /// Returns the clip sampler.
+            ///
+            /// # Errors
+            /// `Argument` if options contradict each other or a value is out of range.
+            pub fn build(self) -> Result<ClipSamplerRef> {
+                match self {
+                    $(Preset::$name(options) => options.build(),)*
+                }
+            }
+        }
+    };
+}
+
+presets! {
+    CosmosCurate(cosmos_curate::SampleClosest),
+    Dali(dali::Sequences),
+    DaliUniformSample(dali::UniformSample),
+    FfmpegFps(ffmpeg_fps::FfmpegFps),
+    Hf(hf::SampleFrames),
+    Internvideo2(internvideo2::ReadFrames),
+    Lerobot(lerobot::DeltaTimestamps),
+    Mmaction2(mmaction2::SampleFrames),
+    Mmaction2Dense(mmaction2::DenseSampleFrames),
+    Mmaction2Uniform(mmaction2::UniformSample),
+    Mmaction2Untrimmed(mmaction2::UntrimmedSampleFrames),
+    Pytorchvideo(pytorchvideo::LabeledVideoClips),
+    QwenVl(qwen_vl::QwenVl),
+    Slowfast(slowfast::Kinetics),
+    SlowfastSsv2(slowfast::Ssv2),
+    TorchcodecRandomIndices(torchcodec::Indices<true>),
+    TorchcodecRandomTimestamps(torchcodec::Timestamps),
+    TorchcodecRegularIndices(torchcodec::Indices<false>),
+    TorchcodecRegularTimestamps(torchcodec::Timestamps),
+    Torchvision(torchvision::VideoClips),
+    Tsn(tsn::TsnDataSet),
+    Videomae(videomae::VideoClsDataset),
+    VideomaePretrain(videomae::Pretrain),
+    VideomaeSsv2(videomae::Ssv2),
+    Vjepa2(vjepa2::VideoDataset),
+}

@@ -2,19 +2,23 @@
 //! Every start at which the whole clip fits is equally likely, in the whole video or in the clip's own part
 //! of it.
 
+use serde::Deserialize;
+
 use super::clip_spec::{ClipSpec, Spacing};
 use super::common::{check_clip_index, check_nonzero};
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// The set of starts that a clip can have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum StartSampling {
     /// All starts, independent of the other clips of the video.
     #[default]
     Independent,
     /// The starts of the clip's own part: clip *c* of *C* starts at or after `floor(c * F / C)` and before
     /// `floor((c + 1) * F / C)` of the *F* starts, or at the former if that range is empty.
+    #[serde(rename = "partitioned")]
     Stratified,
 }
 

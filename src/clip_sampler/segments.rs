@@ -1,6 +1,8 @@
 //! Sparse sampling as in Temporal Segment Networks: one clip of snippets from equal segments of the video.
 //! A snippet stays inside the video if the video is long enough for it.
 
+use serde::Deserialize;
+
 use super::clip_spec::{check_length, ClipSpec};
 use super::common::{check_clip_index, check_nonzero};
 use super::random::{part_start, random_in_part};
@@ -8,7 +10,8 @@ use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// Where a snippet starts in its segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum SegmentMode {
     /// At a random start, sampled for each segment.
     #[default]

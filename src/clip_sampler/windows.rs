@@ -1,6 +1,8 @@
 //! All windows of a video, in order, as DALI enumerates them; uses no random numbers.
 //! Windows begin at 0, step, 2·step, …, in frames or in seconds; incomplete windows are skipped or padded.
 
+use serde::Deserialize;
+
 use super::clip_spec::{partition_point, ClipSpec, Spacing};
 use super::common::{check_clip_index, check_nonzero};
 use super::frame_position::{FramePosition, OutOfRange};
@@ -9,7 +11,8 @@ use super::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// How to handle windows that begin inside the video and end past it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum PadMode {
     /// They are skipped: only full windows.
     #[default]
@@ -21,9 +24,11 @@ pub enum PadMode {
     Edge,
     /// The video is mirrored without repeating its last frame: 0 1 2 3 | 2 1 0 1 … With seconds, time
     /// reverses at the timestamp of the last frame.
+    #[serde(rename = "reflect_101")]
     Reflect101,
     /// The video is mirrored and its last frame is repeated ("symmetric"): 0 1 2 3 | 3 2 1 0 0 1 … With
     /// seconds, time reverses at the end of the last frame.
+    #[serde(rename = "reflect_1001")]
     Reflect1001,
 }
 

@@ -272,7 +272,9 @@ def test_ucf101(tmp_path):
     ):
         fsp.datasets.ucf101(tmp_path, "/v", classes=names[:2])
     write(tmp_path / "trainlist02.txt", "Archery/a.avi 1\n")
-    with pytest.raises(fsp.errors.ArgumentError, match=r"trainlist02.txt, line 1, column 'number': class Archery is number 2"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match=r"trainlist02.txt, line 1, column 'number': class Archery is number 2"
+    ):
         fsp.datasets.ucf101(tmp_path, "/v", split=2)
     for wrong, text in (({"split": 0}, "split"), ({"train": "test"}, "train must be True or False")):
         with pytest.raises(fsp.errors.ArgumentError, match=text):

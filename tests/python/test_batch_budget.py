@@ -167,7 +167,7 @@ def test_lengths_that_differ(videos):
     names = ["derived/base_640x360.mp4", "action/long_384x164_90s.mp4", "action/phone_176x144.mp4"]
     loader = make(
         [str(videos / name) for name in names] * 3,
-        sampling=fsp.samplers.preset("qwen_vl", fps=1.0),
+        sampling=fsp.samplers.presets.qwen_vl(fps=1.0),
         batch_tokens=1800,
     )
     for batch in loader:

@@ -1,7 +1,7 @@
 """framespool.compat.torchvision: the video API that torchvision removed.
 
 Frames and times are those of framespool.Video and, where it is installed, PyAV's, which torchvision used. Clips are
-those of samplers.preset("torchvision"), which is compared with torchvision's clips elsewhere, and of the classes that
+those of samplers.presets.torchvision(), which is compared with torchvision's clips elsewhere, and of the classes that
 the installed torchvision still has.
 """
 
@@ -225,8 +225,8 @@ def test_clips_are_those_of_the_preset(metadata, length, step, frame_rate):
     clips = clips_of(metadata, length, step, frame_rate)
     for number, path in enumerate(metadata["video_paths"]):
         video = fsp.Video(path)
-        preset = fsp.samplers.preset(
-            "torchvision", clip_length_in_frames=length, frames_between_clips=step, frame_rate=frame_rate
+        preset = fsp.samplers.presets.torchvision(
+            clip_length_in_frames=length, frames_between_clips=step, frame_rate=frame_rate
         )
         times = ticks(video)
         fps = metadata["video_fps"][number]

@@ -133,6 +133,7 @@ MODULES = (
     "",
     ".order",
     ".samplers",
+    ".samplers.presets",
     ".tools",
     ".transforms",
     ".video",

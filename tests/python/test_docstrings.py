@@ -36,6 +36,7 @@ MODULES = (
     "framespool",
     "framespool.order",
     "framespool.samplers",
+    "framespool.samplers.presets",
     "framespool.tools",
     "framespool.video",
     "framespool.transforms",

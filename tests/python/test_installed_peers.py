@@ -1,7 +1,6 @@
 """Orders and presets that reproduce other libraries, compared with the installed ones; skipped where they are not.
 
-The other tests of presets compare with formulas in NumPy and plain Python (``reference_formulas.py``), which these
-tests compare with PyTorch itself.
+test_presets.py compares presets with recorded results.
 """
 
 from __future__ import annotations
@@ -12,12 +11,8 @@ from typing import Any
 from unittest.mock import patch
 
 import framespool as fsp
-import numpy as np
-import presets_golden
 import pytest
-import reference_formulas
 from framespool import _framespool
-from reference_formulas import real, run, steady
 
 torch = pytest.importorskip("torch")
 
@@ -84,26 +79,19 @@ def test_workers_of_a_data_loader_give_the_order_of_one_process(order, clips, wo
 
 
 @rounds_once
-def test_formulas_in_numpy_are_those_of_torch():
+def test_frames_at_even_distances_are_those_of_torch():
     draw = random.Random(0)
-    for _ in range(150):
-        start, stop, n = (
-            draw.randint(0, 3000),
-            draw.randint(0, 4000),
-            draw.choice([1, 2, 3, 8, 16, draw.randint(1, 300)]),
-        )
-        expected = torch.linspace(start, stop, n).tolist()
-        assert reference_formulas.torch_linspace(start, stop, n).tolist() == expected, (start, stop, n)
-        expected = torch.linspace(start, stop, n, dtype=torch.int).tolist()
-        assert reference_formulas.torch_linspace_int(start, stop, n) == expected, (start, stop, n)
-        start, span = draw.choice([0.0, draw.uniform(0, 5000)]), draw.uniform(0, 500)
-        expected = torch.linspace(start, start + span, n).numpy()
-        assert np.array_equal(presets_golden.torch_linspace(start, start + span, n), expected), (start, span, n)
-        start, step = draw.choice([0.0, draw.uniform(0, 20)]), draw.choice([0.04, 1 / 30, draw.uniform(0.01, 2)])
-        stop = start + draw.uniform(0.001, 10)
-        for ours, theirs in ((np.float64, torch.float64), (np.float32, torch.float32)):
-            expected = torch.arange(start, stop, step, dtype=theirs).tolist()
-            assert reference_formulas.torch_arange(start, stop, step, ours).tolist() == expected, (start, stop, step)
+    for _ in range(300):
+        total, n = draw.randint(2, 4000), draw.choice([1, 2, 3, 8, 16, draw.randint(1, 300)])
+        clips = fsp.samplers.presets.torchcodec_regular_indices(num_clips=n)
+        expected = torch.linspace(0, total - 1, n, dtype=torch.int).tolist()
+        assert [clips.frames(total, clip=clip).indices[0] for clip in range(n)] == expected, (total, n)
+        n = min(n, total)
+        expected = [i for i in torch.arange(0, total, total / n).int().tolist() if i < total]
+        assert fsp.samplers.presets.hf(num_frames=n, version="4.57").frames(total).indices == expected, (total, n)
+        n = max(n // 2 * 2, 2)
+        expected = torch.linspace(0, total - 1, n).round().long().tolist()
+        assert fsp.samplers.presets.qwen_vl(nframes=n).frames(total).indices == expected, (total, n)
 
 
 def test_randperm_swaps_with_what_it_draws():
@@ -133,25 +121,29 @@ def test_slowfast_selects_the_frames_that_torch_computes():
         span = max(1.0, rate * count / 30 * fps)
         start = max(length - span, 0) * drawn
         expected = torch.clamp(torch.linspace(start, start + span - 1, count), 0, length - 1).long().tolist()
-        rule = fsp.samplers.preset("slowfast", num_frames=count, sampling_rate=rate)
+        rule = fsp.samplers.presets.slowfast(num_frames=count, sampling_rate=rate)
         assert rule.frames(length, fps=fps, draws=[drawn]).indices == expected, (length, fps, count, rate, drawn)
 
 
 def test_default_version_equals_the_installed_transformers():
     utils = pytest.importorskip("transformers.video_utils")
 
-    def one(random, comparison):
-        total, rate = random.randint(1, 900), random.choice([24.0, 25.0, 29.97, 60.0])
-        options = random.choice([{"num_frames": random.randint(1, 80)}, {"fps": random.choice([1, 2, 0.5, 30.0])}])
-        metadata = utils.VideoMetadata(total_num_frames=total, fps=rate)
+    draw, raised = random.Random(0), 0
+    for _ in range(697):
+        total, rate = draw.randint(1, 900), draw.choice([24.0, 25.0, 29.97, 60.0])
+        options = draw.choice([{"num_frames": draw.randint(1, 80)}, {"fps": draw.choice([1, 2, 0.5, 30.0])}])
+        rule = fsp.samplers.presets.hf(**options)
         try:
-            expected = utils.default_sample_indices_fn(metadata, **options).tolist()
+            expected = utils.default_sample_indices_fn(
+                utils.VideoMetadata(total_num_frames=total, fps=rate), **options
+            ).tolist()
         except ValueError:
-            expected = None
-        full = {"num_frames": None, "fps": None, **options}
-        comparison.check("hf", full, steady(total, rate), [expected and real(expected)])
-
-    run(697, one, failing=0.4)
+            raised += 1
+            with pytest.raises(fsp.errors.ArgumentError):
+                rule.frames(total, fps=rate)
+        else:
+            assert rule.frames(total, fps=rate).indices == expected, (total, rate, options)
+    assert raised < 300
 
 
 # --- torchcodec, whose samplers decode files
@@ -169,10 +161,10 @@ class File:
 
     def sample(self, rule: fsp.samplers.Preset, clip: int, draws: list[Any] | None) -> list[int]:
         """framespool's frames for these draws."""
-        return _framespool.sample(rule._sampler_args(), (self.times, self.end), clip, draws, (0, 0))[0]
+        return _framespool.sample(rule._spec(), (self.times, self.end), clip, draws, (0, 0))[0]
 
     def count(self, rule: fsp.samplers.Preset) -> int:
-        return _framespool.num_clips_of(rule._sampler_args(), (self.times, self.end))
+        return _framespool.num_clips_of(rule._spec(), (self.times, self.end))
 
 
 def draw_options(file: File, draw: random.Random) -> dict[str, dict[str, Any]]:
@@ -214,7 +206,7 @@ def test_clips_are_those_of_torchcodecs_samplers(videos, name):
     outcomes = {"clips": 0, "refused": 0}
     for _ in range(5):
         for kind, options in draw_options(file, draw).items():
-            rule = fsp.samplers.preset(f"torchcodec_{kind}", **options)
+            rule = getattr(fsp.samplers.presets, f"torchcodec_{kind}")(**options)
             function = {"random_indices": "randint", "random_timestamps": "rand"}.get(kind, "zeros")
             original, values = getattr(torch, function), []
 

@@ -110,7 +110,7 @@ def test_actions_are_joined_by_the_rows_of_an_episode(tmp_path, videos):
     written(tmp_path, videos)
     dataset = fsp.datasets.lerobot(tmp_path, camera=TOP, episodes=[1, 4])
     actions = np.arange(708)  # the column of the tables under data
-    rule = fsp.samplers.preset("lerobot", delta_timestamps=[-1 / 30, 0.0, 2 / 30])
+    rule = fsp.samplers.presets.lerobot(delta_timestamps=[-1 / 30, 0.0, 2 / 30])
     loader = fsp.ClipLoader(
         dataset, rule, batch_size=16, shuffle="full", seed=1, transforms=[fsp.transforms.Resize((16, 16))]
     )

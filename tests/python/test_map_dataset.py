@@ -304,7 +304,7 @@ def test_video_metadata(videos):
     video = fsp.Video(path, index=False)
     loader = fsp.ClipLoader(
         [path, videos / "action" / "phone_176x144.mp4"],
-        fsp.samplers.preset("qwen_vl", fps=2.0),
+        fsp.samplers.presets.qwen_vl(fps=2.0),
         batch_size=2,
         transforms=[T.SmartResize(28)],
         index=False,

@@ -131,7 +131,7 @@ def test_the_command_writes_sheets(videos, media, tmp_path, capsys):
     assert main(["preview", str(short_clips), str(media / "images" / "classes"), "--out", str(out)]) == 2
     assert "one kind" in capsys.readouterr().err
     assert main(["preview", str(short_clips), "--preset", "mmaction2", "--out", str(out)]) == 2
-    assert "needs clip_len=" in capsys.readouterr().err
+    assert "argument: 'clip_len'" in capsys.readouterr().err
     with_option = ["--preset", "mmaction2", "--preset-option", "clip_len=5", "--preset-option", "test_mode=true"]
     assert main(["preview", str(short_clips), "--out", str(out), "--json", "--clips", "1", *with_option]) == 0
     assert len(json.loads(capsys.readouterr().out)["clips"][0]["indices"]) == 5

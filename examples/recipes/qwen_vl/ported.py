@@ -13,7 +13,7 @@ def make_loader(path: Path, num_workers: int) -> Iterator[dict[str, Any]]:
     """Loads the samples in the order of the file."""
     loader = fsp.ClipLoader(
         fsp.datasets.json_lines(path, source="video"),
-        fsp.samplers.preset("qwen_vl", fps=2.0, max_frames=64),
+        fsp.samplers.presets.qwen_vl(fps=2.0, max_frames=64),
         batch_size=1,
         transforms=[fsp.transforms.SmartResize(28, min_pixels=16 * 28 * 28, total_pixels=2048 * 28 * 28)],
         num_threads=num_workers,

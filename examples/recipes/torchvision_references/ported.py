@@ -8,8 +8,8 @@ from typing import Literal
 import framespool as fsp
 
 MEAN, STD = (0.43216, 0.394666, 0.37645), (0.22803, 0.22145, 0.216989)
-UNIFORM = fsp.samplers.preset("torchvision", frame_rate=15, sampler="uniform", num_clips_per_video=5)
-RANDOM = fsp.samplers.preset("torchvision", frame_rate=15, sampler="random", max_clips_per_video=5)
+UNIFORM = fsp.samplers.presets.torchvision(frame_rate=15, sampler="uniform", num_clips_per_video=5)
+RANDOM = fsp.samplers.presets.torchvision(frame_rate=15, sampler="random", max_clips_per_video=5)
 
 
 def transforms(split: Literal["train", "val"]) -> list[fsp.transforms.Transform]:

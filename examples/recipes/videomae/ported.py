@@ -13,7 +13,7 @@ def make_loader(path: Path, num_workers: int, batch_size: int = 32, seed: int = 
     """Loads a random clip of each video in random order, two views of each, with a mask of patches."""
     return fsp.ClipLoader(
         fsp.datasets.annotation_file(path),
-        fsp.samplers.preset("videomae_pretrain", new_length=16, new_step=4),
+        fsp.samplers.presets.videomae_pretrain(new_length=16, new_step=4),
         batch_size=batch_size,
         repeats=2,
         transforms=[

@@ -14,7 +14,7 @@ def make_loader(path: Path, num_workers: int, batch_size: int = 24, seed: int = 
     t = fsp.transforms
     return fsp.ClipLoader(
         fsp.datasets.annotation_file(path),
-        fsp.samplers.preset("vjepa2", frames_per_clip=16, frame_step=4, num_clips=2),
+        fsp.samplers.presets.vjepa2(frames_per_clip=16, frame_step=4, num_clips=2),
         batch_size=batch_size,
         group_clips=True,
         transforms=[

@@ -30,9 +30,9 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     parser.add_argument("--fps", type=float, metavar="F", help="frames per second of a clip, instead of --stride")
     parser.add_argument(
         "--preset",
-        choices=sorted(samplers.presets()),
+        choices=samplers.presets.__all__,
         metavar="NAME",
-        help=f"sampling of another codebase, instead of the options above: {', '.join(sorted(samplers.presets()))}",
+        help=f"sampling of another codebase, instead of the options above: {', '.join(samplers.presets.__all__)}",
     )
     parser.add_argument(
         "--preset-option",
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> No
         type=_option,
         metavar="NAME=VALUE",
         default=[],
-        help="an option of the preset, repeatable; framespool.samplers.presets() lists them",
+        help="an argument of this function of framespool.samplers.presets, repeatable",
     )
     parser.add_argument("--resize", type=count, metavar="S", help="shorter side in pixels")
     parser.add_argument("--random-resized-crop", type=count, metavar="S", help="side of a random crop in pixels")
@@ -99,7 +99,7 @@ def loader(
     if are_images == {True}:
         return ImageLoader(dataset, **keywords)
     if arguments.preset:
-        rule: samplers.ClipSampler = samplers.preset(arguments.preset, **dict(arguments.preset_option))
+        rule: samplers.ClipSampler = _preset(arguments.preset, dict(arguments.preset_option))
     else:
         rule = samplers.random(
             sequence_length=arguments.frames,
@@ -119,6 +119,13 @@ def _option(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _preset(name: str, options: dict[str, Any]) -> samplers.ClipSampler:
+    try:
+        return getattr(samplers.presets, name)(**options)
+    except TypeError as error:  # an argument is missing or unknown
+        raise ArgumentError(f"--preset-option: {error}") from None
 
 
 def labelled(places: list[str]) -> datasets.Dataset:

@@ -5,7 +5,6 @@ A `Dataset` is a plain sequence of `(source, label)` and can be pickled. A sourc
 `Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
 """
 
-from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool.datasets._activitynet import activitynet
 from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._ava import ava

@@ -186,12 +186,12 @@ class LeRobotFrames(Dataset):
 
     def _sources(self) -> list[tuple[str, Dataset, Any, tuple[int, int] | None]]:
         """For each camera its name, its episodes, the clip sampler of its frames, and (height, width)."""
-        from framespool.samplers import preset
+        from framespool.samplers import presets
 
         found: list[tuple[str, Dataset, Any, tuple[int, int] | None]] = []
         for name, view in zip(self.cameras, self._views, strict=True):
             deltas = self.delta_timestamps.get(name, [0.0])
-            sampler = preset("lerobot", delta_timestamps=deltas, fps=self.fps, tolerance_s=self.tolerance_s)
+            sampler = presets.lerobot(delta_timestamps=deltas, fps=self.fps, tolerance_s=self.tolerance_s)
             feature = self._features[name]
             sides = dict(zip(feature.get("names") or (), feature.get("shape") or (), strict=False))
             if not {"height", "width"} <= sides.keys():

@@ -12,10 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._common.validate_args import as_sequence, boolean, choice, is_url
-from framespool.video._sources import ImageSequence, Source, VideoSegment
 from framespool._common.validate_args import as_sequence, boolean, choice
-from framespool.video._video import Video
 from framespool.datasets._annotation_table import Label, Layout, Segment, Table, filters, read, text
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._in_memory import matching_rows
@@ -29,10 +26,9 @@ from framespool.datasets._readers import (
     warn_notes,
     with_classes,
 )
-from framespool.errors import ArgumentError, NotFoundError, ReadError
+from framespool.errors import ArgumentError
 from framespool.video._sources import ImageSequence, Source, VideoSegment
 from framespool.video._video import Video
-from framespool.errors import ArgumentError
 
 
 def annotation_file(

@@ -92,7 +92,7 @@ class Cameras:
             steps, functions = split(self._steps(size), self._dtype)
             if functions:
                 raise ArgumentError("a callable among the transforms applies to one camera; apply it to the batch")
-            found.append((view, sampler._sampler_args(), steps))
+            found.append((view, sampler._spec(), steps))
         return found
 
     def share(self, total: int) -> int:

@@ -453,7 +453,7 @@ class ClipLoader(BaseLoader[Batch]):
             most = None if batch_size is None else integer("batch_size", batch_size)
             settings = options.order_settings(replacement=False)
             self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
-        super().__init__(dataset, clip_sampler._sampler_args(), options, cache, own)
+        super().__init__(dataset, clip_sampler._spec(), options, cache, own)
         self._frame_columns = None if frame_columns is None else FrameColumns(frame_columns, self.dataset)
         if group_clips:
             self._order |= {"group_clips": True}

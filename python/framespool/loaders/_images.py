@@ -229,7 +229,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         }
         if masks is not None and on_error != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {on_error!r}; an image and its mask fail together')
-        rule = samplers.indices([0])._sampler_args()
+        rule = samplers.indices([0])._spec()
         if cache is not None and (not isinstance(cache, Cache) or cache.disk is None):
             raise ArgumentError(
                 f"cache must be a framespool.Cache with a disk, got {cache!r}; images of one epoch share no decoded "

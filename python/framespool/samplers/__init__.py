@@ -5,7 +5,7 @@ presentation order. If a sample of the dataset is a segment of a video, the vide
 
 **Which clip sampler.** `random()` for training, `uniform()` for testing, `windows()` for a complete video; `segments()`
 and `dense()` for sparse and dense sampling; `indices()`, `seconds()` and `delta()` for known frames; `custom()` for a
-function; `preset()` for the sampling of another codebase. Examples are in docs/howto/sampling.md.
+function; `presets` for the sampling of another codebase. Examples are in docs/howto/sampling.md.
 
 **Spacing of frames.** Give one of `stride=` (frames; the default is 1), `fps=` (frames per second) and
 `duration_seconds=` (`sequence_length` frames spread evenly: `fps = sequence_length / duration_seconds`). With
@@ -37,13 +37,16 @@ that a clip sampler selects, without a file.
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 from framespool._framespool import ClipInfo
+from framespool.samplers import presets
 from framespool.samplers._base import ClipIndices, ClipSampler
 from framespool.samplers._custom import Custom, custom
 from framespool.samplers._explicit import Delta, Indices, Seconds, delta, indices, seconds
 from framespool.samplers._grid import Random, Uniform, Windows, random, uniform, windows
-from framespool.samplers._presets import Preset, preset, presets
 from framespool.samplers._segments import Dense, Segments, dense, segments
+from framespool.samplers.presets._preset import Preset
 
 __all__ = [
     "Custom",
@@ -63,7 +66,6 @@ __all__ = [
     "delta",
     "dense",
     "indices",
-    "preset",
     "presets",
     "random",
     "seconds",
@@ -71,3 +73,11 @@ __all__ = [
     "uniform",
     "windows",
 ]
+
+
+def _refuse_preset(name: str, /, **options: Any) -> NoReturn:
+    """Names the function that a preset is."""
+    raise TypeError(f"samplers.preset({name!r}, ...) does not exist: use samplers.presets.{name}(...)")
+
+
+preset = _refuse_preset

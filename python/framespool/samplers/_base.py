@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from framespool import _framespool
 from framespool._common.validate_args import integer, number
 
 if TYPE_CHECKING:
-    from framespool._framespool import SamplerArgs, VideoDescription
+    from framespool._framespool import SamplerSpec, VideoDescription
 
 
 class ClipIndices(NamedTuple):
@@ -28,18 +28,6 @@ class ClipIndices(NamedTuple):
 
     indices: list[int]
     mask: list[bool]
-
-
-def arguments(**values: Any) -> dict[str, Any]:
-    """Arguments of a clip sampler as the engine takes them.
-
-    Args:
-        values: Arguments by name.
-
-    Returns:
-        Those that are not `None`.
-    """
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _video_description(num_frames: int | Sequence[float], fps: float | None) -> VideoDescription:
@@ -64,8 +52,12 @@ class ClipSampler:
         (6, [16, 17, 18])
     """
 
-    def _sampler_args(self) -> SamplerArgs:
-        raise NotImplementedError
+    #: Name of the clip sampler in the engine.
+    _kind: ClassVar[str]
+
+    def _spec(self) -> SamplerSpec:
+        """The clip sampler as the engine reads it: its name, its arguments, and the function of a custom one."""
+        return (self._kind, vars(self), None)
 
     def clips_in(self, num_frames: int | Sequence[float], *, fps: float = 30.0) -> int:
         """Returns the number of clips of a video.
@@ -85,7 +77,7 @@ class ClipSampler:
             >>> fsp.samplers.windows(sequence_length=16).clips_in(100)
             6
         """
-        return _framespool.num_clips_of(self._sampler_args(), _video_description(num_frames, fps))
+        return _framespool.num_clips_of(self._spec(), _video_description(num_frames, fps))
 
     def frames(
         self,
@@ -124,6 +116,6 @@ class ClipSampler:
         key = (integer("seed", seed, most=2**64 - 1), integer("epoch", epoch, most=2**64 - 1))
         given = None if draws is None else list(draws)
         indices, mask = _framespool.sample(
-            self._sampler_args(), _video_description(num_frames, fps), integer("clip", clip), given, key
+            self._spec(), _video_description(num_frames, fps), integer("clip", clip), given, key
         )
         return ClipIndices(indices, mask)

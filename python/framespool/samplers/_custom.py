@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from framespool.errors import ArgumentError
-from framespool.samplers._base import ClipSampler, arguments
+from framespool.samplers._base import ClipSampler
 from framespool.samplers._common import positive_integers
 
 if TYPE_CHECKING:
-    from framespool._framespool import ClipInfo, SamplerArgs
+    from framespool._framespool import ClipInfo, SamplerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,9 @@ class Custom(ClipSampler):
             positive_integers(self, "sequence_length")
         self.clips_in(0)
 
-    def _sampler_args(self) -> SamplerArgs:
-        values: dict[str, Any] = {"function": self.function, "clips_per_video": self.clips_per_video}
-        return ("custom", arguments(**values, sequence_length=self.sequence_length))
+    def _spec(self) -> SamplerSpec:
+        given = {"clips_per_video": self.clips_per_video, "sequence_length": self.sequence_length}
+        return ("custom", given, self.function)
 
 
 def custom(

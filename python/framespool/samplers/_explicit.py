@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from framespool._common.validate_args import as_sequence, integer, number, rounding
 from framespool.errors import ArgumentError
-from framespool.samplers._base import ClipSampler, arguments
+from framespool.samplers._base import ClipSampler
 from framespool.samplers._common import Short, positive_integers, set_fields
-
-if TYPE_CHECKING:
-    from framespool._framespool import SamplerArgs
 
 T = TypeVar("T")
 
@@ -45,10 +42,6 @@ def _deltas(value: Any) -> tuple[float, ...]:
     return tuple(number("deltas_seconds", entry) for entry in deltas)
 
 
-def _flat(clips: tuple[tuple[T, ...], ...]) -> tuple[list[T], list[int]]:
-    return [entry for clip in clips for entry in clip], [len(clip) for clip in clips]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Indices(ClipSampler):
     """Frames by index; created by `indices()`.
@@ -63,16 +56,13 @@ class Indices(ClipSampler):
         [0, 5, 9]
     """
 
+    _kind = "indices"
     clips: tuple[tuple[int, ...], ...]
     short: Short = "error"
 
     def __post_init__(self) -> None:
         set_fields(self, clips=_index_clips(self.clips))
         self.clips_in(0)  # the engine checks the rest
-
-    def _sampler_args(self) -> SamplerArgs:
-        flat, lengths = _flat(self.clips)
-        return ("indices", arguments(indices=flat, lengths=lengths, short=self.short))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +79,13 @@ class Seconds(ClipSampler):
         [0, 15]
     """
 
+    _kind = "seconds"
     clips: tuple[tuple[float, ...], ...]
     short: Short = "error"
 
     def __post_init__(self) -> None:
         set_fields(self, clips=_timed_clips(self.clips))
         self.clips_in(0)
-
-    def _sampler_args(self) -> SamplerArgs:
-        flat, lengths = _flat(self.clips)
-        return ("seconds", arguments(seconds=flat, lengths=lengths, short=self.short))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +103,7 @@ class Delta(ClipSampler):
         [5, 6, 7]
     """
 
+    _kind = "delta"
     deltas_seconds: tuple[float, ...]
     tolerance_seconds: float = 1e-4
     step: int = 1
@@ -125,10 +113,6 @@ class Delta(ClipSampler):
         set_fields(self, tolerance_seconds=number("tolerance_seconds", self.tolerance_seconds, least=0))
         positive_integers(self, "step")
         self.clips_in(0)
-
-    def _sampler_args(self) -> SamplerArgs:
-        values = asdict(self) | {"deltas_seconds": list(self.deltas_seconds)}
-        return ("delta", arguments(**values))
 
 
 def indices(frames: Sequence[int] | Sequence[Sequence[int]], *, short: Short = "error") -> Indices:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from framespool._common.validate_args import boolean, integer, keyword_hints, number, span
 from framespool.errors import ArgumentError
-from framespool.samplers._base import ClipSampler, arguments
+from framespool.samplers._base import ClipSampler
 from framespool.samplers._common import (
     KEYWORD_HINTS,
     Group,
@@ -17,9 +16,6 @@ from framespool.samplers._common import (
     set_fields,
     validate_spacing,
 )
-
-if TYPE_CHECKING:
-    from framespool._framespool import SamplerArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +31,7 @@ class Windows(ClipSampler):
         [2, 3, 4, 5]
     """
 
+    _kind = "windows"
     sequence_length: int
     stride: int | None = None
     step: int | None = None
@@ -57,9 +54,6 @@ class Windows(ClipSampler):
             set_fields(self, step_seconds=number("step_seconds", self.step_seconds, above=0))
         self.clips_in(0)  # the engine checks the rest
 
-    def _sampler_args(self) -> SamplerArgs:
-        return ("windows", arguments(**asdict(self)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Random(ClipSampler):
@@ -71,6 +65,7 @@ class Random(ClipSampler):
         [42, 44, 46, 48]
     """
 
+    _kind = "random"
     sequence_length: int
     stride: int | None = None
     clips_per_video: int = 1
@@ -91,12 +86,6 @@ class Random(ClipSampler):
         object.__setattr__(self, "reverse", number("reverse", self.reverse, least=0, most=1))
         self.clips_in(0)
 
-    def _sampler_args(self) -> SamplerArgs:
-        given = asdict(self)
-        # The engine takes lists, and a list of ints is another type.
-        speed = None if self.speed is None else [float(factor) for factor in self.speed]
-        return ("random", arguments(**{**given, "speed": speed}))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(ClipSampler):
@@ -108,6 +97,7 @@ class Uniform(ClipSampler):
         [6, 8, 10, 12]
     """
 
+    _kind = "uniform"
     sequence_length: int
     stride: int | None = None
     clips_per_video: int = 1
@@ -119,9 +109,6 @@ class Uniform(ClipSampler):
         positive_integers(self, "sequence_length", "clips_per_video")
         validate_spacing(self)
         self.clips_in(0)
-
-    def _sampler_args(self) -> SamplerArgs:
-        return ("uniform", arguments(**asdict(self)))
 
 
 @keyword_hints(KEYWORD_HINTS)

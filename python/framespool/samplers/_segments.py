@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from framespool._common.validate_args import keyword_hints
-from framespool.samplers._base import ClipSampler, arguments
+from framespool.samplers._base import ClipSampler
 from framespool.samplers._common import KEYWORD_HINTS, SegmentMode, Short, positive_integers
-
-if TYPE_CHECKING:
-    from framespool._framespool import SamplerArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +19,7 @@ class Segments(ClipSampler):
         [15, 47, 78]
     """
 
+    _kind = "segments"
     num_segments: int
     frames_per_segment: int = 1
     stride: int = 1
@@ -39,9 +36,6 @@ class Segments(ClipSampler):
         """Frames of a clip: `num_segments * frames_per_segment`."""
         return self.num_segments * self.frames_per_segment
 
-    def _sampler_args(self) -> SamplerArgs:
-        return ("segments", arguments(**asdict(self)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(ClipSampler):
@@ -53,6 +47,7 @@ class Dense(ClipSampler):
         [49, 57, 65, 73]
     """
 
+    _kind = "dense"
     sequence_length: int
     stride: int = 1
     clips_per_video: int = 8
@@ -65,9 +60,6 @@ class Dense(ClipSampler):
         if self.num_positions is not None:
             positive_integers(self, "num_positions")
         self.clips_in(0)
-
-    def _sampler_args(self) -> SamplerArgs:
-        return ("dense", arguments(**asdict(self)))
 
 
 @keyword_hints(KEYWORD_HINTS)

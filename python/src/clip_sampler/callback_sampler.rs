@@ -8,8 +8,8 @@ use framespool::{Error, Result};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::args::Callable;
 use super::callback_guard::{record_exception, register_exit_hook, CallGuard};
+use super::spec::Callable;
 
 /// A clip sampler whose frames a Python function chooses.
 #[derive(Debug)]

@@ -2,16 +2,21 @@
 //! frames. Formulas: nvidia-cosmos/cosmos-curate, `pipelines/video/utils/decoder_utils.py`: `sample_closest`,
 //! `find_closest_indices`, with NumPy 2's float32.
 
-use super::common::{check_range, checked_length, clips_unless_empty, frame_partition_point};
-use super::numpy_compat::arange_count;
-use crate::clip_sampler::common::check_clip_index;
-use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
+use serde::Deserialize;
+
+use super::arithmetic::arange_count;
+use super::formula::{checked_length, Formula};
+use super::options::Positive;
+use crate::clip_sampler::clip_spec::partition_point;
+use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
-/// The nearest frame to each timestamp of a sequence at a constant rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The nearest frame to each timestamp of a sequence at a constant rate. `start`, `stop`: seconds of the video;
+/// `None`: the timestamps of the first and the last frame.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SampleClosest {
-    sample_rate_fps: f64,
+    sample_rate_fps: Positive,
     start: Option<f64>,
     stop: Option<f64>,
     endpoint: bool,
@@ -64,15 +69,9 @@ impl Scalar {
 }
 
 impl SampleClosest {
-    /// `start`, `stop`: seconds of the video; `None`: the timestamps of the first and the last frame.
-    pub fn new(sample_rate_fps: f64, start: Option<f64>, stop: Option<f64>, endpoint: bool) -> Result<Self> {
-        check_range("sample_rate_fps", sample_rate_fps)?;
-        Ok(Self { sample_rate_fps, start, stop, endpoint })
-    }
-
     /// `numpy.arange(start, stop, 1 / rate, dtype=float32)`.
     fn times(&self, first: f32, last: f32) -> Result<Vec<f32>> {
-        let interval = 1.0 / self.sample_rate_fps;
+        let interval = 1.0 / self.sample_rate_fps.0;
         let start = self.start.map_or(Scalar::Single(first), Scalar::Python);
         let stop = self.stop.map_or(Scalar::Single(last), Scalar::Python);
         let stop = if self.endpoint { stop.add(interval * 0.5) } else { stop };
@@ -89,21 +88,12 @@ impl SampleClosest {
     }
 }
 
-impl ClipSampler for SampleClosest {
-    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        clips_unless_empty(video, 1)
-    }
-
-    fn fixed_num_clips(&self) -> Option<u64> {
-        Some(1)
-    }
-
-    fn sequence_length(&self) -> Option<u32> {
+impl Formula for SampleClosest {
+    fn length(&self) -> Option<u32> {
         None
     }
 
-    fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        check_clip_index(number, self.num_clips(video), video)?;
+    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         let last = video.num_frames() - 1;
         let begins = |frame: u32| video.pts_seconds(frame) as f32;
         let times = self.times(begins(0), begins(last))?;
@@ -116,7 +106,7 @@ impl ClipSampler for SampleClosest {
             if time >= begins(last) {
                 return last;
             }
-            let right = frame_partition_point(video, |frame| begins(frame) < time).max(1).min(last);
+            let right = partition_point(last + 1, |frame| begins(frame) < time).max(1).min(last);
             let left = right.saturating_sub(1);
             match (begins(right) - time).abs() < (begins(left) - time).abs() {
                 true => right,
@@ -124,9 +114,5 @@ impl ClipSampler for SampleClosest {
             }
         };
         Ok(ClipIndices::unpadded(times.iter().map(closest).collect()))
-    }
-
-    fn min_length_hint(&self) -> String {
-        "1 frame".to_owned()
     }
 }

@@ -1,88 +1,99 @@
 //! Reproduces the frames that FFmpeg's filter `fps` outputs, one clip per video. Source: `libavfilter/vf_fps.c`: a frame's
 //! time is rounded to the output's time base, and each output time shows the last frame that is not later.
 
-use super::common::{check_range, checked_length};
-use crate::clip_sampler::common::check_clip_index;
+use serde::Deserialize;
+
+use super::formula::{checked_length, Formula};
+use super::options::Positive;
 use crate::clip_sampler::video_timing::Timestamp;
-use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
+use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// How times are rounded; the names are FFmpeg's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounding {
-    /// Toward 0 or toward minus infinity, which are the same for times after the first frame.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Rounding {
+    /// Toward 0, which is the same as down for times after the first frame.
+    Zero,
+    /// Away from 0, the same as up.
+    Inf,
     Down,
-    /// Away from 0.
     Up,
     /// To the nearest; halves away from 0.
     Near,
 }
 
+/// How the end of the video is rounded: as the times, or up.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EofAction {
+    Round,
+    Pass,
+}
+
 /// The frames of `-vf fps=...`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FfmpegFps {
-    fps: f64,
-    rounding: Rounding,
-    /// How the end of the video is rounded.
-    end: Rounding,
+    fps: Positive,
+    round: Rounding,
+    eof_action: EofAction,
 }
 
 impl FfmpegFps {
-    /// `pass_end`: the option `eof_action=pass`.
-    pub fn new(fps: f64, rounding: Rounding, pass_end: bool) -> Result<Self> {
-        check_range("fps", fps)?;
-        Ok(Self { fps, rounding, end: if pass_end { Rounding::Up } else { rounding } })
-    }
-
     /// The time of a frame in periods of the output, after the first frame's.
     fn periods(&self, video: &dyn VideoTiming, frame: u32, rounding: Rounding) -> f64 {
         let exact = match (video.timestamp(frame), video.timestamp(0)) {
             (Timestamp::Ticks(at, base), Timestamp::Ticks(first, _)) => {
-                (at - first) as f64 * f64::from(base.num()) * self.fps / f64::from(base.den())
+                (at - first) as f64 * f64::from(base.num()) * self.fps.0 / f64::from(base.den())
             }
             (Timestamp::Frames(at, rate), Timestamp::Frames(first, _)) => {
-                f64::from(at - first) * self.fps / rate
+                f64::from(at - first) * self.fps.0 / rate
             }
-            _ => (video.pts_seconds(frame) - video.pts_seconds(0)) * self.fps,
+            _ => (video.pts_seconds(frame) - video.pts_seconds(0)) * self.fps.0,
         };
         match rounding {
-            Rounding::Down => exact.floor(),
-            Rounding::Up => exact.ceil(),
+            Rounding::Zero | Rounding::Down => exact.floor(),
+            Rounding::Inf | Rounding::Up => exact.ceil(),
             Rounding::Near => (exact + 0.5).floor(),
         }
     }
 
-    fn length(&self, video: &dyn VideoTiming) -> f64 {
-        self.periods(video, video.num_frames(), self.end)
+    fn num_periods(&self, video: &dyn VideoTiming) -> f64 {
+        let rounding = match self.eof_action {
+            EofAction::Round => self.round,
+            EofAction::Pass => Rounding::Up,
+        };
+        self.periods(video, video.num_frames(), rounding)
     }
 }
 
-impl ClipSampler for FfmpegFps {
-    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        u64::from(video.num_frames() > 0 && self.length(video) >= 1.0)
-    }
-
-    fn sequence_length(&self) -> Option<u32> {
+impl Formula for FfmpegFps {
+    fn fixed_clips(&self) -> Option<u64> {
         None
     }
 
-    fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        check_clip_index(number, self.num_clips(video), video)?;
-        let length = checked_length(self.length(video))?;
-        let mut indices = Vec::with_capacity(length as usize);
+    fn clips(&self, video: &dyn VideoTiming) -> u64 {
+        u64::from(self.num_periods(video) >= 1.0)
+    }
+
+    fn length(&self) -> Option<u32> {
+        None
+    }
+
+    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         let mut shown = 0;
-        for at in 0..length {
-            while shown + 1 < video.num_frames()
-                && self.periods(video, shown + 1, self.rounding) <= f64::from(at)
-            {
+        let last = video.num_frames() - 1;
+        let frame = |period: u32| {
+            while shown < last && self.periods(video, shown + 1, self.round) <= f64::from(period) {
                 shown += 1;
             }
-            indices.push(shown);
-        }
-        Ok(ClipIndices::unpadded(indices))
+            shown
+        };
+        Ok(ClipIndices::unpadded((0..checked_length(self.num_periods(video))?).map(frame).collect()))
     }
 
     fn min_length_hint(&self) -> String {
-        format!("the frames of half a period of {} frames per second", self.fps)
+        format!("the frames of half a period of {} frames per second", self.fps.0)
     }
 }

@@ -2,37 +2,26 @@
 //! `qwen_vl_utils/vision_process.py`: `smart_nframes`, `calculate_video_frame_range`. Converts seconds to
 //! frames by the average rate, as the original does.
 
-use super::common::{check_range, checked_length, clips_unless_empty, require_fps, require_in_range};
-use super::numpy_compat::{round, torch_linspace};
-use crate::clip_sampler::common::check_clip_index;
-use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
+use serde::Deserialize;
+
+use super::arithmetic::torch_linspace;
+use super::formula::{checked_length, require_fps, require_in_range, Formula};
+use super::options::{needed, only_for, Positive};
+use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// The number of frames is a multiple of this (`FRAME_FACTOR`).
 const FRAME_FACTOR: f64 = 2.0;
-/// Default maximum number of frames (`FPS_MAX_FRAMES`).
-const FPS_MAX_FRAMES: f64 = 768.0;
 
-/// The number of frames of a clip.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FrameCount {
-    /// This number, rounded to an even number (`nframes`).
-    Number(u32),
-    /// As many frames as the video has at a rate.
-    Rate {
-        /// Frames per second.
-        fps: f64,
-        /// Minimum, rounded up to an even number.
-        min_frames: u32,
-        /// Maximum, rounded down to an even number; `None`: 768, or all frames if the video has fewer.
-        max_frames: Option<u32>,
-    },
-}
-
-/// Frames evenly spread over the video or a part of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Frames evenly spread over the video or a part of it: `nframes`, or as many as it has at `fps`, rounded to an even
+/// number. `video_start`, `video_end`: the part, in seconds from the first frame.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct QwenVl {
-    frames: FrameCount,
+    fps: Option<Positive>,
+    nframes: Option<u32>,
+    min_frames: Option<u32>,
+    max_frames: Option<u32>,
     video_start: Option<f64>,
     video_end: Option<f64>,
 }
@@ -42,24 +31,9 @@ fn down_to_factor(frames: f64) -> f64 {
 }
 
 impl QwenVl {
-    /// `video_start`, `video_end`: the part of the video, in seconds from its first frame.
-    pub fn new(frames: FrameCount, video_start: Option<f64>, video_end: Option<f64>) -> Result<Self> {
-        if let FrameCount::Rate { fps, .. } = frames {
-            check_range("fps", fps)?;
-        }
-        let sampler = Self { frames, video_start, video_end };
-        if let FrameCount::Number(_) = frames {
-            checked_length(sampler.number().unwrap_or(0.0))?;
-        }
-        Ok(sampler)
-    }
-
     /// The number of frames, if it is the same for all videos.
     fn number(&self) -> Option<f64> {
-        match self.frames {
-            FrameCount::Number(frames) => Some(round(f64::from(frames) / FRAME_FACTOR) * FRAME_FACTOR),
-            FrameCount::Rate { .. } => None,
-        }
+        self.nframes.map(|frames| (f64::from(frames) / FRAME_FACTOR).round_ties_even() * FRAME_FACTOR)
     }
 
     /// First and last frame of the sampled part.
@@ -81,13 +55,13 @@ impl QwenVl {
     }
 
     fn nframes(&self, total_frames: f64, video_fps: f64) -> Result<f64> {
-        let nframes = match self.frames {
-            FrameCount::Number(_) => self.number().unwrap_or(0.0),
-            FrameCount::Rate { fps, min_frames, max_frames } => {
-                let least = (f64::from(min_frames) / FRAME_FACTOR).ceil() * FRAME_FACTOR;
-                let most = down_to_factor(max_frames.map_or(FPS_MAX_FRAMES.min(total_frames), f64::from));
-                down_to_factor((total_frames / video_fps * fps).max(least).min(most).min(total_frames))
+        let nframes = match (self.number(), self.fps, self.min_frames, self.max_frames) {
+            (None, Some(fps), Some(least), Some(most)) => {
+                let least = (f64::from(least) / FRAME_FACTOR).ceil() * FRAME_FACTOR;
+                let most = down_to_factor(most.into());
+                down_to_factor((total_frames / video_fps * fps.0).max(least).min(most).min(total_frames))
             }
+            (number, ..) => number.unwrap_or(0.0),
         };
         if (FRAME_FACTOR..=total_frames).contains(&nframes) {
             return Ok(nframes);
@@ -99,25 +73,31 @@ impl QwenVl {
     }
 }
 
-impl ClipSampler for QwenVl {
-    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        clips_unless_empty(video, 1)
+impl Formula for QwenVl {
+    fn check(&self) -> Result<()> {
+        let Some(number) = self.number() else {
+            needed("fps", "nframes=None", self.fps)?;
+            needed("min_frames", "nframes=None", self.min_frames)?;
+            return needed("max_frames", "nframes=None", self.max_frames).map(drop);
+        };
+        let others = [
+            ("fps", self.fps.is_some()),
+            ("min_frames", self.min_frames.is_some()),
+            ("max_frames", self.max_frames.is_some()),
+        ];
+        only_for("sampling by fps, without nframes", &others)?;
+        checked_length(number).map(drop)
     }
 
-    fn fixed_num_clips(&self) -> Option<u64> {
-        Some(1)
-    }
-
-    fn sequence_length(&self) -> Option<u32> {
+    fn length(&self) -> Option<u32> {
         self.number().map(|frames| frames as u32)
     }
 
-    fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        check_clip_index(number, self.num_clips(video), video)?;
+    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         let fps = require_fps("qwen_vl", video)?;
         let (start, end) = self.range(f64::from(video.num_frames()), fps)?;
         let frames = checked_length(self.nframes(end - start + 1.0, fps)?)?;
-        let positions = torch_linspace(start, end, frames).into_iter().map(|at| round(at.into()) as i64);
+        let positions = torch_linspace(start, end, frames).into_iter().map(|at| f64::from(at).round_ties_even() as i64);
         require_in_range(positions, video.num_frames())
     }
 

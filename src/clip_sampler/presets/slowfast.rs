@@ -1,113 +1,114 @@
 //! Reproduces PySlowFast's frame indices for the code path that decodes the whole video and then samples it.
-//! Formulas: facebookresearch/SlowFast, slowfast/datasets/decoder.py and kinetics.py. The original shows each
+//! Formulas: facebookresearch/SlowFast, slowfast/datasets/decoder.py, kinetics.py and ssv2.py. The original shows each
 //! temporal view through `NUM_SPATIAL_CROPS` crops (ThreeCrop).
 
-mod ssv2;
+use serde::Deserialize;
 
-use super::common::{check_count, check_range, clamp_positions, clips_unless_empty, require_fps};
-use super::numpy_compat::torch_linspace;
-use crate::clip_sampler::common::check_clip_index;
-use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
+use super::arithmetic::torch_linspace;
+use super::formula::{clamp, require_fps, Formula};
+use super::options::{Count, Positive};
+use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
-pub use ssv2::Ssv2;
-
-/// Settings of a PySlowFast dataset, with their names in lower case.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KineticsOptions {
-    /// Random clips (modes `train` and `val`) instead of evenly spread views (`test`).
-    pub random: bool,
-    /// Frames of a clip.
-    pub num_frames: u32,
-    /// Distance between frames of a clip, at `target_fps`.
-    pub sampling_rate: u32,
-    /// The frame rate to which `sampling_rate` refers.
-    pub target_fps: f64,
-    /// Maximum random increase of the frame rate, in frames per second (mode `train`).
-    pub train_jitter_fps: f64,
-    /// Views in test begin at integer frames, and the last one reaches the end.
-    pub use_offset_sampling: bool,
-    /// Views of a video in test.
-    pub num_ensemble_views: u32,
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    Train,
+    Val,
+    Test,
 }
 
-/// The `Kinetics` dataset: one random clip in training, evenly spread views in test. A clip spans
+/// The `Kinetics` dataset: one random clip in modes `train` and `val`, evenly spread views in `test`. A clip spans
 /// `sampling_rate * num_frames / target_fps` seconds; its frames are those of `torch.linspace` in float32,
 /// truncated. Frames past the end of a short video repeat its last one.
 ///
-/// Random numbers of a random clip: `next_f64` for the rate if `train_jitter_fps` is above 0, then `next_f64`
-/// for the start, even for a short video.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kinetics(KineticsOptions);
+/// Random numbers of a random clip: in mode `train`, `next_f64` for the rate if `train_jitter_fps` is above 0; then
+/// `next_f64` for the start, even for a short video.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kinetics {
+    mode: Mode,
+    num_frames: Count,
+    sampling_rate: Count,
+    target_fps: Positive,
+    train_jitter_fps: f64,
+    use_offset_sampling: bool,
+    num_ensemble_views: Count,
+}
 
 impl Kinetics {
-    /// Checks the settings.
-    pub fn new(options: KineticsOptions) -> Result<Self> {
-        check_count("num_frames", options.num_frames)?;
-        check_count("sampling_rate", options.sampling_rate)?;
-        check_count("num_ensemble_views", options.num_ensemble_views)?;
-        check_range("target_fps", options.target_fps)?;
-        if !(0.0..=1e9).contains(&options.train_jitter_fps) {
-            return Err(Error::Argument(format!(
-                "train_jitter_fps must be from 0 to 1000000000, got {}; use 0 for a fixed rate",
-                options.train_jitter_fps
-            )));
-        }
-        Ok(Self(options))
-    }
-
-    fn clips(&self) -> u32 {
-        if self.0.random {
-            1
-        } else {
-            self.0.num_ensemble_views
-        }
-    }
-
     /// The start of view `view` within a range of `delta` frames.
     fn view_start(&self, delta: f64, view: u64) -> f64 {
-        let (view, views) = (view as f64, f64::from(self.0.num_ensemble_views));
-        match self.0.use_offset_sampling {
+        let (view, views) = (view as f64, self.num_ensemble_views.f64());
+        match self.use_offset_sampling {
             false => delta * view / views,
-            true if self.0.num_ensemble_views == 1 => (delta / 2.0).floor(),
+            true if views == 1.0 => (delta / 2.0).floor(),
             true => view * (delta / (views - 1.0)).floor(),
         }
     }
 }
 
-impl ClipSampler for Kinetics {
-    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        clips_unless_empty(video, self.clips())
+impl Formula for Kinetics {
+    fn check(&self) -> Result<()> {
+        if (0.0..=1e9).contains(&self.train_jitter_fps) {
+            return Ok(());
+        }
+        Err(Error::Argument(format!(
+            "train_jitter_fps must be from 0 to 1000000000, got {}; use 0 for a fixed rate",
+            self.train_jitter_fps
+        )))
     }
 
-    fn fixed_num_clips(&self) -> Option<u64> {
-        Some(u64::from(self.clips()))
+    fn fixed_clips(&self) -> Option<u64> {
+        Some(if self.mode == Mode::Test { self.num_ensemble_views.u64() } else { 1 })
     }
 
-    fn sequence_length(&self) -> Option<u32> {
-        Some(self.0.num_frames)
+    fn length(&self) -> Option<u32> {
+        Some(self.num_frames.0)
     }
 
-    fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        check_clip_index(number, self.num_clips(video), video)?;
+    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
         let fps = require_fps("slowfast", video)?;
-        let options = &self.0;
-        let target = match options.random && options.train_jitter_fps > 0.0 {
-            true => options.target_fps + options.train_jitter_fps * rng.next_f64(),
-            false => options.target_fps,
+        let jitter = match self.mode == Mode::Train && self.train_jitter_fps > 0.0 {
+            true => self.train_jitter_fps * rng.next_f64(),
+            false => 0.0,
         };
-        let span = f64::from(options.sampling_rate) * f64::from(options.num_frames) / target * fps;
+        let span = self.sampling_rate.f64() * self.num_frames.f64() / (self.target_fps.0 + jitter) * fps;
         let span = span.max(1.0);
         let delta = (f64::from(video.num_frames()) - span).max(0.0);
-        let start = match options.random {
-            true => delta * rng.next_f64(),
-            false => self.view_start(delta, number),
+        let start = match self.mode {
+            Mode::Test => self.view_start(delta, clip),
+            Mode::Train | Mode::Val => delta * rng.next_f64(),
         };
-        let positions = torch_linspace(start, start + span - 1.0, options.num_frames);
-        Ok(clamp_positions(positions.into_iter().map(|at| at as i64), video.num_frames()))
+        let positions = torch_linspace(start, start + span - 1.0, self.num_frames.0);
+        Ok(clamp(positions.into_iter().map(|at| at as i64), video.num_frames()))
+    }
+}
+
+/// The `Ssv2` dataset: one frame from each of `num_frames` equal parts of the video, a random one in mode `train`
+/// (`next_below(end - start + 1)` for each), the middle one otherwise. There is one view: the views of the original's
+/// test show the same frames through other crops (ThreeCrop).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ssv2 {
+    mode: Mode,
+    num_frames: Count,
+}
+
+impl Formula for Ssv2 {
+    fn length(&self) -> Option<u32> {
+        Some(self.num_frames.0)
     }
 
-    fn min_length_hint(&self) -> String {
-        "1 frame".to_owned()
+    fn frames(&self, video: &dyn VideoTiming, _: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+        let part = f64::from(video.num_frames() - 1) / self.num_frames.f64();
+        let positions = (0..self.num_frames.0).map(|i| {
+            let [start, end] = [i, i + 1].map(|bound| (part * f64::from(bound)).round_ties_even() as i64);
+            match self.mode {
+                Mode::Train => start + rng.next_below((end - start) as u64 + 1) as i64,
+                Mode::Val | Mode::Test => (start + end) / 2,
+            }
+        });
+        Ok(clamp(positions, video.num_frames()))
     }
 }

@@ -4,33 +4,41 @@
 
 use std::collections::HashMap;
 
-use super::common::{check_count, check_range, require_in_range};
-use super::numpy_compat::torch_linspace_at;
-use crate::clip_sampler::common::check_clip_index;
-use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
+use serde::Deserialize;
+
+use super::arithmetic::torch_linspace_at;
+use super::formula::{require_in_range, Formula};
+use super::options::{needed, only_for, Count, Positive};
+use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// Which windows become clips.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClipSelection {
-    /// Every window, in order (`VideoClips` itself).
-    All,
-    /// This number of windows, evenly spread, some repeated if there are fewer (`UniformClipSampler`).
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Sampler {
+    /// `num_clips_per_video` windows, evenly spread, some repeated if there are fewer (`UniformClipSampler`).
     /// torchvision counts windows through the whole dataset in float32; this clip sampler counts them in each
     /// video, as torchvision does for its first video.
-    Uniform(u32),
-    /// At most this number of windows, at random without replacement (`RandomClipSampler`; the batch sampler
+    Uniform,
+    /// At most `max_clips_per_video` windows, at random without replacement (`RandomClipSampler`; the batch sampler
     /// determines the order of clips).
-    Random(u32),
+    Random,
 }
 
-/// Windows of a video, optionally resampled to another rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Windows of a video, optionally resampled to another rate. Without a `sampler`, every window in order (`VideoClips`
+/// itself).
+///
+/// The random sampler uses random numbers as the first entries of `torch.randperm(windows)` do: for each clip in order,
+/// below the number of windows, then one less, and so on (the last of all windows needs no random number).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VideoClips {
-    clip_length_in_frames: u32,
-    frames_between_clips: u32,
-    frame_rate: Option<f64>,
-    sampler: ClipSelection,
+    clip_length_in_frames: Count,
+    frames_between_clips: Count,
+    frame_rate: Option<Positive>,
+    sampler: Option<Sampler>,
+    num_clips_per_video: Option<Count>,
+    max_clips_per_video: Option<Count>,
 }
 
 /// The frames that remain after resampling.
@@ -52,28 +60,10 @@ impl Resampled {
 }
 
 impl VideoClips {
-    /// `frame_rate`: frames per second to resample to.
-    pub fn new(
-        clip_length_in_frames: u32,
-        frames_between_clips: u32,
-        frame_rate: Option<f64>,
-        sampler: ClipSelection,
-    ) -> Result<Self> {
-        check_count("clip_length_in_frames", clip_length_in_frames)?;
-        check_count("frames_between_clips", frames_between_clips)?;
-        frame_rate.map_or(Ok(1.0), |rate| check_range("frame_rate", rate))?;
-        match sampler {
-            ClipSelection::All => 1,
-            ClipSelection::Uniform(clips) => check_count("num_clips_per_video", clips)?,
-            ClipSelection::Random(clips) => check_count("max_clips_per_video", clips)?,
-        };
-        Ok(Self { clip_length_in_frames, frames_between_clips, frame_rate, sampler })
-    }
-
     fn resampled(&self, video: &dyn VideoTiming) -> Resampled {
         // An unknown rate counts as 1, as in torchvision.
         let fps = Some(video.average_fps()).filter(|fps| fps.is_finite() && *fps > 0.0).unwrap_or(1.0);
-        let rate = self.frame_rate.unwrap_or(fps);
+        let rate = self.frame_rate.map_or(fps, |rate| rate.0);
         let (frames, step) = (f64::from(video.num_frames()), fps / rate);
         let frames = match step.fract() == 0.0 && step >= 1.0 {
             true => (frames / step).ceil(), // a slice: the count depends only on the step
@@ -83,8 +73,18 @@ impl VideoClips {
     }
 
     fn windows(&self, resampled: &Resampled) -> u64 {
-        let last = resampled.frames.checked_sub(u64::from(self.clip_length_in_frames));
-        last.map_or(0, |last| last / u64::from(self.frames_between_clips) + 1)
+        let last = resampled.frames.checked_sub(self.clip_length_in_frames.u64());
+        last.map_or(0, |last| last / self.frames_between_clips.u64() + 1)
+    }
+
+    /// Clips of a video with this number of windows.
+    fn num_clips(&self, windows: u64) -> u64 {
+        match self.sampler {
+            None => windows,
+            Some(Sampler::Uniform) if windows > 0 => self.num_clips_per_video.map_or(0, Count::u64),
+            Some(Sampler::Uniform) => 0,
+            Some(Sampler::Random) => windows.min(self.max_clips_per_video.map_or(0, Count::u64)),
+        }
     }
 }
 
@@ -101,49 +101,63 @@ fn permuted(n: u64, kept: u64, wanted: u64, rng: &mut dyn RandomSource) -> u64 {
     *moved.get(&wanted).unwrap_or(&wanted)
 }
 
-impl ClipSampler for VideoClips {
-    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        let windows = self.windows(&self.resampled(video));
+impl Formula for VideoClips {
+    fn check(&self) -> Result<()> {
+        let (uniform, random) = (self.sampler == Some(Sampler::Uniform), self.sampler == Some(Sampler::Random));
+        only_for(
+            "another sampler",
+            &[
+                ("num_clips_per_video", self.num_clips_per_video.is_some() && !uniform),
+                ("max_clips_per_video", self.max_clips_per_video.is_some() && !random),
+            ],
+        )?;
         match self.sampler {
-            ClipSelection::All => windows,
-            ClipSelection::Uniform(clips) if windows > 0 => u64::from(clips),
-            ClipSelection::Uniform(_) => 0,
-            ClipSelection::Random(most) => windows.min(u64::from(most)),
+            None => Ok(()),
+            Some(Sampler::Uniform) => {
+                needed("num_clips_per_video", "sampler=\"uniform\"", self.num_clips_per_video).map(drop)
+            }
+            Some(Sampler::Random) => {
+                needed("max_clips_per_video", "sampler=\"random\"", self.max_clips_per_video).map(drop)
+            }
         }
     }
 
-    fn sequence_length(&self) -> Option<u32> {
-        Some(self.clip_length_in_frames)
+    fn fixed_clips(&self) -> Option<u64> {
+        None
     }
 
-    fn shares_rng_per_video(&self) -> bool {
-        matches!(self.sampler, ClipSelection::Random(_))
+    fn clips(&self, video: &dyn VideoTiming) -> u64 {
+        self.num_clips(self.windows(&self.resampled(video)))
     }
 
-    /// The random sampler uses random numbers as the first entries of `torch.randperm(windows)` do: for each
-    /// clip in order, below the number of windows, then one less, and so on (the last of all windows needs no
-    /// random number).
-    fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        check_clip_index(number, self.num_clips(video), video)?;
+    fn length(&self) -> Option<u32> {
+        Some(self.clip_length_in_frames.0)
+    }
+
+    fn draws_together(&self) -> bool {
+        self.sampler == Some(Sampler::Random)
+    }
+
+    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
         let resampled = self.resampled(video);
         let windows = self.windows(&resampled);
-        let window = match self.sampler {
-            ClipSelection::All => number,
-            ClipSelection::Uniform(clips) => {
-                torch_linspace_at(0.0, (windows - 1) as f64, clips, number as u32).floor() as u64
+        let window = match (self.sampler, self.num_clips_per_video) {
+            (Some(Sampler::Uniform), Some(clips)) => {
+                torch_linspace_at(0.0, (windows - 1) as f64, clips.0, clip as u32).floor() as u64
             }
-            ClipSelection::Random(most) => permuted(windows, windows.min(u64::from(most)), number, rng),
+            (Some(Sampler::Random), _) => permuted(windows, self.num_clips(windows), clip, rng),
+            _ => clip,
         };
-        let start = window.saturating_mul(u64::from(self.frames_between_clips));
-        let frames =
-            (0..u64::from(self.clip_length_in_frames)).map(|i| resampled.frame(start.saturating_add(i)));
+        let start = window.saturating_mul(self.frames_between_clips.u64());
+        let frames = (0..self.clip_length_in_frames.u64()).map(|i| resampled.frame(start.saturating_add(i)));
         require_in_range(frames, video.num_frames())
     }
 
     fn min_length_hint(&self) -> String {
+        let frames = self.clip_length_in_frames.0;
         match self.frame_rate {
-            Some(rate) => format!("{} frames at {rate} frames per second", self.clip_length_in_frames),
-            None => format!("{} frames", self.clip_length_in_frames),
+            Some(rate) => format!("{frames} frames at {} frames per second", rate.0),
+            None => format!("{frames} frames"),
         }
     }
 }

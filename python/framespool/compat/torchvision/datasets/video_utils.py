@@ -46,7 +46,7 @@ class VideoClips:
 
     Clips are selected among the frames of each video, or with ``frame_rate`` among the frames of the video resampled to
     this rate. A video with fewer frames than a clip has no clips. For training, :class:`framespool.ClipLoader` with
-    ``samplers.preset("torchvision")`` selects the same frames, and decodes each GOP once.
+    ``samplers.presets.torchvision()`` selects the same frames, and decodes each GOP once.
 
     A ``VideoClips`` can be pickled; clips are computed again, without reading the videos.
 

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::{
-    cosmos_curate, dali, hf, internvideo2, lerobot, mmaction2, pytorchvideo, qwen_vl, slowfast, torchcodec,
-    torchvision, tsn, videomae, vjepa2, Seconds,
-};
+use framespool::clip_sampler::presets::Preset;
 use framespool::clip_sampler::{
     ClipSampler, ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random, SegmentMode,
     Segments, Spacing, StartSampling, Uniform, Windows,
 };
-use framespool::Result;
+use framespool::{Error, Result};
+use serde_json::{json, Map, Value};
 
 use crate::fuzz_input::FuzzInput;
 
@@ -25,19 +23,82 @@ const PADDING_POLICIES: [PaddingPolicy; 7] = [
 ];
 const PAD_MODES: [PadMode; 5] =
     [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
-const MODES: [videomae::Mode; 3] = [videomae::Mode::Train, videomae::Mode::Validation, videomae::Mode::Test];
-const VERSIONS: [videomae::VideoMaeVersion; 2] =
-    [videomae::VideoMaeVersion::One, videomae::VideoMaeVersion::Two];
-const BOUNDS: [mmaction2::OutOfBound; 2] = [mmaction2::OutOfBound::Loop, mmaction2::OutOfBound::RepeatLast];
-const POLICIES: [torchcodec::Policy; 3] =
-    [torchcodec::Policy::RepeatLast, torchcodec::Policy::Wrap, torchcodec::Policy::Error];
+/// The presets, and for each option what is drawn: `n` a count, `i` an int, `f` a number, `b` a bool, `t` seconds, `l` a
+/// list of numbers, or one of several words or numbers. `?` options may be absent.
+const PRESETS: [(&str, &str); 25] = [
+    ("cosmos_curate", "sample_rate_fps:f start:?f stop:?f endpoint:b"),
+    (
+        "dali",
+        "sequence_length:n step:i stride:n pad_mode:?none|constant|edge|symmetric|reflect pad_sequences:?b \
+         version:2.4|main",
+    ),
+    ("dali_uniform_sample", "sequence_length:n"),
+    ("ffmpeg_fps", "fps:f round:zero|inf|down|up|near eof_action:round|pass"),
+    ("hf", "num_frames:?n fps:?f function:sample_frames|default_sample_indices_fn version:4.57|5.23"),
+    (
+        "internvideo2",
+        "num_frames:n sample:rand|middle|fps1|fps1e-7|fps1e9 fix_start:?n max_num_frames:i trimmed30:b",
+    ),
+    ("lerobot", "delta_timestamps:l fps:?f tolerance_s:f"),
+    (
+        "mmaction2",
+        "clip_len:n frame_interval:n num_clips:n temporal_jitter:b twice_sample:b out_of_bound_opt:loop|repeat_last \
+         test_mode:b keep_tail_frames:b target_fps:?f",
+    ),
+    (
+        "mmaction2_dense",
+        "clip_len:n frame_interval:n num_clips:n sample_range:n num_sample_positions:n temporal_jitter:b \
+         out_of_bound_opt:loop|repeat_last test_mode:b",
+    ),
+    ("mmaction2_uniform", "clip_len:n num_clips:n test_mode:b"),
+    ("mmaction2_untrimmed", "clip_len:n clip_interval:n frame_interval:n"),
+    (
+        "pytorchvideo",
+        "sampling_type:random|random_multi|uniform|constant_clips_per_video clip_duration:t num_samples:?n \
+         num_clips:?n stride:?t backpad_last:?b clips_per_video:?n augs_per_clip:?n",
+    ),
+    ("qwen_vl", "fps:?f nframes:?n min_frames:?n max_frames:?n video_start:?f video_end:?f"),
+    (
+        "slowfast",
+        "mode:train|val|test num_frames:n sampling_rate:n target_fps:f train_jitter_fps:f use_offset_sampling:b \
+         num_ensemble_views:n",
+    ),
+    ("slowfast_ssv2", "mode:train|val|test num_frames:n"),
+    ("torchcodec_random_indices", INDICES),
+    ("torchcodec_random_timestamps", TIMESTAMPS),
+    ("torchcodec_regular_indices", INDICES),
+    ("torchcodec_regular_timestamps", TIMESTAMPS),
+    (
+        "torchvision",
+        "clip_length_in_frames:n frames_between_clips:n frame_rate:?f sampler:?uniform|random num_clips_per_video:?n \
+         max_clips_per_video:?n",
+    ),
+    ("tsn", "num_segments:n new_length:n random_shift:b test_mode:b"),
+    (
+        "videomae",
+        "mode:train|validation|test version:1|2 clip_len:n frame_sample_rate:n num_segment:n test_num_segment:n \
+         sparse_sample:b",
+    ),
+    ("videomae_pretrain", "num_segments:n new_length:n new_step:n temporal_jitter:b"),
+    ("videomae_ssv2", "mode:train|validation|test version:1|2 num_segment:n test_num_segment:n"),
+    (
+        "vjepa2",
+        "frames_per_clip:n fps:?n duration:?f frame_step:?n num_clips:n random_clip_sampling:b allow_clip_overlap:b \
+         filter_short_videos:b",
+    ),
+];
+const INDICES: &str = "num_clips:n num_frames_per_clip:n num_indices_between_frames:n sampling_range_start:i \
+                       sampling_range_end:?i policy:repeat_last|wrap|error";
+const TIMESTAMPS: &str = "num_clips:?n seconds_between_clip_starts:?f num_frames_per_clip:n \
+                          seconds_between_frames:?f sampling_range_start:?f sampling_range_end:?f \
+                          policy:repeat_last|wrap|error";
 
 /// A clip sampler of any kind.
 pub fn rule(case: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     let kind = case.next_below(32);
     match kind {
         0..10 => own(kind, case),
-        _ => preset(kind, case),
+        _ => preset(case),
     }
 }
 
@@ -77,176 +138,36 @@ fn own(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     }
 }
 
-fn seconds(c: &mut FuzzInput<'_>) -> Seconds {
-    match c.flag() {
-        true => Seconds::Float(c.number()),
-        false => Seconds::Ratio(c.signed(), c.signed()),
+fn preset(c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
+    let (name, options) = c.one_of(&PRESETS);
+    let mut values = Map::new();
+    for option in options.split_whitespace() {
+        let (option, kind) = option.split_once(':').expect("an option has a kind");
+        if kind.starts_with('?') && c.flag() {
+            continue;
+        }
+        values.insert(option.to_owned(), value(kind.trim_start_matches('?'), c));
     }
+    let preset: Preset = serde_json::from_value(json!({ name: values }))
+        .map_err(|error| Error::Argument(format!("{name} must be valid, got {error}")))?;
+    preset.build()
 }
 
-fn preset(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
+fn value(kind: &str, c: &mut FuzzInput<'_>) -> Value {
     match kind {
-        10 => made(cosmos_curate::SampleClosest::new(
-            c.number(),
-            c.maybe(FuzzInput::number),
-            c.maybe(FuzzInput::number),
-            c.flag(),
-        )),
-        11 => {
-            let version = c.one_of(&[dali::DaliVersion::V2_4, dali::DaliVersion::Main]);
-            made(dali::Sequences::new(
-                c.count(),
-                c.count(),
-                c.maybe(FuzzInput::count),
-                c.one_of(&PAD_MODES),
-                version,
-            ))
+        "n" => c.count().into(),
+        "i" => c.signed().into(),
+        "f" => c.number().into(),
+        "b" => c.flag().into(),
+        "l" => c.some(9, FuzzInput::number).into(),
+        "t" => match c.next_below(3) {
+            0 => c.signed().into(),
+            1 => json!([c.signed(), c.signed()]),
+            _ => c.number().into(),
+        },
+        words => {
+            let word = c.one_of(&words.split('|').collect::<Vec<_>>());
+            word.parse::<u32>().map_or_else(|_| word.into(), Value::from)
         }
-        12 => made(dali::UniformSample::new(c.count())),
-        13 => {
-            let function =
-                c.one_of(&[hf::SampleFunction::SampleFrames, hf::SampleFunction::DefaultSampleIndicesFn]);
-            let frames = match c.next_below(3) {
-                0 => hf::FrameSelection::All,
-                1 => hf::FrameSelection::Number(c.count()),
-                _ => hf::FrameSelection::Rate(c.number()),
-            };
-            let version = c.one_of(&[hf::TransformersVersion::V4_57, hf::TransformersVersion::V5_23]);
-            made(hf::HfSampleFrames::new(function, frames, version))
-        }
-        14 => {
-            let sample = match c.next_below(3) {
-                0 => internvideo2::SampleMode::Rand,
-                1 => internvideo2::SampleMode::Middle,
-                _ => internvideo2::SampleMode::parse(&format!("fps{}", c.number()))?,
-            };
-            let (num_frames, trimmed30) = (c.count(), c.flag());
-            let (fix_start, max_num_frames) = (c.maybe(FuzzInput::count), c.maybe(FuzzInput::count));
-            let options =
-                internvideo2::ReadFramesOptions { num_frames, sample, fix_start, max_num_frames, trimmed30 };
-            made(internvideo2::ReadFrames::new(options))
-        }
-        15 => made(lerobot::DeltaTimestamps::new(
-            c.some(9, FuzzInput::number),
-            c.maybe(FuzzInput::number),
-            c.number(),
-        )),
-        16 => made(mmaction2::DenseSampleFrames::new(mmaction2::DenseSampleFramesOptions {
-            clip_len: c.count(),
-            frame_interval: c.count(),
-            num_clips: c.count(),
-            sample_range: c.count(),
-            num_sample_positions: c.count(),
-            temporal_jitter: c.flag(),
-            out_of_bound_opt: c.one_of(&BOUNDS),
-            test_mode: c.flag(),
-        })),
-        17 => made(mmaction2::SampleFrames::new(mmaction2::SampleFramesOptions {
-            clip_len: c.count(),
-            frame_interval: c.count(),
-            num_clips: c.count(),
-            temporal_jitter: c.flag(),
-            twice_sample: c.flag(),
-            out_of_bound_opt: c.one_of(&BOUNDS),
-            test_mode: c.flag(),
-            keep_tail_frames: c.flag(),
-            target_fps: c.maybe(FuzzInput::number),
-        })),
-        18 => made(mmaction2::MmactionUniformSample::new(c.count(), c.count(), c.flag())),
-        19 => made(mmaction2::UntrimmedSampleFrames::new(c.count(), c.count(), c.count())),
-        20 => {
-            let sampler = match c.next_below(4) {
-                0 => pytorchvideo::ClipSamplerKind::Random,
-                1 => pytorchvideo::ClipSamplerKind::RandomMulti { num_clips: c.count() },
-                2 => pytorchvideo::ClipSamplerKind::ConstantClipsPerVideo {
-                    clips_per_video: c.count(),
-                    augs_per_clip: c.count(),
-                },
-                _ => pytorchvideo::ClipSamplerKind::Uniform {
-                    stride: c.maybe(seconds),
-                    backpad_last: c.flag(),
-                },
-            };
-            made(pytorchvideo::LabeledVideoClips::new(sampler, seconds(c), c.maybe(FuzzInput::count)))
-        }
-        21 => {
-            let frames = match c.flag() {
-                true => qwen_vl::FrameCount::Number(c.count()),
-                false => qwen_vl::FrameCount::Rate {
-                    fps: c.number(),
-                    min_frames: c.count(),
-                    max_frames: c.maybe(FuzzInput::count),
-                },
-            };
-            made(qwen_vl::QwenVl::new(frames, c.maybe(FuzzInput::number), c.maybe(FuzzInput::number)))
-        }
-        22 => made(slowfast::Kinetics::new(slowfast::KineticsOptions {
-            random: c.flag(),
-            num_frames: c.count(),
-            sampling_rate: c.count(),
-            target_fps: c.number(),
-            train_jitter_fps: c.number(),
-            use_offset_sampling: c.flag(),
-            num_ensemble_views: c.count(),
-        })),
-        23 => made(slowfast::Ssv2::new(c.count(), c.flag())),
-        24 => made(torchcodec::Indices::new(torchcodec::IndicesOptions {
-            random: c.flag(),
-            num_clips: c.count(),
-            num_frames_per_clip: c.count(),
-            num_indices_between_frames: c.count(),
-            sampling_range_start: c.signed(),
-            sampling_range_end: c.maybe(FuzzInput::signed),
-            policy: c.one_of(&POLICIES),
-        })),
-        25 => made(torchcodec::Timestamps::new(torchcodec::TimestampsOptions {
-            starts: match c.flag() {
-                true => torchcodec::ClipStarts::Random(c.count()),
-                false => torchcodec::ClipStarts::Regular(c.number()),
-            },
-            num_frames_per_clip: c.count(),
-            seconds_between_frames: c.maybe(FuzzInput::number),
-            sampling_range_start: c.maybe(FuzzInput::number),
-            sampling_range_end: c.maybe(FuzzInput::number),
-            policy: c.one_of(&POLICIES),
-        })),
-        26 => {
-            let (length, step, rate) = (c.count(), c.count(), c.maybe(FuzzInput::number));
-            let sampler = match c.next_below(3) {
-                0 => torchvision::ClipSelection::All,
-                1 => torchvision::ClipSelection::Uniform(c.count()),
-                _ => torchvision::ClipSelection::Random(c.count()),
-            };
-            made(torchvision::VideoClips::new(length, step, rate, sampler))
-        }
-        27 => made(tsn::TsnDataSet::new(c.count(), c.count(), c.flag(), c.flag())),
-        28 => made(videomae::Finetune::new(videomae::FinetuneOptions {
-            mode: c.one_of(&MODES),
-            version: c.one_of(&VERSIONS),
-            clip_len: c.count(),
-            frame_sample_rate: c.count(),
-            num_segment: c.count(),
-            test_num_segment: c.count(),
-            sparse_sample: c.flag(),
-        })),
-        29 => made(videomae::Pretrain::new(c.count(), c.count(), c.count(), c.flag())),
-        30 => made(videomae::Ssv2::new(videomae::Ssv2Options {
-            mode: c.one_of(&MODES),
-            version: c.one_of(&VERSIONS),
-            num_segment: c.count(),
-            test_num_segment: c.count(),
-        })),
-        _ => made(vjepa2::VideoDataset::new(vjepa2::VideoDatasetOptions {
-            frames_per_clip: c.count(),
-            frame_step: match c.next_below(3) {
-                0 => vjepa2::FrameStepOption::Fps(c.count()),
-                1 => vjepa2::FrameStepOption::Duration(c.number()),
-                _ => vjepa2::FrameStepOption::FrameStep(c.count()),
-            },
-            num_clips: c.count(),
-            random_clip_sampling: c.flag(),
-            allow_clip_overlap: c.flag(),
-            filter_short_videos: c.flag(),
-        })),
     }
 }

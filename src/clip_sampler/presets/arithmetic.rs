@@ -1,5 +1,6 @@
 //! Bit-exact versions of NumPy, PyTorch and Python functions, including where they use fused multiply-adds.
 //! Sampling code truncates the results, so a difference of one bit can select another frame.
+//! `value as i64` is Python's `int(value)`, `f64::round_ties_even` the `round` of Python, NumPy and PyTorch.
 
 /// `numpy.linspace(start, stop, n)` in float64: `i * step + start`, and the last value is `stop` itself.
 pub fn linspace(start: f64, stop: f64, n: u32) -> Vec<f64> {
@@ -101,16 +102,6 @@ fn torch_arange(start: f64, step: f64, count: u64, i: u64, lanes: u64, narrow: i
     step.mul_add(lane as f64, narrow(step.mul_add((i - lane) as f64, start)))
 }
 
-/// `round` of Python, `numpy.around`, `torch.round`: ties to even.
-pub fn round(value: f64) -> f64 {
-    value.round_ties_even()
-}
-
-/// `int(value)`: truncation toward zero.
-pub fn int(value: f64) -> i64 {
-    value as i64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,10 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn floats_divide_and_round_as_in_python() {
+    fn floats_divide_as_in_python() {
         assert_eq!([7.3, -7.3, 6.0, -0.5, 0.0].map(|a| floor_div(a, 3.0)), [2.0, -3.0, 2.0, -1.0, 0.0]);
-        assert_eq!([0.5, 1.5, 2.5, 2.500001].map(round), [0.0, 2.0, 2.0, 3.0]);
-        assert_eq!([2.9, -2.9, f64::NAN].map(int), [2, -2, 0]);
     }
 
     #[test]

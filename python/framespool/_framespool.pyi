@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
+from framespool.transforms import Transform
+
 __all__ = [
     "Clip",
     "SampleTable",
@@ -76,8 +78,6 @@ _Source = str | os.PathLike[str] | bytes | Any
 #: The index cache: the default folder, none, or a folder.
 _Index = None | Literal[False] | _Path
 
-#: A transform: {"transform": {name: fields}, "per_frame": whether it draws for each frame}.
-Step = dict[str, Any]
 #: A clip sampler: its name, and its arguments by name.
 SamplerSpec = tuple[str, dict[str, Any], Callable[..., Any] | None]
 #: A video: number of frames and frames per second, or presentation times and end in seconds.
@@ -241,8 +241,8 @@ class Video:
         """NVDEC's name of the codec, or why the CPU decodes the video; reads no packet."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
-    def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
-    def frames_at(self, seconds: list[float], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
+    def frames(self, indices: list[int], steps: list[Transform], dtype: str, layout: str, seed: int) -> Clip: ...
+    def frames_at(self, seconds: list[float], steps: list[Transform], dtype: str, layout: str, seed: int) -> Clip: ...
     def iterate(self, layout: str) -> FrameIterator: ...
 
 @final
@@ -278,7 +278,7 @@ class Loader:
         cls,
         dataset: SampleTable | Sequence[tuple[_Source | Any, int]],
         rule: SamplerSpec,
-        steps: list[Step],
+        steps: list[Transform],
         settings: dict[str, Any],
         progress: Callable[[int, int, int], object] | None = None,
     ) -> Loader: ...
@@ -572,7 +572,7 @@ def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
 def apply(
     pixels: Any,
     shape: tuple[int, int, int, int],
-    steps: list[Step],
+    steps: list[Transform],
     owner: tuple[int, int, int],
     dtype: str,
     layout: str,
@@ -582,7 +582,7 @@ def apply(
 
 def decode_images(
     sources: list[_Source],
-    steps: list[Step],
+    steps: list[Transform],
     dtype: str,
     layout: str,
     exact: bool,
@@ -592,7 +592,7 @@ def decode_images(
     """Decodes image files, each to a Tensor of one frame or the error."""
 
 def sample_transform_params(
-    size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], frame: tuple[int, int]
+    size: tuple[int, int], steps: list[Transform], owner: tuple[int, int, int], frame: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """The numbers that transforms draw for a frame (index, number of frames) of a clip with this (width, height)."""
 

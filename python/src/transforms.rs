@@ -13,18 +13,22 @@ use pythonize::depythonize;
 use crate::batch_sampler::parse_choice;
 use crate::errors::{to_python, OrRaise};
 
-/// A list of transforms.
+/// A list of `framespool.transforms.Transform`, each read from what its method `_step` returns.
+#[derive(Default)]
 pub struct Steps(Vec<Step>);
 
 impl<'py> FromPyObject<'_, 'py> for Steps {
     type Error = PyErr;
 
     fn extract(steps: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        depythonize(&steps).map(Self).map_err(|error| {
-            // The Python package and the engine disagree, which is never a user's mistake.
-            let site = Site::file(&Arc::from("transforms"));
-            to_python(steps.py(), &Error::Internal { site, reason: error.to_string() })
-        })
+        let read = |transform: PyResult<Bound<'py, PyAny>>| {
+            depythonize(&transform?.call_method0("_step")?).map_err(|error| {
+                // The Python package and the engine disagree, which is never a user's mistake.
+                let site = Site::file(&Arc::from("transforms"));
+                to_python(steps.py(), &Error::Internal { site, reason: error.to_string() })
+            })
+        };
+        steps.try_iter()?.map(read).collect::<PyResult<_>>().map(Self)
     }
 }
 

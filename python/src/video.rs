@@ -437,7 +437,7 @@ impl Video {
     /// dimensions.
     fn iterate(&self, py: Python<'_>, layout: &str) -> PyResult<FrameIterator> {
         self.check_process(py)?;
-        let pipeline = self.configured(pipeline(py, &[], "uint8", layout)?);
+        let pipeline = self.configured(pipeline(py, Steps::default(), "uint8", layout)?);
         let start = || FrameStream::start(&self.engine, self.new_clip_decoder(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, undelivered) = (Mutex::new(Some(stream)), Mutex::new(None));

@@ -363,8 +363,8 @@ def test_a_changed_argument_inside_a_list_is_named(tiny_clips):
     state = loader(tiny_clips, transforms=inside([1, 2])).state_dict()
     loader(tiny_clips, transforms=inside([1, 2])).load_state_dict(state)
     for other, message in (
-        (inside([1, 3]), r"p: \(1\.0, 2\.0\).*, is .*p: \(1\.0, 3\.0\)"),
-        (inside([1, 2], 30), r"min_size: \(24\.0\).*, is .*min_size: \(30\.0\)"),
+        (inside([1, 3]), r"p=\(1\.0, 2\.0\).*, is .*p=\(1\.0, 3\.0\)"),
+        (inside([1, 2], 30), r"min_size=\(24,\).*, is .*min_size=\(30,\)"),
     ):
         with pytest.raises(fsp.errors.ArgumentError, match=f"transforms was .*{message}"):
             loader(tiny_clips, transforms=other).load_state_dict(state)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from framespool import _framespool
 from framespool import transforms as t
-from framespool.transforms import _args, _compose
+from framespool.transforms import _args
 
 #: One or more of each.
 OBJECTS = [
@@ -106,8 +106,7 @@ PAD = {"transform": {"Pad": {"padding": (1, 1, 1, 1), "fill": (0.0, 0.0, 0.0)}},
     ids=lambda thing: repr(thing)[:60],
 )
 def test_forms_that_differ_from_the_fields(transform, name, values):
-    (step,) = _compose.steps([transform])
-    assert step == {"transform": {name: values}, "per_frame": False}
+    assert transform._step() == {"transform": {name: values}, "per_frame": False}
 
 
 LABELS_AND_MASKS = ("BlockMask", "CutMix", "LabelSmoothing", "MixUp", "OneOf", "TubeMask")
@@ -288,9 +287,17 @@ def test_wrong_values_are_repeated_back(make, message):
         make()
 
 
-def send(step):
-    """Has the engine read a transform."""
-    return _framespool.sample_transform_params((80, 90), [step], (0, 0, 0), (0, 1))
+@dataclasses.dataclass
+class Form:
+    form: dict
+
+    def _step(self):
+        return self.form
+
+
+def send(form):
+    """Has the engine read a form."""
+    return _framespool.sample_transform_params((80, 90), [Form(form)], (0, 0, 0), (0, 1))
 
 
 @pytest.mark.parametrize("transform", OBJECTS, ids=lambda thing: repr(thing)[:60])
@@ -313,7 +320,7 @@ def test_engine_takes_exactly_the_fields_of_each_transform(transform):
     for field, value in values.items():
         refused(f"missing field `{field}`", {other: values[other] for other in values if other != field})
         if type(value) is not bool:  # read as Python's truth
-            refused("", {**values, field: object()})
+            refused(None, {**values, field: object()})
     with pytest.raises(fsp.errors.InternalError, match="missing field `per_frame`"):
         send({"transform": step["transform"]})
 
@@ -326,10 +333,10 @@ def test_engine_names_transforms_and_words_that_it_does_not_know():
     refused("unknown variant `Sharpen`, expected one of `AssumeColor`", Sharpen={})
     refused("unknown variant `bt470`.*`bt601`", AssumeColor={"matrix": "bt470", "range": None})
     refused("unknown variant `lanczos`", Letterbox={**LETTERBOX, "filter": ("lanczos", True)})
-    refused("", Letterbox={**LETTERBOX, "size": (4,)})
-    refused("", Letterbox={**LETTERBOX, "size": (4, -1)})
-    refused("", Letterbox={**LETTERBOX, "size": (4, 1.5)})
-    refused("", Cutout={"size": (4, 4), "count": 1, "p": 1.0, "fill": "noise"})
+    refused(None, Letterbox={**LETTERBOX, "size": (4,)})
+    refused(None, Letterbox={**LETTERBOX, "size": (4, -1)})
+    refused(None, Letterbox={**LETTERBOX, "size": (4, 1.5)})
+    refused(None, Cutout={"size": (4, 4), "count": 1, "p": 1.0, "fill": "noise"})
 
 
 def test_lists_inside_each_other_are_limited():

@@ -19,14 +19,11 @@ _FIXED_SIZE = frozenset(
     ["CenterCrop", "RandomCrop", "RandomResizedCrop", "MultiScaleCrop", "FiveCrop", "ThreeCrop", "Letterbox"]
 )
 
-#: Targets of the engine's resize for which that is so too.
-_TO_SIZE = frozenset(["Exact", "Cover"])
-
 #: Transforms whose result has one size if the frames have one; rotations only without `expand`.
 _SAME_SIZE = frozenset(
     [
         *(name for module in (_augment, _color, _erasing) for name in module.__all__),
-        *("Resize", "Pad", "RandomHorizontalFlip", "RandomVerticalFlip"),
+        *("Resize", "SmartResize", "Pad", "RandomHorizontalFlip", "RandomVerticalFlip"),
         *("RandomRotation", "RandomAffine"),
     ]
 )
@@ -56,10 +53,11 @@ class Cameras:
         self._dtype = dtype
         self._transforms = transforms
         steps, _ = split(transforms, dtype)
-        engine = [next(iter(step["transform"].items())) for step in steps]
-        fixed = any(name in _FIXED_SIZE or not _TO_SIZE.isdisjoint(values.get("target", ())) for name, values in engine)
+        kinds = {type(step).__name__ for step in steps}
+        sized = any(isinstance(step, Resize) and isinstance(step.size, tuple) for step in steps)
+        fixed = sized or not kinds.isdisjoint(_FIXED_SIZE)
         known = all(size is not None for _, _, _, size in self._sources)
-        same = all(name in _SAME_SIZE and not values.get("expand") for name, values in engine)
+        same = kinds <= _SAME_SIZE and not any(getattr(step, "expand", False) for step in steps)
         #: Whether the frames must have the size that info.json states: the size of the result follows from it.
         self._stated = not transforms or (collate == "auto" and known and same and not fixed)
         #: The loader's, or `"stack"` where only the metadata say that all frames have one size.

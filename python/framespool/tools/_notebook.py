@@ -91,7 +91,7 @@ def loader_html(loader: BaseLoader[Any]) -> str:
         The HTML.
     """
     settings, order = loader._settings, loader._settings["order"]
-    steps = [name for name, *_ in loader._steps] + [repr(function) for function in loader._functions]
+    steps = [type(step).__name__ for step in loader._steps] + [repr(function) for function in loader._functions]
     budget = getattr(loader, "_budget", None)
     properties = [
         ("loader", type(loader).__name__),

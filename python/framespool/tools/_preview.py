@@ -12,6 +12,7 @@ from framespool import _framespool
 from framespool._common.validate_args import integer
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.loaders._base import BaseLoader
+from framespool.transforms import Normalize
 
 _GAP = 4
 _LINE = 16
@@ -86,7 +87,7 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
     settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch_batches": 0}
     # Clips of the epochs before its own must stay on disk.
     settings |= {"decoder": "cpu", "lookahead_clips": 0, "disk_cache": None}
-    steps = [step for step in loader._steps if "Normalize" not in step["transform"]]
+    steps = [step for step in loader._steps if not isinstance(step, Normalize)]
     # A separate native loader: an iteration of the given one continues.
     native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)
     number = native.start_epoch(epoch, 0)

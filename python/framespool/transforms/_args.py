@@ -12,8 +12,6 @@ from framespool._common.validate_args import as_sequence, boolean, choice, integ
 from framespool.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from framespool._framespool import Step
-
     Check = Callable[[str, Any], Any]
 
 #: Largest side in pixels.
@@ -232,7 +230,7 @@ class Transform:
             values["filter"] = (values.pop("interpolation"), values.pop("antialias"))
         return type(self).__name__, values
 
-    def _step(self) -> Step:
+    def _step(self) -> dict[str, Any]:
         """The engine's form: the transform, and whether to draw for each frame."""
         name, values = self._variant()
         return {"transform": {name: values}, "per_frame": getattr(self, "per_frame", False)}

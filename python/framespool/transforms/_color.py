@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from framespool._common.validate_args import number
 from framespool.errors import ArgumentError
 from framespool.transforms._args import Angle, Factor, Probability, Transform, as_channels, as_range, range_around
-
-if TYPE_CHECKING:
-    from framespool._framespool import Step
 
 __all__ = [
     "AssumeColor",
@@ -176,7 +173,7 @@ class Grayscale(Transform):
                 f"Grayscale: num_output_channels must be 3, got {num_output_channels!r}; take one channel of the result"
             )
 
-    def _step(self) -> Step:
+    def _step(self) -> dict[str, Any]:
         return RandomGrayscale(1)._step()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framespool._common.validate_args import as_sequence
 from framespool.errors import ArgumentError
@@ -11,10 +11,6 @@ from framespool.transforms import _augment, _choices, _color, _erasing, _geometr
 from framespool.transforms._args import Transform
 from framespool.transforms._functions import FunctionTransform, PerClip
 from framespool.transforms._torchvision import is_torchvision, translate
-
-if TYPE_CHECKING:
-    from framespool._framespool import Step
-
 
 #: All transforms; the engine does not know subclasses of users.
 _BUILT_IN = {
@@ -42,8 +38,8 @@ _MOVES_PIXELS = (
 
 def split(
     transforms: Iterable[Transform | Callable[[Any], Any]] | None, dtype: str
-) -> tuple[list[Step], tuple[Any, ...]]:
-    """Splits a list of transforms into the engine's form and the functions at its end.
+) -> tuple[list[Transform], tuple[Any, ...]]:
+    """Splits a list of transforms into those of the engine and the functions at its end.
 
     Transforms of torchvision are replaced by framespool's, and `Normalize` is moved behind crops, flips and resizes.
 
@@ -52,8 +48,8 @@ def split(
         dtype: The dtype of the result.
 
     Returns:
-        The steps, and the functions: any number of `FunctionTransform`, such as `PerClip`, and at the end at most one
-        callable.
+        The engine's transforms, and the functions: any number of `FunctionTransform`, such as `PerClip`, and at the end
+        at most one callable.
 
     Raises:
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
@@ -100,7 +96,7 @@ def split(
             f"transforms: {second!r} would mix clips again that {first!r} has mixed; for one of them per batch use "
             f"OneOf([{first!r}, {second!r}])"
         )
-    return [entry._step() for entry in _normalize_late(built_in)], tuple(functions)
+    return _normalize_late(built_in), tuple(functions)
 
 
 def listed(transforms: Any) -> tuple[Any, ...] | None:
@@ -157,14 +153,14 @@ def _is_built_in(entry: Any) -> bool:
     return all(_is_built_in(inner) for entries in lists for inner in entries)
 
 
-def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Step]:
-    """Converts a list of transforms without functions to the engine's form.
+def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Transform]:
+    """Checks a list of transforms without functions.
 
     Args:
         transforms: The list, or `None`.
 
     Returns:
-        The steps.
+        The transforms.
 
     Raises:
         ArgumentError: If an entry is not a transform.

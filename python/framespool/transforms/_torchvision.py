@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from enum import Enum
 from typing import Any
 
@@ -143,7 +144,7 @@ class _Values:
             raise unsupported(entry, reason)
         mean, std = ([float(value) / self._white for value in values] for values in (entry.mean, entry.std))
         self._white = None
-        return [_color.Normalize(*(values if len(values) > 1 else values[0] for values in (mean, std)))]
+        return [_color.Normalize(mean, std)]
 
     def end(self) -> list[Transform]:
         """Returns the transform at the end of the list: floats are 0 to 1 unless torchvision's would not be."""
@@ -201,59 +202,41 @@ def _antialias(entry: Any) -> bool:
     return antialias
 
 
+def _in_codes(value: float | Sequence[float], white: float) -> list[float]:
+    """A number or a list of numbers, scaled to 0..255."""
+    return [number * 255 / white for number in ([value] if isinstance(value, (int, float)) else value)]
+
+
 def _fill(entry: Any, white: float | None) -> float | Sequence[float]:
     fill = entry.fill
     if fill is None:
         return 0
     if isinstance(fill, dict) or white is None:
         raise unsupported(entry, "fill must be a number or three numbers, before Normalize")
-    numbers = [fill] if isinstance(fill, (int, float)) else list(fill)
-    scaled = [number * 255 / white for number in numbers]
-    return scaled[0] if len(scaled) == 1 else scaled
-
-
-def _size(size: Any) -> Any:
-    """Resize(256) stores [256]."""
-    return size[0] if isinstance(size, (list, tuple)) and len(size) == 1 else size
+    return _in_codes(fill, white)
 
 
 def _resized(entry: Any, _: float | None) -> Transform:
     how = _interpolation(entry, resizes=True)
-    return _resize.Resize(_size(entry.size), how, entry.max_size, _antialias(entry))
+    return _resize.Resize(entry.size, how, entry.max_size, _antialias(entry))
 
 
 def _random_crop(entry: Any, white: float | None) -> Transform:
     pads = entry.padding is not None or entry.pad_if_needed
     if white is None and pads:
         raise unsupported(entry, "it would pad normalized values; put it before Normalize")
-    padding = None if entry.padding is None else _padding(entry)
     fill = _fill(entry, white) if pads else 0
-    return _geometry.RandomCrop(entry.size, padding, entry.pad_if_needed, fill, entry.padding_mode)
-
-
-def _padding(entry: Any) -> Any:
-    """A single number may be stored as [number]."""
-    padding = entry.padding
-    return padding[0] if isinstance(padding, (list, tuple)) and len(padding) == 1 else padding
+    return _geometry.RandomCrop(entry.size, entry.padding, entry.pad_if_needed, fill, entry.padding_mode)
 
 
 def _random_resized_crop(entry: Any, _: float | None) -> Transform:
     how = _interpolation(entry, resizes=True)
-    return _geometry.RandomResizedCrop(_size(entry.size), entry.scale, entry.ratio, how, _antialias(entry))
+    return _geometry.RandomResizedCrop(entry.size, entry.scale, entry.ratio, how, _antialias(entry))
 
 
 def _random_shortest_size(entry: Any, _: float | None) -> Transform:
     how = _interpolation(entry, resizes=True)
     return _resize.RandomShortestSize(entry.min_size, entry.max_size, how, _antialias(entry))
-
-
-def _photometric_distort(entry: Any, _: float | None) -> Transform:
-    factors = (entry.brightness, entry.contrast, entry.saturation)
-    return _color.RandomPhotometricDistort(*factors, entry.hue, entry.p)
-
-
-def _color_jitter(entry: Any, _: float | None) -> Transform:
-    return _color.ColorJitter(entry.brightness, entry.contrast, entry.saturation, entry.hue)
 
 
 def _grayscale(entry: Any, _: float | None) -> Transform:
@@ -266,9 +249,7 @@ def _erasing_value(entry: Any, white: float | None) -> Any:
     value = entry.value
     if value is None or value == "random":
         return "random"
-    numbers = [value] if isinstance(value, (int, float)) else list(value)
-    scaled = numbers if white is None else [number * 255 / white for number in numbers]
-    return scaled[0] if len(scaled) == 1 else scaled
+    return value if white is None else _in_codes(value, white)
 
 
 def _rotation(entry: Any, white: float | None) -> Transform:
@@ -294,9 +275,7 @@ def _policy_fill(entry: Any, white: float | None) -> float | Sequence[float]:
         if any(other != fills[0] for other in fills):
             raise unsupported(entry, "it has different fills for different types of input")
         fill = fills[0] if fills else None
-    numbers = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
-    scaled = [number * 255 / (white or 1) for number in numbers]
-    return scaled[0] if len(scaled) == 1 else scaled
+    return _in_codes(fill or 0, white or 1)
 
 
 def _rand_augment(entry: Any, white: float | None) -> Transform:
@@ -309,32 +288,38 @@ def _trivial_augment(entry: Any, white: float | None) -> Transform:
     return _augment.TrivialAugmentWide(entry.num_magnitude_bins, how, fill)
 
 
+def _same(kind: type[Transform]) -> Callable[[Any, float | None], Transform]:
+    """The conversion of a class whose attributes have the names of our fields."""
+    names = [field.name for field in fields(kind) if field.name != "per_frame"]
+    return lambda entry, _: kind(**{name: getattr(entry, name) for name in names})
+
+
 #: The conversion of each class, from the object and the value of white at its place.
 _CONVERSIONS: dict[str, Callable[[Any, float | None], Transform]] = {
-    "CenterCrop": lambda entry, _: _geometry.CenterCrop(entry.size),
-    "ColorJitter": _color_jitter,
+    "CenterCrop": _same(_geometry.CenterCrop),
+    "ColorJitter": _same(_color.ColorJitter),
     "GaussianBlur": lambda entry, _: _augment.GaussianBlur(tuple(entry.kernel_size), tuple(entry.sigma)),
     "Grayscale": _grayscale,
-    "Pad": lambda entry, white: _geometry.Pad(_padding(entry), _fill(entry, white), entry.padding_mode),
+    "Pad": lambda entry, white: _geometry.Pad(entry.padding, _fill(entry, white), entry.padding_mode),
     "RandAugment": _rand_augment,
-    "RandomAdjustSharpness": lambda entry, _: _augment.RandomAdjustSharpness(entry.sharpness_factor, entry.p),
+    "RandomAdjustSharpness": _same(_augment.RandomAdjustSharpness),
     "RandomAffine": _affine,
-    "RandomAutocontrast": lambda entry, _: _augment.RandomAutocontrast(entry.p),
+    "RandomAutocontrast": _same(_augment.RandomAutocontrast),
     "RandomCrop": _random_crop,
-    "RandomEqualize": lambda entry, _: _augment.RandomEqualize(entry.p),
+    "RandomEqualize": _same(_augment.RandomEqualize),
     "RandomErasing": lambda entry, white: _erasing.RandomErasing(
         entry.p, entry.scale, entry.ratio, _erasing_value(entry, white)
     ),
-    "RandomGrayscale": lambda entry, _: _color.RandomGrayscale(entry.p),
-    "RandomHorizontalFlip": lambda entry, _: _geometry.RandomHorizontalFlip(entry.p),
-    "RandomInvert": lambda entry, _: _augment.RandomInvert(entry.p),
-    "RandomPhotometricDistort": _photometric_distort,
-    "RandomPosterize": lambda entry, _: _augment.RandomPosterize(entry.bits, entry.p),
+    "RandomGrayscale": _same(_color.RandomGrayscale),
+    "RandomHorizontalFlip": _same(_geometry.RandomHorizontalFlip),
+    "RandomInvert": _same(_augment.RandomInvert),
+    "RandomPhotometricDistort": _same(_color.RandomPhotometricDistort),
+    "RandomPosterize": _same(_augment.RandomPosterize),
     "RandomResizedCrop": _random_resized_crop,
     "RandomRotation": _rotation,
     "RandomShortestSize": _random_shortest_size,
     "RandomSolarize": _solarize,
-    "RandomVerticalFlip": lambda entry, _: _geometry.RandomVerticalFlip(entry.p),
+    "RandomVerticalFlip": _same(_geometry.RandomVerticalFlip),
     "Resize": _resized,
     "TrivialAugmentWide": _trivial_augment,
 }

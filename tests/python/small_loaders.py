@@ -21,9 +21,10 @@ def digest(loader) -> str:
     """Digest of everything in a loader's batches but the dataset's columns and the identities of files."""
     md5 = hashlib.md5()
     for batch in loader:
-        for name, tensor in sorted(vars(batch).items()):
-            if tensor is not None and name not in ("columns", "content_keys"):
-                md5.update(f"{name}{tensor.shape}".encode() + tensor.tobytes())
+        for name, value in sorted(vars(batch).items()):
+            if value is not None and name not in ("columns", "content_keys"):
+                for tensor in value if isinstance(value, tuple) else [value]:
+                    md5.update(f"{name}{tensor.shape}".encode() + tensor.tobytes())
     return md5.hexdigest()
 
 

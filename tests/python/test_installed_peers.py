@@ -137,7 +137,7 @@ def test_default_version_equals_the_installed_transformers():
             ).tolist()
         except ValueError:
             raised += 1
-            with pytest.raises(fsp.ArgumentError):
+            with pytest.raises(fsp.errors.ArgumentError):
                 rule.frames(total, fps=rate)
         else:
             assert rule.frames(total, fps=rate).indices == expected, (total, rate, options)
@@ -229,7 +229,7 @@ def test_clips_are_those_of_torchcodecs_samplers(videos, name):
                 for clip in range(file.count(rule)):
                     try:
                         file.sample(rule, clip, draws)
-                    except fsp.ArgumentError:
+                    except fsp.errors.ArgumentError:
                         refused.append(clip)
                 assert refused or not file.count(rule), options
                 outcomes["refused"] += 1

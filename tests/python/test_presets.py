@@ -39,14 +39,14 @@ def test_presets_select_the_recorded_frames(name: str) -> None:
         timing = dict(zip(("num_frames", "fps"), case["video"], strict=False))
         try:
             rule = made(name, {option: exact(value) for option, value in case["options"].items()})
-        except fsp.ArgumentError:  # options that the original refuses for every video
+        except fsp.errors.ArgumentError:  # options that the original refuses for every video
             assert not any(case["clips"]), case
             continue
         assert rule.clips_in(**timing) == len(case["clips"]), case
         masks = case.get("masks", [None] * len(case["clips"]))
         for clip, (indices, mask) in enumerate(zip(case["clips"], masks, strict=True)):
             if indices is None:  # the original fails
-                with pytest.raises(fsp.ArgumentError):
+                with pytest.raises(fsp.errors.ArgumentError):
                     rule.frames(**timing, clip=clip, draws=case.get("draws"))
                 continue
             sample = rule.frames(**timing, clip=clip, draws=case.get("draws"))
@@ -126,7 +126,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "cosmos_curate": {"sample_rate_fps": 2.0},
     "dali": {"sequence_length": 4},
     "dali_uniform_sample": {"sequence_length": 4},
-    "ffmpeg_fps": {"fps": 1},
+    "ffmpeg_fps": {"fps": 1.0},
     "internvideo2": {"num_frames": 4},
     "lerobot": {"delta_timestamps": [0.0]},
     "mmaction2": {"clip_len": 4},
@@ -152,7 +152,7 @@ def test_values_of_a_wrong_type_or_size_are_rejected_by_name(name: str) -> None:
         elif isinstance(value, float) and option not in FREE:
             wrong += [0.0, -1.0, 1e300]
         for bad in wrong:
-            with pytest.raises(fsp.ArgumentError, match=rf"{option} must be .*, got "):
+            with pytest.raises(fsp.errors.ArgumentError, match=rf"{option} must be .*, got "):
                 made(name, {**needed, option: bad})
 
 
@@ -211,7 +211,7 @@ def test_values_of_a_wrong_type_or_size_are_rejected_by_name(name: str) -> None:
     ],
 )
 def test_options_that_the_original_rejects_fail(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         made(name, options)
 
 
@@ -230,7 +230,7 @@ def test_options_that_the_original_rejects_fail(name: str, options: dict[str, An
 def test_videos_that_the_original_rejects_fail(
     name: str, options: dict[str, Any], video: tuple[int, float], message: str
 ) -> None:
-    with pytest.raises(fsp.ArgumentError, match=message):
+    with pytest.raises(fsp.errors.ArgumentError, match=message):
         made(name, options).frames(video[0], fps=video[1])
 
 

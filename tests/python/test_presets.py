@@ -126,7 +126,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "cosmos_curate": {"sample_rate_fps": 2.0},
     "dali": {"sequence_length": 4},
     "dali_uniform_sample": {"sequence_length": 4},
-    "ffmpeg_fps": {"fps": 1},
+    "ffmpeg_fps": {"fps": 1.0},
     "internvideo2": {"num_frames": 4},
     "lerobot": {"delta_timestamps": [0.0]},
     "mmaction2": {"clip_len": 4},

@@ -306,7 +306,7 @@ def test_what_is_wrong_is_repeated_back():
         (lambda: s.uniform(sequence_length=4, duration_seconds=-1), "duration_seconds must be greater than 0, got -1"),
         (lambda: s.uniform(sequence_length=4, duration_seconds=1e-320), "duration_seconds must be"),
         (lambda: s.random(sequence_length=4, short="never"), 'short must be one of "repeat", '),
-        (lambda: s.random(sequence_length=4, group="both"), "group must be one of"),
+        (lambda: s.random(sequence_length=4, group="both"), 'group must be "independent" or "partitioned", got "both"'),
         (lambda: s.random(sequence_length=4, frame_jitter=3), "frame_jitter must be True or False, got 3"),
         (lambda: s.random(sequence_length=4, speed=2), "speed must be (low, high), got 2"),
         (lambda: s.random(sequence_length=4, speed=(2, 1)), "speed must be (low, high)"),

@@ -123,9 +123,10 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _preset(name: str, options: dict[str, Any]) -> samplers.ClipSampler:
     try:
-        return getattr(samplers.presets, name)(**options)
+        sampler: samplers.ClipSampler = getattr(samplers.presets, name)(**options)
     except TypeError as error:  # an argument is missing or unknown
         raise ArgumentError(f"--preset-option: {error}") from None
+    return sampler
 
 
 def labelled(places: list[str]) -> datasets.Dataset:

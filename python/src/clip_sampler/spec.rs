@@ -117,12 +117,18 @@ enum SamplerSpec {
 impl SamplerSpec {
     fn build(self, function: Option<&Callable>) -> Result<ClipSamplerRef> {
         Ok(match self {
-            Self::Windows { sequence_length, stride, step, pad_mode, fps, duration_seconds, step_seconds } => {
-                Arc::new(match spacing(sequence_length, stride, fps, duration_seconds)? {
-                    Spacing::Stride(stride) => Windows::new(sequence_length, stride, step, pad_mode)?,
-                    Spacing::Fps(fps) => Windows::by_seconds(sequence_length, fps, step_seconds, pad_mode)?,
-                })
-            }
+            Self::Windows {
+                sequence_length,
+                stride,
+                step,
+                pad_mode,
+                fps,
+                duration_seconds,
+                step_seconds,
+            } => Arc::new(match spacing(sequence_length, stride, fps, duration_seconds)? {
+                Spacing::Stride(stride) => Windows::new(sequence_length, stride, step, pad_mode)?,
+                Spacing::Fps(fps) => Windows::by_seconds(sequence_length, fps, step_seconds, pad_mode)?,
+            }),
             Self::Random {
                 sequence_length,
                 stride,
@@ -162,14 +168,20 @@ impl SamplerSpec {
                 Arc::new(Delta::new(deltas_seconds, tolerance_seconds, step)?)
             }
             Self::Custom { clips_per_video, sequence_length } => {
-                let function = function.cloned().ok_or_else(|| Error::Argument("fn must be a function".into()))?;
+                let function =
+                    function.cloned().ok_or_else(|| Error::Argument("fn must be a function".into()))?;
                 Arc::new(CallbackSampler::new(function, clips_per_video, sequence_length)?)
             }
         })
     }
 }
 
-fn spacing(length: u32, stride: Option<u32>, fps: Option<f64>, duration_seconds: Option<f64>) -> Result<Spacing> {
+fn spacing(
+    length: u32,
+    stride: Option<u32>,
+    fps: Option<f64>,
+    duration_seconds: Option<f64>,
+) -> Result<Spacing> {
     match (stride, fps, duration_seconds) {
         (Some(stride), ..) => Ok(Spacing::Stride(stride)),
         (None, Some(fps), _) => Ok(Spacing::Fps(fps)),

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::arange_count;
-use super::formula::{checked_length, Formula};
+use super::formula::{checked_length, Formula, Shape};
 use super::options::Positive;
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -89,8 +89,8 @@ impl SampleClosest {
 }
 
 impl Formula for SampleClosest {
-    fn length(&self) -> Option<u32> {
-        None
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(1), length: None, draws_together: false }
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::formula::Formula;
+use super::formula::{Formula, Shape};
 use super::options::{only_for, Count};
 use crate::clip_sampler::{ClipIndices, ClipSampler, PadMode, RandomSource, VideoTiming, Windows};
 use crate::error::{Error, Result};
@@ -85,8 +85,8 @@ impl Formula for Sequences {
         self.windows().map(drop)
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        None
+    fn shape(&self) -> Shape {
+        Shape { clips: None, length: Some(self.sequence_length.0), draws_together: false }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
@@ -98,10 +98,6 @@ impl Formula for Sequences {
         let full = frames.checked_sub(needed).map_or(0, |last| last / step + 1);
         let tail = self.pad_mode() != PadMode::None && full * step < frames;
         full + u64::from(tail)
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.sequence_length.0)
     }
 
     /// The starts of 2.4 are a prefix of those of later versions.
@@ -130,8 +126,8 @@ pub struct UniformSample {
 }
 
 impl Formula for UniformSample {
-    fn length(&self) -> Option<u32> {
-        Some(self.sequence_length.0)
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(1), length: Some(self.sequence_length.0), draws_together: false }
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {

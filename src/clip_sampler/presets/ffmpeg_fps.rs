@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::formula::{checked_length, Formula};
+use super::formula::{checked_length, Formula, Shape};
 use super::options::Positive;
 use crate::clip_sampler::video_timing::Timestamp;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -69,16 +69,12 @@ impl FfmpegFps {
 }
 
 impl Formula for FfmpegFps {
-    fn fixed_clips(&self) -> Option<u64> {
-        None
+    fn shape(&self) -> Shape {
+        Shape { clips: None, length: None, draws_together: false }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
         u64::from(self.num_periods(video) >= 1.0)
-    }
-
-    fn length(&self) -> Option<u32> {
-        None
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {

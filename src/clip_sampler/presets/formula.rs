@@ -9,6 +9,16 @@ use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, ClipSamplerRef, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
+/// What all clips of a preset have in common.
+pub struct Shape {
+    /// Clips of every video with frames; `None` if videos differ.
+    pub clips: Option<u64>,
+    /// Frames of every clip; `None` if clips differ.
+    pub length: Option<u32>,
+    /// Whether the original draws for all clips of a video together. Then each clip makes all of these draws.
+    pub draws_together: bool,
+}
+
 /// The rule of a preset, implemented by the struct of its options. The default of each method is what most presets have.
 pub trait Formula: Debug + Send + Sync + Sized + 'static {
     /// Checks what the types of the options do not express.
@@ -16,22 +26,12 @@ pub trait Formula: Debug + Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Clips of every video with frames, if all have the same number.
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(1)
-    }
+    /// What does not depend on the video.
+    fn shape(&self) -> Shape;
 
     /// Clips of a video with frames.
     fn clips(&self, _video: &dyn VideoTiming) -> u64 {
-        self.fixed_clips().unwrap_or(0)
-    }
-
-    /// Frames of every clip; `None` if clips differ.
-    fn length(&self) -> Option<u32>;
-
-    /// Whether the original draws for all clips of a video together. Then each clip makes all of these draws.
-    fn draws_together(&self) -> bool {
-        false
+        self.shape().clips.unwrap_or(0)
     }
 
     /// The frames of clip `clip`, which exists. The video has frames.
@@ -66,15 +66,15 @@ impl<F: Formula> ClipSampler for PresetSampler<F> {
     }
 
     fn fixed_num_clips(&self) -> Option<u64> {
-        self.0.fixed_clips()
+        self.0.shape().clips
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        self.0.length()
+        self.0.shape().length
     }
 
     fn shares_rng_per_video(&self) -> bool {
-        self.0.draws_together()
+        self.0.shape().draws_together
     }
 
     fn clip(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -115,7 +115,10 @@ pub fn draw_sorted(rng: &mut dyn RandomSource, n: u64, count: u64) -> Vec<u64> {
 }
 
 /// Real frames at the first positions, then replacements of frames past the end.
-pub fn with_padding(real: impl IntoIterator<Item = u32>, padding: impl IntoIterator<Item = u32>) -> ClipIndices {
+pub fn with_padding(
+    real: impl IntoIterator<Item = u32>,
+    padding: impl IntoIterator<Item = u32>,
+) -> ClipIndices {
     let mut indices: Vec<u32> = real.into_iter().collect();
     let found = indices.len();
     indices.extend(padding);

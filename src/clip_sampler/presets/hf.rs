@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::{arange_count, torch_arange_f32};
-use super::formula::{checked_length, require_fps, require_in_range, Formula};
+use super::formula::{checked_length, require_fps, require_in_range, Formula, Shape};
 use super::options::{only_for, Count, Positive};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -46,9 +46,10 @@ impl SampleFrames {
     fn num_frames(&self, video: &dyn VideoTiming) -> Result<f64> {
         let total = f64::from(video.num_frames());
         let (frames, may_exceed) = match (self.num_frames, self.fps) {
-            (Some(frames), _) => {
-                (frames.f64(), (self.version, self.function) == (Version::V4_57, Function::DefaultSampleIndicesFn))
-            }
+            (Some(frames), _) => (
+                frames.f64(),
+                (self.version, self.function) == (Version::V4_57, Function::DefaultSampleIndicesFn),
+            ),
             (None, Some(fps)) => {
                 let frames = (total / require_fps("hf", video)? * fps.0).trunc();
                 (frames.max(if self.version == Version::V5_23 { 1.0 } else { 0.0 }), false)
@@ -78,9 +79,10 @@ impl Formula for SampleFrames {
     }
 
     /// NumPy may return one frame more.
-    fn length(&self) -> Option<u32> {
+    fn shape(&self) -> Shape {
         let is_exact = self.version == Version::V5_23 || self.function == Function::SampleFrames;
-        self.num_frames.filter(|_| is_exact).map(|frames| frames.0)
+        let length = self.num_frames.filter(|_| is_exact).map(|frames| frames.0);
+        Shape { clips: Some(1), length, draws_together: false }
     }
 
     /// `torch.arange` may return one value too many, equal to the number of frames. It is dropped, as the
@@ -91,9 +93,9 @@ impl Formula for SampleFrames {
         let values = arange_count(0.0, f64::from(total), step);
         let positions: Vec<i64> = match (self.version, self.function) {
             (Version::V5_23, _) => (0..frames as i64).map(|i| i * i64::from(total) / frames as i64).collect(),
-            (_, Function::SampleFrames) => {
-                (0..values.min(frames as u64)).map(|i| torch_arange_f32(0.0, step, values, i) as i64).collect()
-            }
+            (_, Function::SampleFrames) => (0..values.min(frames as u64))
+                .map(|i| torch_arange_f32(0.0, step, values, i) as i64)
+                .collect(),
             (_, Function::DefaultSampleIndicesFn) => (0..values).map(|i| i as i64 * step as i64).collect(),
         };
         require_in_range(positions, total)

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::{arange, linspace};
-use super::formula::{require_fps, with_padding, Formula};
+use super::formula::{require_fps, with_padding, Formula, Shape};
 use super::options::{Count, MAX_COUNT, MAX_PRODUCT};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -30,7 +30,9 @@ impl TryFrom<String> for Sample {
             ("rand", _) => Ok(Self::Rand),
             ("middle", _) => Ok(Self::Middle),
             (_, Some(fps)) if (1e-6..=1e9).contains(&fps) => Ok(Self::Fps(fps)),
-            _ => Err("\"rand\", \"middle\" or \"fps\" and a number from 0.000001 to 1000000000, such as \"fps1\""),
+            _ => Err(
+                "\"rand\", \"middle\" or \"fps\" and a number from 0.000001 to 1000000000, such as \"fps1\"",
+            ),
         }
     }
 }
@@ -128,16 +130,21 @@ fn subset(total: u32, count: usize, rng: &mut dyn RandomSource) -> Vec<u32> {
 
 impl Formula for ReadFrames {
     fn check(&self) -> Result<()> {
-        for (name, value) in [("fix_start", self.fix_start.map_or(0, i64::from)), ("max_num_frames", self.max_num_frames)] {
+        for (name, value) in
+            [("fix_start", self.fix_start.map_or(0, i64::from)), ("max_num_frames", self.max_num_frames)]
+        {
             if value > i64::from(MAX_COUNT) {
-                return Err(Error::Argument(format!("{name} must be at most {MAX_COUNT}, got {value}; use a smaller one")));
+                return Err(Error::Argument(format!(
+                    "{name} must be at most {MAX_COUNT}, got {value}; use a smaller one"
+                )));
             }
         }
         Ok(())
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        self.length().map(|_| 1)
+    fn shape(&self) -> Shape {
+        let length = (!matches!(self.sample, Sample::Fps(_))).then_some(self.num_frames.0);
+        Shape { clips: length.map(|_| 1), length, draws_together: false }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
@@ -147,10 +154,6 @@ impl Formula for ReadFrames {
             Some(count > 0 && frame(0) < i64::from(self.total(video).ok()?))
         };
         u64::from(has_frames() != Some(false)) // with an unknown rate the clip fails
-    }
-
-    fn length(&self) -> Option<u32> {
-        (!matches!(self.sample, Sample::Fps(_))).then_some(self.num_frames.0)
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::formula::{require_fps, Formula};
+use super::formula::{require_fps, Formula, Shape};
 use super::options::Positive;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -59,23 +59,20 @@ impl Formula for DeltaTimestamps {
         self.fps.map_or(Ok(()), |fps| self.delta_indices(fps.0).map(drop))
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        None
+    fn shape(&self) -> Shape {
+        Shape { clips: None, length: Some(self.delta_timestamps.len() as u32), draws_together: false }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
         video.num_frames().into()
     }
 
-    fn length(&self) -> Option<u32> {
-        Some(self.delta_timestamps.len() as u32)
-    }
-
     fn frames(&self, video: &dyn VideoTiming, clip: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         let average_fps = require_fps("lerobot", video)?;
         let fps = self.fps.map_or(average_fps, |fps| fps.0);
         let last = i64::from(video.num_frames()) - 1;
-        let wanted: Vec<i64> = self.delta_indices(fps)?.into_iter().map(|d| (clip as i64).saturating_add(d)).collect();
+        let wanted: Vec<i64> =
+            self.delta_indices(fps)?.into_iter().map(|d| (clip as i64).saturating_add(d)).collect();
         let mask = wanted.iter().map(|at| (0..=last).contains(at)).collect();
         // Timestamps of the file, as in the original: an episode may begin in the middle of a file.
         let begin = video.pts_seconds(0);

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::{floor_div, linspace};
-use super::formula::{clamp, draw, draw_sorted, Formula};
+use super::formula::{clamp, draw, draw_sorted, Formula, Shape};
 use super::options::{check_product, Count, Positive};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -153,16 +153,8 @@ impl Formula for SampleFrames {
         Ok(())
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(self.total_clips())
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.clip_len.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        true
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(self.total_clips()), length: Some(self.clip_len.0), draws_together: true }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -173,7 +165,9 @@ impl Formula for SampleFrames {
         };
         let interval = self.frame_interval;
         let mut positions: Vec<f64> = match self.target_fps {
-            Some(_) => linspace(0.0, span - 1.0, self.clip_len.0).into_iter().map(|at| start + at.trunc()).collect(),
+            Some(_) => {
+                linspace(0.0, span - 1.0, self.clip_len.0).into_iter().map(|at| start + at.trunc()).collect()
+            }
             None => (0..self.clip_len.0).map(|i| start + f64::from(i) * interval.f64()).collect(),
         };
         if self.temporal_jitter && self.target_fps.is_some() {
@@ -217,16 +211,8 @@ impl Formula for DenseSampleFrames {
         check_product("clip_len * num_clips * num_sample_positions", &all)
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(self.total_clips())
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.clip_len.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        true
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(self.total_clips()), length: Some(self.clip_len.0), draws_together: true }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -275,16 +261,8 @@ impl Formula for UniformSample {
         )))
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(self.num_clips.u64())
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.clip_len.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        true
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(self.num_clips.u64()), length: Some(self.clip_len.0), draws_together: true }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -311,17 +289,13 @@ pub struct UntrimmedSampleFrames {
 }
 
 impl Formula for UntrimmedSampleFrames {
-    fn fixed_clips(&self) -> Option<u64> {
-        None
+    fn shape(&self) -> Shape {
+        Shape { clips: None, length: Some(self.clip_len.0), draws_together: false }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
         let after_first = video.num_frames().saturating_sub(self.clip_interval.0 / 2);
         after_first.div_ceil(self.clip_interval.0).into()
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.clip_len.0)
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {

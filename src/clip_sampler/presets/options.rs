@@ -59,7 +59,9 @@ pub fn check_product(names: &str, values: &[Count]) -> Result<()> {
     if product <= MAX_PRODUCT {
         return Ok(());
     }
-    Err(Error::Argument(format!("{names} must be at most {MAX_PRODUCT}, got {product}; use fewer clips or frames")))
+    Err(Error::Argument(format!(
+        "{names} must be at most {MAX_PRODUCT}, got {product}; use fewer clips or frames"
+    )))
 }
 
 /// Rejects options that belong to another form of the preset.

@@ -9,7 +9,7 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace;
-use super::formula::{checked_length, Formula};
+use super::formula::{checked_length, Formula, Shape};
 use super::options::{needed, only_for, Count, MAX_COUNT};
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::video_timing::Timestamp;
@@ -118,7 +118,9 @@ impl LabeledVideoClips {
     /// The start of consecutive clip `number`.
     fn uniform_start(&self, number: u64) -> BigRational {
         match self.stride {
-            Some(Seconds::Float(stride)) => exact(self.float_starts(stride).nth(number as usize).unwrap_or(0.0)),
+            Some(Seconds::Float(stride)) => {
+                exact(self.float_starts(stride).nth(number as usize).unwrap_or(0.0))
+            }
             stride => stride.unwrap_or(self.clip_duration).exact() * BigRational::from_integer(number.into()),
         }
     }
@@ -159,7 +161,8 @@ impl LabeledVideoClips {
         match self.sampling_type {
             SamplingType::Random => exact(float(&longest) * rng.next_f64()),
             SamplingType::RandomMulti => {
-                let drawn: Vec<f64> = (0..self.num_clips.map_or(0, Count::u64)).map(|_| rng.next_f64()).collect();
+                let drawn: Vec<f64> =
+                    (0..self.num_clips.map_or(0, Count::u64)).map(|_| rng.next_f64()).collect();
                 exact(float(&longest) * drawn[clip as usize])
             }
             SamplingType::Uniform => {
@@ -225,27 +228,23 @@ impl Formula for LabeledVideoClips {
         }
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        match self.sampling_type {
-            SamplingType::Random => Some(1),
-            SamplingType::RandomMulti => self.num_clips.map(Count::u64),
-            SamplingType::Uniform => None,
-            SamplingType::ConstantClipsPerVideo => {
-                Some(self.clips_per_video?.u64() * self.augs_per_clip.map_or(1, Count::u64))
-            }
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: match self.sampling_type {
+                SamplingType::Random => Some(1),
+                SamplingType::RandomMulti => self.num_clips.map(Count::u64),
+                SamplingType::Uniform => None,
+                SamplingType::ConstantClipsPerVideo => {
+                    self.clips_per_video.map(|clips| clips.u64() * self.augs_per_clip.map_or(1, Count::u64))
+                }
+            },
+            length: self.num_samples.map(|samples| samples.0),
+            draws_together: self.sampling_type == SamplingType::RandomMulti,
         }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
-        self.fixed_clips().unwrap_or_else(|| self.num_uniform(video))
-    }
-
-    fn length(&self) -> Option<u32> {
-        self.num_samples.map(|samples| samples.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        self.sampling_type == SamplingType::RandomMulti
+        self.shape().clips.unwrap_or_else(|| self.num_uniform(video))
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

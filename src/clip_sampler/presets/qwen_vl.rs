@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace;
-use super::formula::{checked_length, require_fps, require_in_range, Formula};
+use super::formula::{checked_length, require_fps, require_in_range, Formula, Shape};
 use super::options::{needed, only_for, Positive};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -89,15 +89,16 @@ impl Formula for QwenVl {
         checked_length(number).map(drop)
     }
 
-    fn length(&self) -> Option<u32> {
-        self.number().map(|frames| frames as u32)
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(1), length: self.number().map(|frames| frames as u32), draws_together: false }
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         let fps = require_fps("qwen_vl", video)?;
         let (start, end) = self.range(f64::from(video.num_frames()), fps)?;
         let frames = checked_length(self.nframes(end - start + 1.0, fps)?)?;
-        let positions = torch_linspace(start, end, frames).into_iter().map(|at| f64::from(at).round_ties_even() as i64);
+        let positions =
+            torch_linspace(start, end, frames).into_iter().map(|at| f64::from(at).round_ties_even() as i64);
         require_in_range(positions, video.num_frames())
     }
 

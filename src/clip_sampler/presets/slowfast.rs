@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace;
-use super::formula::{clamp, require_fps, Formula};
+use super::formula::{clamp, require_fps, Formula, Shape};
 use super::options::{Count, Positive};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -59,12 +59,12 @@ impl Formula for Kinetics {
         )))
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(if self.mode == Mode::Test { self.num_ensemble_views.u64() } else { 1 })
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.num_frames.0)
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: Some(if self.mode == Mode::Test { self.num_ensemble_views.u64() } else { 1 }),
+            length: Some(self.num_frames.0),
+            draws_together: false,
+        }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -96,8 +96,8 @@ pub struct Ssv2 {
 }
 
 impl Formula for Ssv2 {
-    fn length(&self) -> Option<u32> {
-        Some(self.num_frames.0)
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(1), length: Some(self.num_frames.0), draws_together: false }
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

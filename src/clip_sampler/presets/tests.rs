@@ -174,7 +174,9 @@ fn invalid_numbers_are_rejected_large_ones_accepted() {
         }
     }
     for sampler in [1e-3, 1e6].into_iter().flat_map(|t| all(2, MAX_COUNT, 2, t)) {
-        for (frames, fps) in [(1, 25.0), (2, 1e-9), (u32::MAX, 1e9), (u32::MAX, 25.0), (9, 0.0), (9, f64::NAN)] {
+        for (frames, fps) in
+            [(1, 25.0), (2, 1e-9), (u32::MAX, 1e9), (u32::MAX, 25.0), (9, 0.0), (9, f64::NAN)]
+        {
             check(&sampler, &ConstantFrameRate { num_frames: frames, fps }, 2);
         }
     }

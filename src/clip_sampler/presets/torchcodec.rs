@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::{arange_count, torch_arange_f64, torch_linspace_int_at};
-use super::formula::{draw, require_fps, with_padding, Formula};
+use super::formula::{draw, require_fps, with_padding, Formula, Shape};
 use super::options::{needed, Count, Positive};
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -81,16 +81,12 @@ impl<const RANDOM: bool> Indices<RANDOM> {
 }
 
 impl<const RANDOM: bool> Formula for Indices<RANDOM> {
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(self.num_clips.u64())
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.num_frames_per_clip.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        RANDOM
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: Some(self.num_clips.u64()),
+            length: Some(self.num_frames_per_clip.0),
+            draws_together: RANDOM,
+        }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -100,7 +96,8 @@ impl<const RANDOM: bool> Formula for Indices<RANDOM> {
             true => start + draw(rng, (end - start) as u64, self.num_clips.u64())[clip as usize] as i64,
             false => torch_linspace_int_at(start, end - 1, self.num_clips.0, clip as u32),
         };
-        let positions = (0..self.num_frames_per_clip.i64()).map(|i| begin + i * self.num_indices_between_frames.i64());
+        let positions =
+            (0..self.num_frames_per_clip.i64()).map(|i| begin + i * self.num_indices_between_frames.i64());
         let exist = positions.take_while(|&at| at < i64::from(frames)).map(|at| at as u32).collect();
         self.policy.fill(exist, self.num_frames_per_clip)
     }
@@ -172,8 +169,12 @@ impl Formula for Timestamps {
         needed("seconds_between_clip_starts", "regular clips", self.seconds_between_clip_starts).map(drop)
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        self.num_clips.map(Count::u64)
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: self.num_clips.map(Count::u64),
+            length: Some(self.num_frames_per_clip.0),
+            draws_together: self.num_clips.is_some(),
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
@@ -181,14 +182,6 @@ impl Formula for Timestamps {
             (None, Some(seconds)) => self.range(video).map_or(0, |range| range.regular(seconds.0).0),
             (clips, _) => clips.map_or(0, Count::u64),
         }
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.num_frames_per_clip.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        self.num_clips.is_some()
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -202,14 +195,17 @@ impl Formula for Timestamps {
             }
         };
         let moments = (0..self.num_frames_per_clip.0).map(|i| begin + f64::from(i) * range.between_frames);
-        let on_screen = |at: f64| partition_point(video.num_frames(), |frame| video.pts_seconds(frame + 1) <= at);
+        let on_screen =
+            |at: f64| partition_point(video.num_frames(), |frame| video.pts_seconds(frame + 1) <= at);
         let exist = moments.take_while(|&at| at < range.end_of_video).map(on_screen).collect();
         self.policy.fill(exist, self.num_frames_per_clip)
     }
 
     fn min_length_hint(&self) -> String {
         match self.seconds_between_frames {
-            Some(seconds) => format!("more than {} seconds", (self.num_frames_per_clip.f64() - 1.0) * seconds.0),
+            Some(seconds) => {
+                format!("more than {} seconds", (self.num_frames_per_clip.f64() - 1.0) * seconds.0)
+            }
             None => format!("{} frames", self.num_frames_per_clip.0),
         }
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace_at;
-use super::formula::{require_in_range, Formula};
+use super::formula::{require_in_range, Formula, Shape};
 use super::options::{needed, only_for, Count, Positive};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::Result;
@@ -103,7 +103,8 @@ fn permuted(n: u64, kept: u64, wanted: u64, rng: &mut dyn RandomSource) -> u64 {
 
 impl Formula for VideoClips {
     fn check(&self) -> Result<()> {
-        let (uniform, random) = (self.sampler == Some(Sampler::Uniform), self.sampler == Some(Sampler::Random));
+        let (uniform, random) =
+            (self.sampler == Some(Sampler::Uniform), self.sampler == Some(Sampler::Random));
         only_for(
             "another sampler",
             &[
@@ -122,20 +123,16 @@ impl Formula for VideoClips {
         }
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        None
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: None,
+            length: Some(self.clip_length_in_frames.0),
+            draws_together: self.sampler == Some(Sampler::Random),
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
         self.num_clips(self.windows(&self.resampled(video)))
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.clip_length_in_frames.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        self.sampler == Some(Sampler::Random)
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

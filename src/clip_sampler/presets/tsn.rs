@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::formula::{clamp, draw_sorted, Formula};
+use super::formula::{clamp, draw_sorted, Formula, Shape};
 use super::options::{check_product, Count};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::Result;
@@ -39,7 +39,10 @@ impl TsnDataSet {
             return (0..segments).map(|i| i * part + rng.next_below(part as u64) as i64).collect();
         }
         if frames > segments && starts > 0 {
-            return draw_sorted(rng, starts as u64, segments as u64).into_iter().map(|start| start as i64).collect();
+            return draw_sorted(rng, starts as u64, segments as u64)
+                .into_iter()
+                .map(|start| start as i64)
+                .collect();
         }
         vec![0; segments as usize]
     }
@@ -50,13 +53,15 @@ impl Formula for TsnDataSet {
         check_product("num_segments * new_length", &[self.num_segments, self.new_length])
     }
 
-    fn length(&self) -> Option<u32> {
-        Some(self.num_segments.0 * self.new_length.0) // at most MAX_PRODUCT
+    fn shape(&self) -> Shape {
+        let length = self.num_segments.0 * self.new_length.0; // at most MAX_PRODUCT
+        Shape { clips: Some(1), length: Some(length), draws_together: false }
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
         let starts = self.starts(video.num_frames().into(), rng);
-        let positions = starts.into_iter().flat_map(|start| (0..self.new_length.i64()).map(move |i| start + i));
+        let positions =
+            starts.into_iter().flat_map(|start| (0..self.new_length.i64()).map(move |i| start + i));
         Ok(clamp(positions, video.num_frames()))
     }
 }

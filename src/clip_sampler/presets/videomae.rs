@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::linspace;
-use super::formula::{draw, draw_sorted, with_padding, Formula};
+use super::formula::{draw, draw_sorted, with_padding, Formula, Shape};
 use super::options::{check_product, Count};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -56,7 +56,8 @@ pub fn padded(first: u64, length: u32, step: u32, (count, num_frames): (Count, u
         _ => first as u32 + length - 1,
     };
     let real = (length / step).min(count.0);
-    let spread = linspace(0.0, f64::from(length), real).into_iter().map(|at| (first as u32 + at as u32).min(last));
+    let spread =
+        linspace(0.0, f64::from(length), real).into_iter().map(|at| (first as u32 + at as u32).min(last));
     with_padding(spread, std::iter::repeat_n(last, (count.0 - real) as usize))
 }
 
@@ -102,7 +103,9 @@ impl VideoClsDataset {
             (Mode::Validation, Version::Two) => (span + u64::from(part)) / 2 - span,
             _ => draw(rng, room, self.num_segment.u64())[number as usize],
         };
-        ClipIndices::unpadded(window(start, start + span, self.clip_len).map(|at| (first + at) as u32).collect())
+        ClipIndices::unpadded(
+            window(start, start + span, self.clip_len).map(|at| (first + at) as u32).collect(),
+        )
     }
 
     /// View `view` of the test: consecutive frames of the video reduced to every `frame_sample_rate`-th
@@ -121,26 +124,29 @@ impl VideoClsDataset {
 impl Formula for VideoClsDataset {
     fn check(&self) -> Result<()> {
         if self.mode == Mode::Test && self.sparse_sample {
-            return check_product("num_segment * test_num_segment", &[self.num_segment, self.test_num_segment]);
+            return check_product(
+                "num_segment * test_num_segment",
+                &[self.num_segment, self.test_num_segment],
+            );
         }
         if self.mode == Mode::Test && self.test_num_segment.0 == 1 {
             return Err(Error::Argument(
-                "test_num_segment must be at least 2, got 1; the original divides by test_num_segment - 1".into(),
+                "test_num_segment must be at least 2, got 1; the original divides by test_num_segment - 1"
+                    .into(),
             ));
         }
         Ok(())
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(if self.mode == Mode::Test { self.test_num_segment } else { self.num_segment }.u64())
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(if self.mode == Mode::Test && self.sparse_sample { self.num_segment } else { self.clip_len }.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        true
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: Some(if self.mode == Mode::Test { self.test_num_segment } else { self.num_segment }.u64()),
+            length: Some(
+                if self.mode == Mode::Test && self.sparse_sample { self.num_segment } else { self.clip_len }
+                    .0,
+            ),
+            draws_together: true,
+        }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -207,14 +213,14 @@ impl Formula for Ssv2 {
         check_product("num_segment * test_num_segment", &[self.num_segment, self.test_num_segment])
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(if self.mode == Mode::Test { self.test_num_segment.u64() } else { 1 })
-    }
-
-    fn length(&self) -> Option<u32> {
-        let has_equal_views =
-            self.mode != Mode::Test || self.version == Version::Two || self.test_num_segment.0 <= 2;
-        has_equal_views.then_some(self.num_segment.0)
+    fn shape(&self) -> Shape {
+        let is_test = self.mode == Mode::Test;
+        let has_equal_views = !is_test || self.version == Version::Two || self.test_num_segment.0 <= 2;
+        Shape {
+            clips: Some(if is_test { self.test_num_segment.u64() } else { 1 }),
+            length: has_equal_views.then_some(self.num_segment.0),
+            draws_together: false,
+        }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
@@ -255,7 +261,10 @@ impl Pretrain {
             return (0..segments).map(|i| i * part + rng.next_below(part as u64) as i64).collect();
         }
         if frames > segments.max(span) {
-            return draw_sorted(rng, starts as u64, segments as u64).into_iter().map(|start| start as i64).collect();
+            return draw_sorted(rng, starts as u64, segments as u64)
+                .into_iter()
+                .map(|start| start as i64)
+                .collect();
         }
         vec![0; segments as usize]
     }
@@ -266,16 +275,8 @@ impl Formula for Pretrain {
         check_product("num_segments * new_length", &[self.num_segments, self.new_length])
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        Some(self.num_segments.u64())
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.new_length.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        true
+    fn shape(&self) -> Shape {
+        Shape { clips: Some(self.num_segments.u64()), length: Some(self.new_length.0), draws_together: true }
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::linspace;
-use super::formula::{draw, require_fps, with_padding, Formula};
+use super::formula::{draw, require_fps, with_padding, Formula, Shape};
 use super::options::{Count, Positive};
 use super::videomae::{padded, window};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -89,8 +89,12 @@ impl Formula for VideoDataset {
         }
     }
 
-    fn fixed_clips(&self) -> Option<u64> {
-        (!self.filter_short_videos).then_some(self.num_clips.u64())
+    fn shape(&self) -> Shape {
+        Shape {
+            clips: (!self.filter_short_videos).then_some(self.num_clips.u64()),
+            length: Some(self.frames_per_clip.0),
+            draws_together: true,
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
@@ -99,14 +103,6 @@ impl Formula for VideoDataset {
             true => 0,
             false => self.num_clips.u64(),
         }
-    }
-
-    fn length(&self) -> Option<u32> {
-        Some(self.frames_per_clip.0)
-    }
-
-    fn draws_together(&self) -> bool {
-        true
     }
 
     fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

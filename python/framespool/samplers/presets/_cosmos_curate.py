@@ -25,6 +25,6 @@ def cosmos_curate(
     Example:
         >>> import framespool as fsp
         >>> fsp.samplers.presets.cosmos_curate(sample_rate_fps=2).frames(60).indices
-        [0, 15, 30, 45]
+        [0, 15, 30, 45, 59]
     """
     return preset("cosmos_curate", locals())

@@ -87,7 +87,8 @@ const PRESETS: [(&str, &str); 25] = [
          filter_short_videos:b",
     ),
 ];
-const INDICES: &str = "num_clips:n num_frames_per_clip:n num_indices_between_frames:n sampling_range_start:i \
+const INDICES: &str =
+    "num_clips:n num_frames_per_clip:n num_indices_between_frames:n sampling_range_start:i \
                        sampling_range_end:?i policy:repeat_last|wrap|error";
 const TIMESTAMPS: &str = "num_clips:?n seconds_between_clip_starts:?f num_frames_per_clip:n \
                           seconds_between_frames:?f sampling_range_start:?f sampling_range_end:?f \

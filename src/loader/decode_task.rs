@@ -22,6 +22,7 @@ use crate::decode::PacketReader;
 use crate::decode::Step;
 use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
+use crate::sync::atomic::Ordering;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
@@ -37,9 +38,6 @@ pub(super) struct TransformExecutors {
     pub batch: TransformExecutor,
     /// Writes cached clips, if these have another format than the output.
     pub cached: Option<TransformExecutor>,
-    /// Whether frames of more than 8 bits have been decoded: cached clips may then need the memory of output
-    /// elements instead of 8-bit codes.
-    pub has_high_bit_depth: bool,
     /// Whether the worker decodes on the GPU.
     pub on_gpu: bool,
 }
@@ -289,13 +287,11 @@ impl DecodeTask {
             let decoder = decoder.as_mut().expect("set when the decode pass started");
             let mut written = Vec::new();
             let step = decoder.step(reader, &interrupt, &mut |packet, mut picture| {
-                written.extend(frames::apply_transforms(
-                    executors,
-                    index,
-                    clips,
-                    &wanted[&packet],
-                    &mut picture,
-                ));
+                let targets = &wanted[&packet];
+                if executors.cached.is_some() && picture.is_deep() {
+                    scheduler.has_high_bit_depth.store(true, Ordering::Relaxed);
+                }
+                written.extend(frames::apply_transforms(executors, index, clips, targets, &mut picture));
                 Ok(())
             });
             // Frames of a step in which the GPU notices damage, or that it confused frames, are not used.

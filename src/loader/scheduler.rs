@@ -19,7 +19,7 @@ use crate::batch::{BufferBuilder, ClipSlot, MemoryPool};
 use crate::batch_sampler::SampledClip;
 use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transforms::Dtype;
 
@@ -111,6 +111,9 @@ pub(super) struct Scheduler<T> {
     lookahead_disabled: bool,
     /// The element type of cached clips that have another one than the output.
     cached_dtype: Option<Dtype>,
+    /// Whether a worker has decoded frames of more than 8 bits: cached clips may then need the memory of output elements
+    /// instead of 8-bit codes.
+    pub has_high_bit_depth: AtomicBool,
 }
 
 impl<T: SuspendedTask> Scheduler<T> {
@@ -151,6 +154,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             frame_threads: config.frame_threads(),
             lookahead_disabled: config.lookahead_clips == 0,
             cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
+            has_high_bit_depth: AtomicBool::new(false),
         }
     }
 

@@ -22,6 +22,7 @@ use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::{SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::source::{interrupt_scope, InterruptScope};
+use crate::sync::atomic::Ordering;
 use crate::sync::thread::{self, Builder, JoinHandle};
 use crate::transforms::{ClipShape, DeviceLut, Dtype, ElementLut, TransformExecutor};
 use crate::video::{ClipOutput, LazyClipOutput};
@@ -131,7 +132,7 @@ fn executors(config: &LoaderConfig, backends: &DecoderBackends, on_gpu: bool) ->
         }
     };
     let cached = config.cached_format().map(|(pipeline, _)| executor(pipeline));
-    TransformExecutors { batch: executor(config.pipeline.clone()), cached, has_high_bit_depth: false, on_gpu }
+    TransformExecutors { batch: executor(config.pipeline.clone()), cached, on_gpu }
 }
 
 impl Worker {
@@ -270,7 +271,9 @@ impl Worker {
             seed: self.config.order.seed,
             pads_with_zeros: self.config.sampling.pads_with_zeros(),
             shape: self.shape,
-            cached_dtype: self.cached_dtype.filter(|_| !self.executors.has_high_bit_depth),
+            cached_dtype: self
+                .cached_dtype
+                .filter(|_| !self.scheduler.has_high_bit_depth.load(Ordering::Relaxed)),
             max_packets: match self.config.order.shuffle {
                 Shuffle::Off if self.config.num_workers(&self.backends) > MAX_WORKERS_WITHOUT_WORK_AHEAD => {
                     MAX_PACKETS_PER_TASK_IN_ORDER

@@ -28,7 +28,6 @@ pub(super) fn apply_transforms(
     // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such clips are
     // cached in the output format.
     let high_bit_depth = executors.cached.is_some() && picture.is_deep();
-    executors.has_high_bit_depth |= high_bit_depth;
     for &(number, t) in targets {
         let Some(clip) = &mut clips[number] else { continue };
         let (key, length) = (clip.key, clip.metadata.indices.len());

@@ -154,7 +154,7 @@ impl SoftwareDecoder {
         }
         self.last_index = last_index;
         self.ensure_open(index, range.start, threads)?;
-        self.stats.runs += 1;
+        self.stats.decode_ranges += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
         self.state = Some(RangeState::new(index.clone(), range, true, threaded));
         Ok(())

@@ -449,11 +449,20 @@ impl Loader {
         let scheduler = &self.workers.scheduler;
         let (stats, budget, stored) =
             (self.stats.clone(), scheduler.budget.clone(), scheduler.stored.clone());
-        move || Stats {
-            memory_budget: budget.bytes(),
-            clip_cache_peak_bytes: budget.peak(),
-            disk: stored.as_ref().map(|stored| stored.counts()).unwrap_or_default(),
-            ..stats.read()
+        move || {
+            let disk = stored.as_ref().map(|stored| stored.counts()).unwrap_or_default();
+            Stats {
+                memory_budget: budget.bytes(),
+                clip_cache_peak_bytes: budget.peak(),
+                disk_clips_stored: disk.stored,
+                disk_clips_read: disk.read,
+                disk_clips_damaged: disk.damaged,
+                disk_clips_not_stored: disk.not_stored,
+                disk_clips_evicted: disk.evicted,
+                disk_bytes_written: disk.bytes_written,
+                disk_bytes_read: disk.bytes_read,
+                ..stats.read()
+            }
         }
     }
 

@@ -14,7 +14,9 @@ from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
 from framespool._cache import Cache
 from framespool._columns import Column
+from framespool._counters import merged, with_derived
 from framespool._dropped import dropped
+from framespool._engine import Engine
 from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
 from framespool._index_cache import cache_location
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
-STATS_VERSION = 2
+STATS_VERSION = 3
 
 #: Share of the pictures of an epoch that the CPU may decode in place of NVDEC; above it, a warning names the reasons.
 MAX_FALLBACK_SHARE = 0.1
@@ -114,7 +116,7 @@ class BaseLoader(Generic[B]):
         with self._index_progress.creation() as self._report_index:
             self._native = self._engine(self.dataset, rule, steps, self._settings)
         self._report_index = None
-        self._companions: list[_framespool.Loader] = []  # of the same samples in the same order, such as masks
+        self._companions: list[Engine] = []  # of the same samples in the same order, such as masks
         #: Makes single batches, so that an iteration in progress continues; created when first needed.
         self._single: list[_framespool.Loader] = []
         self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
@@ -151,7 +153,7 @@ class BaseLoader(Generic[B]):
         self._max_epoch = max_epoch(options.order, options.shuffle, self.num_clips)
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
-        self._running: list[tuple[_framespool.Loader, int]] = []
+        self._running: list[tuple[Engine, int]] = []
         # The iterator of that pass, which refers to this loader and may be dropped before its end; and the batches that
         # it has taken for functions on workers and not delivered, which count also if it is gone.
         self._iterator: weakref.ref[EpochIterator[B]] | None = None
@@ -161,7 +163,7 @@ class BaseLoader(Generic[B]):
         self._unread_states: Any = None
         self._restored: tuple[int, int] | None = None  # the position that load_state_dict restored last
 
-    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
 
     def _add_companion(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> None:
@@ -478,7 +480,7 @@ class BaseLoader(Generic[B]):
             return None
         return lambda made: workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
 
-    def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
+    def _begin(self, native: Engine, epoch: int, batch: int) -> int:
         """Starts a pass of a native loader; returns its number."""
         return native.start_epoch(epoch, batch)
 
@@ -526,7 +528,7 @@ class BaseLoader(Generic[B]):
             if self._native.grouped is not None:
                 native.set_grouped(*self._native.grouped)
         try:
-            passes = [(native, self._begin(native, number, at)) for native in self._single]
+            passes: list[tuple[Engine, int]] = [(native, self._begin(native, number, at)) for native in self._single]
             make, start = functools.partial(self._batch, number), self._functions_on_workers(number)
             return next(EpochIterator(passes, make, start=start))
         finally:
@@ -709,63 +711,76 @@ class BaseLoader(Generic[B]):
         return write_failures(path, self.failures())
 
     def stats(self, *, flat: bool = False) -> dict[str, Any]:
-        """Counts since the loader was created.
+        """Counts since the loader was created. docs/howto/measure.md explains how to use them.
 
-        Seconds are sums over all worker threads. docs/howto/measure.md explains how to use them.
+        With several cameras or masks these are sums over their engines; of `clip_cache_peak_bytes`, `memory_budget` and
+        `nvdec_threads` the largest, and batches and clips count once. `version` changes if a name or its meaning does.
 
-        - `version`: changes if a key changes its name or meaning
         - Delivered
-            - `batches`, `clips`, `frames`
+            - `batches`: Batches delivered.
+            - `clips`: Clips delivered.
+            - `frames`: Frames of delivered clips, with repeated frames and padding.
         - Decoding
-            - `frames_decoded`: frames decoded
-            - `frames_delivered`: frames decoded and requested, counted once for all clips that contain them
-            - `frames_decoded_per_frame_delivered`: cost of a delivered frame
-            - `packets_skipped`: packets not decoded, since no requested frame depends on them
-            - `decode_ranges`: ranges of packets decoded
-            - `decode_ranges_repeated`: ranges decoded again after an error, on one thread or without skipping
-            - `gops_shared`: ranges that served several clips
-            - `decoders_opened`: decoders opened
+            - `frames_decoded`: Frames decoded, with those that no clip contains and those of clips made ahead.
+            - `frames_used`: Frames decoded that clips contain, each once for all clips that share a decode.
+            - `packets_skipped`: Packets not decoded, since no requested frame depends on them.
+            - `decode_ranges`: Ranges of packets decoded.
+            - `decode_ranges_repeated`: Ranges decoded again after an error, on one thread or without skipping.
+            - `gops_shared`: Ranges that served several clips.
+            - `decoders_opened`: Decoders opened.
+            - `frames_decoded_per_frame_delivered`: `frames_decoded / frames`, the cost of a delivered frame; 0 before
+              the first batch.
         - Clip cache
-            - `clip_cache_hits`: clips taken from the cache
-            - `clips_evicted`: clips evicted for clips with an earlier deadline
-            - `clips_decoded_again`: evicted clips that were made again
-            - `clips_cached_over_8_bits`: clips of more than 8 bits that were cached as output elements
-            - `clip_cache_peak_bytes`: largest size of the cache
-            - `memory_budget`: its limit in bytes, as `cache` gives it
+            - `clip_cache_hits`: Clips taken from the cache.
+            - `clips_evicted`: Clips evicted for clips with an earlier deadline.
+            - `clips_decoded_again`: Evicted clips that were made again.
+            - `clips_cached_over_8_bits`: Clips of more than 8 bits that were cached as output elements.
+            - `clip_cache_peak_bytes`: Largest size of the cache.
+            - `memory_budget`: Limit of the cache in bytes.
         - Disk cache
-            - `disk_clips_stored`, `disk_clips_read`: clips written and read; `disk_bytes_written`, `disk_bytes_read`
-            - `disk_clips_not_stored`: clips that were made but not written, since the cache or the disk is full, or
-              since they could not be copied from the GPU
-            - `disk_clips_evicted`: clips deleted before their epoch, for clips of earlier epochs
-            - `disk_clips_damaged`: clips that could not be read and were decoded
+            - `disk_clips_stored`: Clips written.
+            - `disk_clips_read`: Clips read.
+            - `disk_clips_damaged`: Clips that could not be read, and were decoded.
+            - `disk_clips_not_stored`: Clips made but not written: the cache or the disk is full, or a copy from the GPU
+              failed.
+            - `disk_clips_evicted`: Clips deleted before their epoch, for clips of earlier epochs.
+            - `disk_bytes_written`: Bytes of clips written.
+            - `disk_bytes_read`: Bytes of clips read.
         - Files
-            - `bytes_read`: bytes read from files
-            - `videos_indexed`: videos whose index was not in the index cache
-            - `index_hits`: videos whose index was in the index cache
-            - `index_cache_error`: why indexes cannot be stored, or `None`
-            - `videos_failed`: videos that failed
+            - `bytes_read`: Bytes read from files.
+            - `videos_indexed`: Videos whose index was not in the index cache.
+            - `index_hits`: Videos whose index was in the index cache.
+            - `index_cache_error`: Why indexes cannot be stored, or `None`.
+            - `videos_failed`: Videos that could not be indexed when clips were counted.
         - URLs
-            - `remote_requests`, `remote_bytes`, `remote_retries`: requests, bytes received, repeated requests
-            - `remote_cache_hits`: reads served from memory; `remote_outages`: times in which a server was unavailable
+            - `remote_requests`: Requests, with repeated ones.
+            - `remote_bytes`: Bytes received.
+            - `remote_retries`: Requests that repeat a failed one.
+            - `remote_cache_hits`: Reads served from memory.
+            - `remote_outages`: Times in which a server was unavailable.
         - Errors
-            - `errors`: count of each kind, including skipped and replaced ones
-            - `clips_skipped`, `clips_replaced`: clips omitted or replaced by `on_error`
-        - Worker time
-            - `worker_busy_seconds`: time with work, of which `planning_seconds` (including opening files),
-              `reading_seconds`, `decoding_seconds` and `transform_seconds`
-            - `worker_blocked_seconds`: time in which all batches were ready and the training loop took none
-            - `worker_idle_seconds`: time without available work
-        - Consumer
-            - `consumer_wait_seconds`: time that the training loop waited; if it is large, loading is the bottleneck
+            - `errors`: Errors of each kind, also those of clips that were skipped or replaced.
+            - `clips_skipped`: Clips omitted because of `on_error="skip"`.
+            - `clips_replaced`: Clips replaced because of `on_error="replace"`.
+        - Time of all workers together
+            - `planning_seconds`: Opening files, reading indexes and planning.
+            - `reading_seconds`: Reading packets.
+            - `decoding_seconds`: Decoding.
+            - `transform_seconds`: Transforms.
+            - `worker_busy_seconds`: With work, of which the four above are parts.
+            - `worker_idle_seconds`: Without available work.
+            - `worker_blocked_seconds`: All batches were ready, and the training loop took none.
+        - Time of the consumer
+            - `consumer_wait_seconds`: The training loop waited; if it is large, loading is the bottleneck.
         - GPU
-            - `nvdec_threads`: decode tasks that NVDEC runs at the same time
-            - `frames_decoded_by_gpu`: part of `frames_decoded`
-            - `frames_decoded_by_fallback`: part of `frames_decoded`: what the CPU decoded because the GPU could not
-            - `late_decode_statuses`: pictures that were mapped only for their decode status, or whose status is unknown
-            - `cpu_fallbacks`: reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each
-            - `upload_fallbacks`: reasons for copying to the GPU in a slower way (memory that could not be page-locked,
-              elements instead of 8-bit codes), or for decoding clips that could not be copied from the GPU to the disk
-              cache or back, with the count of each
+            - `nvdec_threads`: Threads that decode on NVDEC; 0 without it.
+            - `frames_decoded_by_gpu`: Part of `frames_decoded`.
+            - `frames_decoded_by_fallback`: Part of `frames_decoded`: what the CPU decoded because the GPU could not.
+            - `late_decode_statuses`: Pictures that were mapped only for their decode status, or whose status is
+              unknown.
+            - `cpu_fallbacks`: Reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each.
+            - `upload_fallbacks`: Reasons for slower copies to the GPU, and for clips that the disk cache could not copy
+              from or to it, with the count of each.
 
         Args:
             flat: `True`: numbers only, as loggers such as TensorBoard and Weights & Biases take them. A count of a dict
@@ -780,9 +795,6 @@ class BaseLoader(Generic[B]):
             >>> {f"loader/{name}": value for name, value in loader.stats(flat=True).items()}["loader/batches"]
             0
         """
-        stats = {"version": STATS_VERSION, **self._stats()}
+        counters = merged([engine.stats() for engine in [self._native, *self._companions]])
+        stats = {"version": STATS_VERSION, **with_derived(counters)}
         return flattened(stats) if flat else stats
-
-    def _stats(self) -> dict[str, Any]:
-        """Returns the counters of all native loaders."""
-        return self._native.stats()

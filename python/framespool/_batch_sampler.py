@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, overload
 
 from framespool import _framespool
+from framespool._engine import Engine
 from framespool._validate_args import as_sequence, boolean, choice, integer, number, user_stacklevel
 from framespool.errors import ArgumentError
 
@@ -166,7 +167,7 @@ def grouped_settings(block_size: Any, num_streams: Any, max_chunk: Any) -> dict[
     }
 
 
-def warn_if_poorly_mixed(native: _framespool.Loader, option: str, budget: int) -> None:
+def warn_if_poorly_mixed(native: Engine, option: str, budget: int) -> None:
     """Warns if the grouped shuffle of a loader mixes videos poorly.
 
     Args:

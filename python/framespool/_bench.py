@@ -9,6 +9,7 @@ from typing import Any
 
 from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
+from framespool._counters import difference
 from framespool._disk_cache import OPTION
 from framespool._format import bytes_text
 from framespool._validate_args import number
@@ -149,7 +150,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         if next(batches, None) is None:
             batches = iter(loader)
     took = time.perf_counter() - start
-    stats = _difference(loader.stats(), before)
+    stats = difference(loader.stats(), before)
     loader._cancel()
     busy = stats["worker_busy_seconds"]
     all_time = busy + stats["worker_blocked_seconds"] + stats["worker_idle_seconds"]
@@ -159,7 +160,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     shares = {name: value / whole for name, value in parts.items()} | {"other work": rest / whole}
     shares["waiting"] = max(0.0, 1 - sum(shares.values()))
     frames = stats["frames"]
-    each = stats["frames_decoded"] / max(1, frames)
+    each = stats["frames_decoded_per_frame_delivered"]
     disk_cache = None if expected is None else _disk_cache_advice(expected, loader._settings)
     return BenchReport(
         clips=stats["clips"],
@@ -266,22 +267,6 @@ def _disk_cache_advice(expected: dict[str, Any], settings: dict[str, Any]) -> st
         f"A disk cache of 8 epochs is expected to reduce the decoded frames per clip from {before:.0f} to {after:.0f} "
         f"in a run of many epochs, with {bytes_text(usual['disk_bytes'])} on disk over all ranks: {OPTION}."
     )
-
-
-def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    held = (
-        "memory_budget",
-        "clip_cache_peak_bytes",
-        "nvdec_threads",
-        "index_cache_error",
-        "frames_decoded_per_frame_delivered",
-    )
-    return {
-        name: value - before[name]
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in held
-        else value
-        for name, value in after.items()
-    }
 
 
 def _advice(

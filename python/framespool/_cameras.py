@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from framespool import _checkpoint
@@ -14,9 +13,6 @@ from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.transforms import Resize, _augment, _color, _erasing
 from framespool.transforms._compose import split
-
-#: Counters that are about the batches, which are the same for all cameras.
-_COMMON = frozenset(["batches", "clips", "memory_budget", "nvdec_threads", "frames_decoded_per_frame_delivered"])
 
 #: Transforms whose result has one size for frames of every size.
 _FIXED_SIZE = frozenset(
@@ -149,26 +145,3 @@ class Cameras:
 def _is_pair(size: Any) -> bool:
     """Whether the size of a resize is (height, width)."""
     return isinstance(size, (list, tuple)) and len(size) == 2
-
-
-def summed(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The counters of native loaders that deliver the same batches.
-
-    Args:
-        stats: The counters of each.
-
-    Returns:
-        Their sums; those about batches from the first one.
-    """
-    total = dict(stats[0])
-    for other in stats[1:]:
-        for name, value in other.items():
-            if name in _COMMON:
-                continue
-            if isinstance(value, Mapping):
-                total[name] = dict(Counter(total[name]) + Counter(value))
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                total[name] = max(total[name], value) if name == "clip_cache_peak_bytes" else total[name] + value
-    if len(stats) > 1:
-        total["frames_decoded_per_frame_delivered"] = total["frames_decoded"] / max(total["frames"], 1)
-    return total

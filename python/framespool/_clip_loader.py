@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from framespool import _framespool
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._batch_budget import BatchBudget
 from framespool._cache import Cache, as_cache
-from framespool._cameras import Cameras, summed
+from framespool._cameras import Cameras
 from framespool._disk_cache import advise_disk_cache, wants_disk_cache_advice
+from framespool._engine import Engine
 from framespool._frame_columns import FrameColumns
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
@@ -451,7 +453,7 @@ class ClipLoader(BaseLoader[Batch]):
             if self._functions:
                 raise ArgumentError("group_clips=True excludes a callable among the transforms; apply it to the batch")
         if self._budget is not None:
-            if not hasattr(self._native, "clip_shapes"):
+            if not isinstance(self._native, _framespool.Loader):
                 raise ArgumentError("workers on Ray cannot limit batches by pixels or tokens; use batch_size=")
             self._budget.shuffle = self._order["shuffle"]  # a grouped shuffle of videos with one clip is a full one
             self._order |= self._budget.config()
@@ -482,15 +484,21 @@ class ClipLoader(BaseLoader[Batch]):
             )
 
     def _incomplete_clips(self) -> int:
-        return super()._incomplete_clips() if self._budget is None else self._budget.omitted(self._native, self.epoch)
+        return super()._incomplete_clips() if self._budget is None else self._budget.omitted(self._local(), self.epoch)
 
     def _num_batches(self, epoch: int) -> int:
-        return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._native, epoch))
+        return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._local(), epoch))
 
-    def _begin(self, native: Any, epoch: int, batch: int) -> int:
+    def _begin(self, native: Engine, epoch: int, batch: int) -> int:
         if self._budget is None:
             return super()._begin(native, epoch, batch)
-        return native.start_batches(epoch, batch, self._budget.batches(self._native, epoch))
+        assert isinstance(native, _framespool.Loader)
+        return native.start_batches(epoch, batch, self._budget.batches(self._local(), epoch))
+
+    def _local(self) -> _framespool.Loader:
+        """The engine of a loader with limited batches, which `__init__` refuses for other engines."""
+        assert isinstance(self._native, _framespool.Loader)
+        return self._native
 
     def _set_seed(self, seed: int) -> None:
         super()._set_seed(seed)
@@ -499,9 +507,6 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _extra_config(self) -> dict[str, str]:
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
-
-    def _stats(self) -> dict[str, Any]:
-        return summed([loader.stats() for loader in [self._native, *self._companions]])
 
     def estimate_cost(self) -> dict[str, Any]:
         """Estimates what shuffles and disk caches cost for this dataset, before anything is decoded.
@@ -555,7 +560,7 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _clips(self, epoch: int, clips: Sequence[tuple[int, int]]) -> Batch:
         """Makes a batch of these clips of an epoch, each with its occurrence; ends an iteration in progress."""
-        natives = [self._native, *self._companions]
+        natives: list[Any] = [self._native, *self._companions]  # only of `torch.VideoDataset`, which is local
         numbers = [native.start_batches(epoch, 0, [[(*clip, 0, False) for clip in clips]]) for native in natives]
         made = [native.next_batch(number) for native, number in zip(natives, numbers, strict=True)]
         return self._batch(epoch, [one for one in made if one is not None])

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from framespool import _framespool
+from framespool._engine import Engine
 from framespool._ranks import data_loader_worker, is_first_process
 
 #: How a loader gets a disk cache, for messages.
@@ -36,17 +38,16 @@ def wants_disk_cache_advice(settings: Mapping[str, Any]) -> bool:
     )
 
 
-def advise_disk_cache(native: Any, is_random: bool, stats: Mapping[str, Any]) -> None:
+def advise_disk_cache(native: Engine, is_random: bool, stats: Mapping[str, Any]) -> None:
     """Logs what a disk cache would change, if it would save decoding.
 
     Args:
-        native: The native loader, after an epoch.
+        native: The engine of the loader, after an epoch.
         is_random: The clip sampler is known to be random.
         stats: Its counters.
     """
     # Engines on Ray have indexes in other processes.
-    inspect = getattr(native, "gop_without_disk_cache", None)
-    gop = None if inspect is None else inspect(is_random)
+    gop = native.gop_without_disk_cache(is_random) if isinstance(native, _framespool.Loader) else None
     if gop is not None and gop > _LONG_GOP:
         from framespool import _logs
 

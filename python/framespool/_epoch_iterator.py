@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framespool import _framespool
+from framespool._engine import Engine
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -33,10 +33,10 @@ class EpochIterator(Iterator[B]):
 
     def __init__(
         self,
-        loaders: list[tuple[_framespool.Loader, int]],
+        loaders: list[tuple[Engine, int]],
         make: Callable[[list[dict[str, Any]]], B],
         check: Callable[[bool], None] | None = None,
-        fetch: Callable[[_framespool.Loader, int], Any] | None = None,
+        fetch: Callable[[Engine, int], Any] | None = None,
         start: Callable[[list[dict[str, Any]]], Future[Any]] | None = None,
         ahead: int = 0,
     ) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "decode_images",
     "num_clips_of",
     "cores",
+    "counters",
     "display_name",
     "sample_transform_params",
     "ffmpeg_uses_assembly",
@@ -387,6 +388,9 @@ def is_image(head: bytes) -> bool:
 
 def cores() -> int:
     """Number of cores that this process may use, by its CPU affinity and the quota of its control group."""
+
+def counters() -> list[tuple[str, str, str, Literal["sum", "max", "first"]]]:
+    """The counters of a loader: group, name, meaning, and how the values of several engines merge."""
 
 def remote_stats() -> dict[str, int]:
     """Counts what this process read by URL.

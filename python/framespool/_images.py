@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
@@ -28,11 +27,6 @@ from framespool.transforms._functions import apply_functions
 
 #: Layouts of the engine: an image is a clip of one frame.
 _LAYOUTS = {"NCHW": "NTCHW", "NHWC": "NTHWC"}
-#: Counters of `ImageLoader.stats()` that include masks.
-_SHARED = (
-    *("frames_decoded", "frames_delivered", "decode_ranges", "bytes_read"),
-    *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits", "remote_outages"),
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -278,20 +272,10 @@ class ImageLoader(BaseLoader[ImageBatch]):
             flat: As for `ClipLoader.stats()`.
 
         Returns:
-            The counters by name. Frames, bytes, seconds and errors include those of the masks, which have as many
-            threads again.
+            The counters by name. They include those of the masks, which have as many threads again, except for batches
+            and clips.
         """
         return super().stats(flat=flat)
-
-    def _stats(self) -> dict[str, Any]:
-        stats = super()._stats()
-        for loader in self._companions:
-            for name, value in loader.stats().items():
-                if name in _SHARED or name.endswith("_seconds"):
-                    stats[name] += value
-                elif name == "errors":
-                    stats[name] = dict(Counter(stats[name]) + Counter(value))
-        return stats
 
     @property
     def num_images(self) -> int:

@@ -8,6 +8,7 @@ mod batch_sampler;
 mod clip_sampler;
 mod clip_store;
 mod columnar_readers;
+mod counters;
 mod dlpack;
 mod element_type;
 mod errors;
@@ -53,6 +54,8 @@ mod _framespool {
     use clip_store::{clip_store_runs, prune_clip_store};
     #[pymodule_export]
     use columnar_readers::read_tables;
+    #[pymodule_export]
+    use counters::counters;
     #[pymodule_export]
     use gpu::{
         gpu_clear_decoder_cache, gpu_decode_throughput, gpu_decoder_cache_stats, gpu_devices,

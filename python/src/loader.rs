@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::batch_sampler::{self};
 use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
+use crate::counters::stats_to_dict;
 use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr};
 use crate::images::params_to_python;
@@ -359,64 +360,8 @@ impl Loader {
         self.check_process(py)?;
         self.log_failures(py)?;
         self.index.log_error(py)?;
-        let stats = (self.counter)();
-        let (decoding, times) = (stats.decoding, stats.times);
-        let dict = PyDict::new(py);
-        dict.set_item("batches", stats.batches)?;
-        dict.set_item("clips", stats.clips)?;
-        dict.set_item("frames", stats.frames)?;
-        dict.set_item("frames_decoded", decoding.frames_decoded)?;
-        dict.set_item("packets_skipped", decoding.packets_skipped)?;
-        dict.set_item("frames_delivered", decoding.frames_delivered)?;
-        let per_frame = decoding.frames_decoded as f64 / (stats.frames.max(1)) as f64;
-        dict.set_item("frames_decoded_per_frame_delivered", per_frame)?;
-        dict.set_item("decode_ranges", decoding.runs)?;
-        dict.set_item("decode_ranges_repeated", decoding.ranges_repeated)?;
-        dict.set_item("gops_shared", stats.gops_shared)?;
-        dict.set_item("decoders_opened", decoding.decoders_opened)?;
-        dict.set_item("clip_cache_hits", stats.clip_cache_hits)?;
-        dict.set_item("clips_evicted", stats.clips_evicted)?;
-        dict.set_item("clips_decoded_again", stats.clips_decoded_again)?;
-        dict.set_item("clips_cached_over_8_bits", stats.clips_cached_over_8_bits)?;
-        dict.set_item("clip_cache_peak_bytes", stats.clip_cache_peak_bytes)?;
-        dict.set_item("memory_budget", stats.memory_budget)?;
-        let disk = stats.disk;
-        dict.set_item("disk_clips_stored", disk.stored)?;
-        dict.set_item("disk_clips_read", disk.read)?;
-        dict.set_item("disk_clips_damaged", disk.damaged)?;
-        dict.set_item("disk_clips_not_stored", disk.not_stored)?;
-        dict.set_item("disk_clips_evicted", disk.evicted)?;
-        dict.set_item("disk_bytes_written", disk.bytes_written)?;
-        dict.set_item("disk_bytes_read", disk.bytes_read)?;
-        dict.set_item("bytes_read", stats.bytes_read)?;
-        let remote = stats.remote;
-        dict.set_item("remote_requests", remote.requests)?;
-        dict.set_item("remote_bytes", remote.bytes)?;
-        dict.set_item("remote_retries", remote.retries)?;
-        dict.set_item("remote_cache_hits", remote.cache_hits)?;
-        dict.set_item("remote_outages", remote.outages)?;
-        dict.set_item("nvdec_threads", stats.nvdec_threads)?;
-        dict.set_item("frames_decoded_by_gpu", stats.frames_decoded_by_gpu)?;
-        dict.set_item("frames_decoded_by_fallback", stats.frames_decoded_by_fallback)?;
-        dict.set_item("late_decode_statuses", decoding.late_decode_statuses)?;
-        dict.set_item("cpu_fallbacks", stats.cpu_fallbacks)?;
-        dict.set_item("upload_fallbacks", stats.upload_fallbacks)?;
-        dict.set_item("videos_indexed", stats.videos_indexed)?;
-        dict.set_item("index_hits", stats.index_hits)?;
-        dict.set_item("index_cache_error", self.index.unavailable_reason())?;
-        dict.set_item("videos_failed", stats.videos_failed)?;
-        dict.set_item("clips_skipped", stats.clips_skipped)?;
-        dict.set_item("clips_replaced", stats.clips_replaced)?;
-        dict.set_item("errors", stats.errors)?;
-        dict.set_item("planning_seconds", stats.planning_seconds)?;
-        dict.set_item("reading_seconds", times.reading.as_secs_f64())?;
-        dict.set_item("decoding_seconds", times.decoding.as_secs_f64())?;
-        dict.set_item("transform_seconds", times.transforming.as_secs_f64())?;
-        dict.set_item("worker_busy_seconds", stats.worker_busy_seconds)?;
-        dict.set_item("worker_idle_seconds", stats.worker_idle_seconds)?;
-        dict.set_item("worker_blocked_seconds", stats.worker_blocked_seconds)?;
-        dict.set_item("consumer_wait_seconds", stats.consumer_wait_seconds)?;
-        Ok(dict)
+        let stats = Stats { index_cache_error: self.index.unavailable_reason(), ..(self.counter)() };
+        stats_to_dict(py, stats)
     }
 }
 

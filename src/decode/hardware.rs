@@ -102,7 +102,7 @@ impl HardwareDecoder {
             }
             other => other.into(),
         })?;
-        self.stats.runs += 1;
+        self.stats.decode_ranges += 1;
         self.color = filter.color;
         let extradata = &index.params_at(range.start).extradata;
         self.frame_nums = (filter.codec == Codec::H264).then(|| FrameNumTracker::new(extradata));
@@ -300,7 +300,7 @@ fn deliver_frame(
     taken.map_err(SessionError::Callback)?;
     // Only now: a frame whose transforms failed is still missing, and the CPU decodes it.
     state.mark_delivered(at);
-    stats.frames_delivered += 1;
+    stats.frames_used += 1;
     Ok(())
 }
 

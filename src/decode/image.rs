@@ -114,7 +114,7 @@ pub struct ImageReader {
 impl ImageReader {
     /// Begins a decode range; a range in progress is abandoned.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) {
-        self.stats.runs += 1;
+        self.stats.decode_ranges += 1;
         self.range = Some((index.clone(), range, 0));
     }
 
@@ -153,7 +153,7 @@ impl ImageReader {
         self.times.decoding += decoding;
         self.times.transforming += have.elapsed().saturating_sub(decoding);
         applied?;
-        self.stats.frames_delivered += 1;
+        self.stats.frames_used += 1;
         if done + 1 == range.wanted.len() {
             return Ok(Step::Done);
         }

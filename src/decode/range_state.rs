@@ -459,7 +459,7 @@ impl RangeState {
             let trusted = self.damage.as_ref().is_none_or(|(first, _)| packet_index < *first);
             if let Some(place) = self.missing.iter().position(|&w| w == packet_index).filter(|_| trusted) {
                 self.missing.remove(place);
-                stats.frames_delivered += 1;
+                stats.frames_used += 1;
                 let begun = Instant::now();
                 on_frame(packet_index, frame)?;
                 transforming += begun.elapsed();

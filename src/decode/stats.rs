@@ -10,10 +10,10 @@ pub struct DecodeStats {
     pub frames_decoded: u64,
     /// Pictures skipped because they are not wanted and no wanted picture depends on them.
     pub packets_skipped: u64,
-    /// Frames delivered.
-    pub frames_delivered: u64,
+    /// Requested frames that decoders returned: each once, also if several clips contain it.
+    pub frames_used: u64,
     /// Decode ranges begun.
-    pub runs: u64,
+    pub decode_ranges: u64,
     /// Decode ranges restarted with every picture, because the decoder reported an error.
     pub ranges_repeated: u64,
     /// Decoders opened.
@@ -28,8 +28,8 @@ impl DecodeStats {
         DecodeStats {
             frames_decoded: self.frames_decoded.saturating_sub(before.frames_decoded),
             packets_skipped: self.packets_skipped.saturating_sub(before.packets_skipped),
-            frames_delivered: self.frames_delivered.saturating_sub(before.frames_delivered),
-            runs: self.runs.saturating_sub(before.runs),
+            frames_used: self.frames_used.saturating_sub(before.frames_used),
+            decode_ranges: self.decode_ranges.saturating_sub(before.decode_ranges),
             ranges_repeated: self.ranges_repeated.saturating_sub(before.ranges_repeated),
             decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
             late_decode_statuses: self.late_decode_statuses.saturating_sub(before.late_decode_statuses),
@@ -41,8 +41,8 @@ impl std::ops::AddAssign for DecodeStats {
     fn add_assign(&mut self, more: DecodeStats) {
         self.frames_decoded += more.frames_decoded;
         self.packets_skipped += more.packets_skipped;
-        self.frames_delivered += more.frames_delivered;
-        self.runs += more.runs;
+        self.frames_used += more.frames_used;
+        self.decode_ranges += more.decode_ranges;
         self.ranges_repeated += more.ranges_repeated;
         self.decoders_opened += more.decoders_opened;
         self.late_decode_statuses += more.late_decode_statuses;

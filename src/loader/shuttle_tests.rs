@@ -195,7 +195,7 @@ fn play(videos: &Videos, panics: bool) {
                         })
                     };
                     delivered.extend(batch.clips.iter().flat_map(frames));
-                    let counted = loader.counter()().decoding.frames_decoded;
+                    let counted = loader.counter()().frames_decoded;
                     assert!(
                         counted >= delivered.len() as u64,
                         "{counted} pictures counted of {}",

@@ -1,83 +1,18 @@
 //! Collects statistics of the workers and the consumer, which show what limits the loader's speed.
 
+mod counters;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clip_store::StoreCounts;
 use crate::decode::{DecodeStats, DecodeTimes};
 use crate::error::Error;
-use crate::source::{RemoteStats, TrafficCounters};
+use crate::source::TrafficCounters;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::DeviceReport;
 
-/// A snapshot of the statistics.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stats {
-    /// Batches delivered.
-    pub batches: u64,
-    /// Clips delivered.
-    pub clips: u64,
-    /// Frames delivered, repeated frames included.
-    pub frames: u64,
-    /// Counts of the decoders.
-    pub decoding: DecodeStats,
-    /// Bytes read from sources by workers.
-    pub bytes_read: u64,
-    /// Counts of reads by URL.
-    pub remote: RemoteStats,
-    /// Decode ranges that served more than one clip.
-    pub gops_shared: u64,
-    /// Clips that were delivered from the clip cache.
-    pub clip_cache_hits: u64,
-    /// Clips that were evicted from the clip cache for clips that are due earlier.
-    pub clips_evicted: u64,
-    /// Evicted clips that were made again.
-    pub clips_decoded_again: u64,
-    /// Clips of videos with more than 8 bits that were cached as output elements instead of 8-bit codes.
-    pub clips_cached_over_8_bits: u64,
-    /// What the store of clips on disk did.
-    pub disk: StoreCounts,
-    /// Size of the memory budget for clips outside the open batches.
-    pub memory_budget: u64,
-    /// The largest number of bytes reserved from the memory budget at one time.
-    pub clip_cache_peak_bytes: u64,
-    /// Threads that decode on the GPU; 0 if it does not decode.
-    pub nvdec_threads: u32,
-    /// Of the frames given to decoders, those given to hardware decoders.
-    pub frames_decoded_by_gpu: u64,
-    /// Of the frames given to decoders, those that the CPU decoded because the GPU could not.
-    pub frames_decoded_by_fallback: u64,
-    /// Reasons of fallbacks to the CPU, and the number of each.
-    pub cpu_fallbacks: BTreeMap<String, u64>,
-    /// Reasons for copying frames to a GPU from pageable memory or as elements, and for batches in pageable memory
-    /// although page-locked memory was requested; with the number of each.
-    pub upload_fallbacks: BTreeMap<String, u64>,
-    /// Videos indexed, including those indexed again after their index was evicted.
-    pub videos_indexed: u64,
-    /// Videos whose index was found in the index cache.
-    pub index_hits: u64,
-    /// Videos that could not be indexed when the clips were counted.
-    pub videos_failed: u64,
-    /// Clips skipped because of `on_error="skip"`.
-    pub clips_skipped: u64,
-    /// Clips replaced by another one because of `on_error="replace"`.
-    pub clips_replaced: u64,
-    /// Errors by kind, including those of clips that were skipped or replaced.
-    pub errors: BTreeMap<&'static str, u64>,
-    /// Seconds that workers spent on opening videos, including their indices, and on planning.
-    pub planning_seconds: f64,
-    /// Time that workers spent on reading packets, on decoding and on pixels.
-    pub times: DecodeTimes,
-    /// Seconds that workers spent making clips, summed over workers.
-    pub worker_busy_seconds: f64,
-    /// Seconds that workers were idle because other workers processed all available requests.
-    pub worker_idle_seconds: f64,
-    /// Seconds that workers were idle because the consumer had not taken complete batches.
-    pub worker_blocked_seconds: f64,
-    /// Seconds that the consumer waited for batches. If large, the loader is the bottleneck.
-    pub consumer_wait_seconds: f64,
-}
+pub use counters::{Counter, Merge, Stats, Value, COUNTERS};
 
 /// Maximum number of videos whose failures are recorded; of any further failures, only the kinds are counted.
 const MAX_FAILURES: usize = 1 << 16;
@@ -135,7 +70,7 @@ impl StatsCollector {
 
     /// Records the failure of a video, or of one of its clips if `clip`.
     pub(super) fn failure(&self, video_id: u32, error: &Error, clip: bool) {
-        self.add(|s| *s.errors.entry(error.kind()).or_default() += 1);
+        self.add(|s| *s.errors.entry(error.kind().to_owned()).or_default() += 1);
         {
             let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
             if unlogged.errors.len() < MAX_UNLOGGED {
@@ -194,19 +129,36 @@ impl StatsCollector {
     }
 
     pub(super) fn work(&self, work: &WorkCounts) {
+        let (counts, times) = (work.counts, work.times);
         self.add(|s| {
-            s.decoding += work.counts;
+            s.frames_decoded += counts.frames_decoded;
+            s.frames_used += counts.frames_used;
+            s.packets_skipped += counts.packets_skipped;
+            s.decode_ranges += counts.decode_ranges;
+            s.decode_ranges_repeated += counts.ranges_repeated;
+            s.decoders_opened += counts.decoders_opened;
+            s.late_decode_statuses += counts.late_decode_statuses;
             s.frames_decoded_by_gpu += work.decoded_by_gpu;
             s.frames_decoded_by_fallback += work.decoded_by_fallback;
-            s.times += work.times;
+            s.reading_seconds += times.reading.as_secs_f64();
+            s.decoding_seconds += times.decoding.as_secs_f64();
+            s.transform_seconds += times.transforming.as_secs_f64();
             s.bytes_read += work.bytes_read;
         });
     }
 
-    /// Returns a snapshot of the statistics.
+    /// Returns a snapshot of the statistics, without those of the caches.
     pub fn read(&self) -> Stats {
         let counted = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Stats { remote: self.remote.read(), ..counted }
+        let remote = self.remote.read();
+        Stats {
+            remote_requests: remote.requests,
+            remote_bytes: remote.bytes,
+            remote_retries: remote.retries,
+            remote_cache_hits: remote.cache_hits,
+            remote_outages: remote.outages,
+            ..counted
+        }
     }
 }
 

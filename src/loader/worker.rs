@@ -43,7 +43,7 @@ impl WorkerPool {
     ) -> Result<Self> {
         let gpu = config.gpu;
         let backends = Arc::new(DecoderBackends::open(gpu.device, gpu.decoder, gpu.nvdec_threads, &stats)?);
-        stats.add(|s| s.nvdec_threads = backends.workers());
+        stats.add(|s| s.nvdec_threads = backends.workers().into());
         let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stored, stats.clone()));
         let mut workers =
             Self { scheduler: scheduler.clone(), threads: Vec::new(), owner_pid: std::process::id() };

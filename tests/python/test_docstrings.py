@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib.util
+import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,8 @@ import framespool as fsp
 import pytest
 import test_docs
 from archive_writers import example, packed_picture, recordio, tfrecord
+from framespool import _framespool
+from framespool._counters import DERIVED
 
 PACKAGE = docs_snippets.ROOT / "python" / "framespool"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -170,7 +174,22 @@ def test_every_public_function_and_class_has_an_example():
     assert not lacking, f"add an Example: to the docstrings of {', '.join(lacking)}"
 
 
-def test_stats_documents_every_key(videos):
+def test_stats_documents_the_table_of_counters(videos):
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for group, name, meaning, _ in _framespool.counters():
+        groups.setdefault(group, []).append((name, meaning))
+    groups["Decoding"] += [(name, meaning) for name, meaning, _ in DERIVED]
+    lines = []
+    for group, rows in groups.items():
+        lines.append(f"- {group}")
+        for name, meaning in rows:
+            indents = {"initial_indent": "    ", "subsequent_indent": "      "}
+            lines += textwrap.wrap(f"- `{name}`: {meaning}", width=120 - len("        "), **indents)
+    expected, documented = "\n".join(lines), inspect.getdoc(fsp.ClipLoader.stats)
+    assert expected in documented, f"the docstring of BaseLoader.stats() needs this list:\n{expected}"
+    largest = [f"`{name}`" for _, name, _, merge in _framespool.counters() if merge == "max"]
+    assert f"of {', '.join(largest[:-1])} and {largest[-1]} the largest" in " ".join(documented.split())
     clip_sampler = fsp.samplers.uniform(sequence_length=2)
     loader = fsp.ClipLoader([str(videos / "derived" / "base_640x360.mp4")], clip_sampler, batch_size=1)
-    assert set(loader.stats()) <= set(re.findall(r"`(\w+)`", fsp.ClipLoader.stats.__doc__))
+    names = {"version", *(name for rows in groups.values() for name, _ in rows)}
+    assert set(loader.stats()) == names

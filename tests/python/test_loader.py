@@ -61,7 +61,7 @@ def test_memory_and_lookahead_do_not_change_batches(tiny_clips):
     assert ample["frames_decoded"] < some["frames_decoded"] <= none["frames_decoded"]
     assert ample["gops_shared"] > 0 and ample["clip_cache_hits"] > 0
     # Windows overlap by half: a frame is decoded once for both.
-    assert ample["frames_delivered"] < ample["frames"] * 0.6
+    assert ample["frames_used"] < ample["frames"] * 0.6
 
 
 def test_lookahead_does_not_change_the_epoch(tiny_clips):
@@ -258,7 +258,7 @@ def test_stats_count_what_was_done(tiny_clips):
     list(batches)
     stats = batches.stats()
     assert (stats["batches"], stats["clips"], stats["frames"]) == (4, 13, 52)
-    assert stats["frames_delivered"] == 52
+    assert stats["frames_used"] == 52
     assert stats["frames_decoded"] >= 52 and stats["videos_indexed"] == 13
     assert stats["frames_decoded_per_frame_delivered"] == stats["frames_decoded"] / 52
     assert stats["bytes_read"] > 0 and stats["errors"] == {}

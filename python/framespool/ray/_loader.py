@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import framespool
-from framespool import _framespool
+from framespool._engine import Engine
 from framespool._validate_args import boolean, device_number, integer, number
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
@@ -65,17 +65,16 @@ class _Distributed:
             # The CPUs that Ray reserves cannot be queried from the operating system.
             keywords["num_threads"] = max(1, int(pool_options.num_cpus))
 
-    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
+    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
         if self._pool_options is None:
-            return cast(_framespool.Loader, super()._engine(dataset, rule, steps, settings))  # type: ignore[misc]
+            return cast(Engine, super()._engine(dataset, rule, steps, settings))  # type: ignore[misc]
         if self._pool is None:
             self._pool = WorkerPool(self._pool_options)
         try:
-            native = RemoteEngine(self._pool, dataset, rule, steps, settings, self._in_flight, self._copy)
+            return RemoteEngine(self._pool, dataset, rule, steps, settings, self._in_flight, self._copy)
         except BaseException:
             self.close()
             raise
-        return cast(_framespool.Loader, native)
 
     def close(self) -> None:
         """Stops the workers, or the work of a local loader. The loader delivers nothing after that."""

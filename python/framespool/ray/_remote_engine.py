@@ -14,8 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from framespool import _framespool
+from framespool._counters import merged
 from framespool.datasets import Dataset
-from framespool.errors import HdrWarning, InternalError
+from framespool.errors import ArgumentError, HdrWarning, InternalError
 from framespool.ray._errors import NoWorkersError, WorkerError, first_lines
 from framespool.ray._tensor import BufferPool, Tensor
 from framespool.ray._worker import DROPPED, FAILED, MADE, Key, WorkerConfig
@@ -35,11 +36,6 @@ _STATS_TIMEOUT_SECONDS = 10.0
 #: Whether a worker's warning about HDR video was issued: one per process, as locally.
 _hdr_warned = False
 
-#: Counters that this process measures itself: deliveries, and the time that the consumer waits.
-_LOCAL_STATS = ("batches", "clips", "frames", "consumer_wait_seconds", "frames_decoded_per_frame_delivered")
-#: Counters whose maximum is reported, not the sum.
-_MAX_STATS = ("clip_cache_peak_bytes", "memory_budget")
-
 
 @dataclass(eq=False)
 class _BatchRequest:
@@ -56,7 +52,7 @@ class _BatchRequest:
 
 
 class RemoteEngine:
-    """Implements the interface of `_framespool.Loader`, which `framespool.ClipLoader` calls.
+    """An `Engine` whose batches are made by engines of workers.
 
     Args:
         pool: The workers.
@@ -182,7 +178,7 @@ class RemoteEngine:
             self._requests = {}
             self._pool.notify_all("drop", self._number, self._pass)
 
-    def next_batch_index(self, pass_: int) -> int | None:
+    def next_batch_index(self, pass_: int, /) -> int | None:
         """Returns the index of the next batch of a pass.
 
         Args:
@@ -193,7 +189,7 @@ class RemoteEngine:
         """
         return self._next if pass_ == self._pass else None
 
-    def next_batch(self, pass_: int) -> dict[str, Any] | None:
+    def next_batch(self, pass_: int, /) -> dict[str, Any] | None:
         """Returns the next batch of a pass.
 
         Args:
@@ -343,8 +339,7 @@ class RemoteEngine:
 
     def _received_batch(self, arrays: dict[str, Any]) -> dict[str, Any]:
         batch = {name: self._tensor(value) for name, value in arrays.items()}
-        clips = len(arrays["labels"])
-        self._counts.update(batches=1, clips=clips, frames=int((arrays["indices"] >= 0).sum()))
+        self._counts.update(batches=1, clips=arrays["clip_ids"].size, frames=int((arrays["indices"] >= 0).sum()))
         return batch
 
     def _tensor(self, value: Any) -> Any:
@@ -389,20 +384,33 @@ class RemoteEngine:
                 raise what[0] from what[1]
             return what
 
-    def describe_clip(self, epoch: int, clip: int, frame: int, repeat: int, occurrence: int) -> dict[str, Any]:
+    def page_lock(self, gpu: int, required: bool) -> None:
+        """Refuses to page-lock batches: their memory is of Ray's object store, or a copy of it.
+
+        Args:
+            gpu: The GPU whose driver would page-lock them.
+            required: Whether the loader must not go on without it.
+
+        Raises:
+            ArgumentError: If it is required.
+        """
+        if required:
+            raise ArgumentError('workers on Ray cannot page-lock batches, got pin_memory=True; use "auto" or False')
+
+    def describe_clip(self, epoch: int, clip: int, t: int, repeat: int, occurrence: int) -> dict[str, Any]:
         """Describes a delivery of a clip.
 
         Args:
             epoch: Epoch, from 0.
             clip: Clip id.
-            frame: Frame of the clip.
+            t: Frame of the clip.
             repeat: As for `ClipLoader.describe_clip()`.
             occurrence: Likewise.
 
         Returns:
             The clip's parameters by name.
         """
-        explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, frame, repeat, occurrence)
+        explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, t, repeat, occurrence)
         return explained
 
     def estimate_cost(self) -> Any:
@@ -450,27 +458,12 @@ class RemoteEngine:
             Counters by name.
         """
         self._refresh_stats()
-        sums: dict[str, Any] = {}
-        for stats, _ in list(self._snapshots.values()):
-            for name, value in stats.items():
-                before = sums.get(name)
-                if name in _LOCAL_STATS:
-                    continue
-                if isinstance(value, dict):
-                    sums[name] = dict(Counter(before or {}) + Counter(value))
-                elif name in _MAX_STATS:
-                    sums[name] = max(before or 0, value)
-                elif isinstance(value, (int, float)):
-                    sums[name] = (before or 0) + value
-                else:
-                    sums[name] = before or value
-        delivered = {name: self._counts[name] for name in ("batches", "clips", "frames", "bytes_received")}
-        each = sums.get("frames_decoded", 0) / max(delivered["frames"], 1)
+        workers = merged([stats for stats, _ in list(self._snapshots.values())])
         nodes = Counter(worker.node for worker in self._pool.workers if worker is not None and worker.node is not None)
+        # What is delivered is counted here: workers also make batches that this process does not take.
         return {
-            **delivered,
-            **sums,
-            "frames_decoded_per_frame_delivered": each,
+            **workers,
+            **{name: self._counts[name] for name in ("batches", "clips", "frames", "bytes_received")},
             "consumer_wait_seconds": self._waited,
             "receiving_seconds": self._received,
             "workers_by_node": dict(nodes),

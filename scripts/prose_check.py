@@ -219,6 +219,8 @@ def raised(function: ast.FunctionDef) -> set[str]:
 
 def sections(path: Path, tree: ast.Module) -> Iterator[str]:
     own = {name for file, name in exported() if file == path.as_posix()}
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    protocols = {node.name for node in classes if "Protocol" in map(ast.unparse, node.bases)}
     for name, node, method in public(tree.body):
         if path.suffix == ".pyi" and name.partition(".")[0] not in own:
             continue
@@ -228,7 +230,9 @@ def sections(path: Path, tree: ast.Module) -> Iterator[str]:
             continue
         text = ast.get_docstring(node)
         if text is None:
-            yield f"{where}: no docstring"
+            # The methods of a protocol may be documented where they are implemented.
+            if not (method and name.partition(".")[0] in protocols):
+                yield f"{where}: no docstring"
             continue
         if "\n" in text and text.split("\n")[1].strip():
             yield f"{where}: the summary is one line, followed by an empty one"

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 class Engine(Protocol):
     """The methods that `_framespool.Loader` and `framespool.ray._remote_engine.RemoteEngine` share.
 
-    Loaders call further methods of `_framespool.Loader` only after they checked that an engine is one.
+    `RemoteEngine` documents them. Loaders call further methods of `_framespool.Loader` only after they checked that an
+    engine is one.
     """
 
     def __len__(self) -> int: ...

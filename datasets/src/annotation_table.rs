@@ -13,10 +13,7 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-pub use description::{
-    Around, ClassFile, ColumnType, Filter, Group, JsonLayout, Label, LabelContent, Segment, SegmentUnit,
-    Split, TableDescription, TableLayout,
-};
+pub use description::TableDescription;
 
 use crate::column_value::{shortened, Column, Value};
 use crate::file_lookup::{FileLookup, MissingFiles};
@@ -24,6 +21,7 @@ use crate::json_lines::local_path;
 use crate::lines::{resolve_path, root_of};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, ImageSequencePattern, Sample, NO_LABEL};
+use description::{Filter, TableLayout};
 use records::Records;
 use segments::Found;
 

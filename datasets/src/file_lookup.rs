@@ -16,7 +16,7 @@ use crate::{has_extension, VIDEO_EXTENSIONS};
 /// How to handle samples whose file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MissingFilePolicy {
+pub(crate) enum MissingFilePolicy {
     /// An error.
     Error,
     /// Skip them, and add a note to the dataset.

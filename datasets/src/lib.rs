@@ -28,16 +28,12 @@ mod webdataset;
 use std::path::{Path, PathBuf};
 
 pub use annotation_file::{annotation_file, AnnotationColumn, AnnotationOptions};
-pub use annotation_table::{
-    annotation_table, Around, ClassFile, ColumnType, Filter, Group, JsonLayout, Label, LabelContent, Segment,
-    SegmentUnit, Split, TableDescription, TableLayout,
-};
+pub use annotation_table::{annotation_table, TableDescription};
 pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
 pub use arrow::arrow;
 pub use column_value::{Column, Value};
 pub use columnar::TableOptions;
 pub use dali_file_list::{dali_file_list, DaliUnit};
-pub use file_lookup::MissingFilePolicy;
 pub use folder::folder;
 pub use json_lines::{json_lines, SampleKeys};
 pub use lerobot::{lerobot, lerobot_tables, NumberType};

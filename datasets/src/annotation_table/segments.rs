@@ -36,7 +36,7 @@ impl Segment {
                 }
             };
         }
-        if let Some(around) = self.around {
+        if let Some((span_seconds, begin)) = self.around {
             let second = seconds(start, row, &self.start)?.unwrap_or_default();
             if second.abs() > MAX_SECONDS {
                 return Err((
@@ -44,9 +44,8 @@ impl Segment {
                     format!("{second} is out of range; at most {MAX_SECONDS} is accepted"),
                 ));
             }
-            let (middle, half) = (second - around.begin_seconds, around.span_seconds / 2.0);
+            let (middle, half) = (second - begin, span_seconds / 2.0);
             if middle + half <= 0.0 {
-                let begin = around.begin_seconds;
                 let reason =
                     format!("second {second} is before the start of the file at second {begin}; correct begin_seconds");
                 return Err((self.start.clone(), reason));

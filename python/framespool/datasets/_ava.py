@@ -6,6 +6,7 @@ from typing import Literal
 
 from framespool._common.validate_args import choice, number
 from framespool.datasets._annotation_table import Around, Group, Layout, Segment, Table, read, text
+from framespool.datasets._annotation_table import Group, Layout, Segment, Table, read, text
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import StrPath
 
@@ -62,6 +63,6 @@ def ava(
         templates=(text("file", file),),
         template_columns=("video_id",),
         missing=choice("missing", missing, ("error", "skip")),
-        segment=Segment("second", "second", around=Around(span, begin)),
+        segment=Segment("second", "second", around=(span, begin)),
     )
     return read(annotations, table, root)

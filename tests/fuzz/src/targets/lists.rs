@@ -7,10 +7,9 @@ use framespool::source::{ByteSource, ImageSequence, ImageSequenceSource};
 use framespool::Result;
 use framespool_datasets::{
     annotation_file, annotation_table, dali_file_list, json_lines, AnnotationColumn, AnnotationOptions,
-    Around, ColumnType, DaliUnit, Dataset, Filter, Group, ImageSequencePattern, JsonLayout, Label,
-    LabelContent, MissingFilePolicy, SampleKeys, Segment, SegmentBounds, SegmentUnit, Split,
-    TableDescription, TableLayout, Value,
+    DaliUnit, Dataset, ImageSequencePattern, SampleKeys, SegmentBounds, TableDescription,
 };
+use serde_json::{json, Value};
 
 use super::{check_error, Target, USUAL};
 use crate::fuzz_input::FuzzInput;
@@ -174,81 +173,47 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
 /// A description: the layout and the unit of segments, the content of labels, and flags.
 fn description([layout, content, flags]: [u8; 3]) -> TableDescription {
     let has = |bit: u8| flags & bit == bit;
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let json = |at: Option<&str>, keyed: bool, parts: Option<(String, String)>| JsonLayout {
-        record: "video".into(),
-        at: at.map(str::to_owned),
-        keyed,
-        id: "path".into(),
-        value: None,
-        parts,
+    let no = Value::Null;
+    let json = |at: Option<&str>, parts: Option<[&str; 2]>| json!({"record": "video", "at": at, "keyed": at.is_some(), "id": "path", "value": no, "parts": parts});
+    let (delimiter, split, names, json) = match layout % 6 {
+        0 => (Some(","), "quoted", no.clone(), no.clone()),
+        1 => (Some(","), "quoted", json!(["path", "start", "end", "label"]), no.clone()),
+        2 => (None, "right", json!(["path", "label"]), no.clone()),
+        3 => (Some(";"), "left", json!(["path", "label"]), no.clone()),
+        4 => (None, "left", no.clone(), json(None, None)),
+        _ => (None, "left", no.clone(), json(Some("database"), Some(["annotations", "annotation"]))),
     };
-    let (delimiter, split, columns, json) = match layout % 6 {
-        0 => (Some(','), Split::Quoted, None, None),
-        1 => (Some(','), Split::Quoted, Some(names(&["path", "start", "end", "label"])), None),
-        2 => (None, Split::Right, Some(names(&["path", "label"])), None),
-        3 => (Some(';'), Split::Left, Some(names(&["path", "label"])), None),
-        4 => (None, Split::Left, None, Some(json(None, false, None))),
-        _ => {
-            let parts = Some(("annotations".to_owned(), "annotation".to_owned()));
-            (None, Split::Left, None, Some(json(Some("database"), true, parts)))
-        }
-    };
-    let segment = |unit| Segment {
-        start: "start".into(),
-        end: if has(1) { "start" } else { "end" }.into(),
-        required: has(2),
-        unit,
-        skip_empty: has(1),
-        around: has(4).then_some(Around { span_seconds: 3.0, begin_seconds: 900.0 }),
-    };
-    let lists = vec![("ends".to_owned(), names(&["end", "label"]), has(8).then_some(-1))];
-    TableDescription {
-        layout: TableLayout { delimiter, split, names: columns, min_fields: 1 + usize::from(has(2)), json },
-        file_column: has(32).then(|| ("file".to_owned(), ".csv".to_owned())),
-        types: if has(4) { vec![("start".to_owned(), ColumnType::Number)] } else { Vec::new() },
-        infer_lists: has(16),
-        group: has(4).then(|| Group { by: names(&["path", "start"]), lists }),
-        path: (!has(32)).then(|| "path".to_owned()),
-        templates: if has(8) {
-            names(&["{path}.mp4", "{label:_}/{path}.mp4"])
-        } else {
-            names(&["{path:06}.*"])
+    let templates =
+        if has(8) { json!(["{path}.mp4", "{label:_}/{path}.mp4"]) } else { json!(["{path:06}.*"]) };
+    let group = json!({"by": ["path", "start"], "lists": [["ends", ["end", "label"], has(8).then_some(-1)]]});
+    let contents = ["names", "numbers", "folder", "names_or_numbers"];
+    let units = ["seconds", "frames", "clock", "frames_from1"];
+    let label = json!({
+        "column": "label", "remove": "[]", "classes": (content & 8 == 8).then_some(["walk", "run"]),
+        "content": contents[usize::from(content % 4)],
+        "class_file": no, "number": no,
+    });
+    let segment = json!({
+        "start": "start", "end": if has(1) { "start" } else { "end" }, "required": has(2), "skip_empty": has(1),
+        "unit": units[usize::from(layout / 8 % 4)],
+        "around": has(4).then_some([3.0, 900.0]),
+    });
+    let filters = [json!({"argument": "where", "column": "split", "values": ["train", 1]})];
+    let types = if has(4) { json!([["start", "number"]]) } else { json!([]) };
+    let table = json!({
+        "layout": {
+            "delimiter": delimiter, "split": split, "names": names, "min_fields": 1 + u8::from(has(2)),
+            "json": json,
         },
-        template_columns: names(&["path", "label"]),
-        frames: has(64).then(|| ("img_{:05}.jpg".to_owned(), 1, None, (30, 1))),
-        missing: has(128).then_some(MissingFilePolicy::Skip),
-        label: Some(Label {
-            column: "label".into(),
-            content: [
-                LabelContent::Names,
-                LabelContent::Numbers,
-                LabelContent::Folder,
-                LabelContent::NamesOrNumbers,
-            ][usize::from(content % 4)],
-            remove: "[]".into(),
-            classes: (content & 8 == 8).then(|| names(&["walk", "run"])),
-            class_file: None,
-            number: None,
-        }),
-        segment: (content & 4 == 0).then(|| {
-            segment(match layout / 8 % 4 {
-                0 => SegmentUnit::Seconds,
-                1 => SegmentUnit::Frames,
-                2 => SegmentUnit::Clock,
-                _ => SegmentUnit::FramesFrom1,
-            })
-        }),
-        filters: if content & 16 == 16 {
-            let values = vec![Value::Text("train".to_owned()), Value::Integer(1)];
-            vec![Filter { argument: "where".into(), column: "split".into(), values }]
-        } else {
-            Vec::new()
-        },
-        keep: (content & 32 == 32).then(Vec::new),
-        drop: names(&["path"]),
-        arguments: Vec::new(),
-    }
+        "file_column": has(32).then_some(["file", ".csv"]), "types": types, "infer_lists": has(16),
+        "group": has(4).then_some(group), "path": (!has(32)).then_some("path"), "templates": templates,
+        "template_columns": ["path", "label"], "missing": has(128).then_some("skip"), "label": label,
+        "frames": has(64).then_some(json!(["img_{:05}.jpg", 1, no, [30, 1]])),
+        "segment": (content & 4 == 0).then_some(segment),
+        "filters": &filters[usize::from(content & 16 == 0)..], "keep": (content & 32 == 32).then_some(json!([])),
+        "drop": ["path"], "arguments": [],
+    });
+    serde_json::from_value(table).expect("a description")
 }
 
 fn frames(input: &[u8]) {

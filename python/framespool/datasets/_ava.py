@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from framespool._common.validate_args import choice, number
-from framespool.datasets._annotation_table import Around, Group, Layout, Segment, Table, read, text
 from framespool.datasets._annotation_table import Group, Layout, Segment, Table, read, text
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import StrPath

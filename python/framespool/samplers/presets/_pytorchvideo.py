@@ -41,7 +41,7 @@ def pytorchvideo(
         stride: Seconds between the starts of `"uniform"`. `None`: `clip_duration`.
         backpad_last: `True` adds a clip of `"uniform"` that ends with the video.
         clips_per_video: Clips of `"constant_clips_per_video"`.
-        augs_per_clip: How often each of these occurs. `None`: once.
+        augs_per_clip: Number of times that each of these occurs. `None`: once.
 
     Returns:
         The clip sampler.

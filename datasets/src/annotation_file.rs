@@ -151,7 +151,7 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
         })
     })?;
     if position(Duration).is_some() {
-        dataset.columns.push(Column::of_fields("duration", &durations));
+        dataset.columns.push(Column::of_fields("duration", durations.iter().map(String::as_str), true));
     }
     if position(Labels).is_some() {
         dataset.columns.push(Column { name: "labels".to_owned(), values: labels });

@@ -48,6 +48,11 @@ impl Value {
         }
     }
 
+    /// Whether two values are equal, numbers of different types included.
+    pub(crate) fn equals(&self, other: &Value) -> bool {
+        self == other || self.as_f64().is_some_and(|number| other.as_f64() == Some(number))
+    }
+
     /// A list of integers.
     pub(crate) fn integers(numbers: impl IntoIterator<Item = i64>) -> Self {
         Value::List(numbers.into_iter().map(Value::Integer).collect())
@@ -150,33 +155,40 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of text fields. They become integers, numbers or lists of integers if all non-empty fields
-    /// are such, and text otherwise; an empty field is missing. A column named as an id stays text.
-    pub(crate) fn of_fields(name: &str, fields: &[String]) -> Self {
+    /// A column of text fields. They become integers, numbers or (with `lists`) lists of integers if all non-empty
+    /// fields are such, and text otherwise; an empty field is missing. A column named as an id stays text.
+    pub(crate) fn of_fields<'a>(
+        name: &str,
+        fields: impl Iterator<Item = &'a str> + Clone,
+        lists: bool,
+    ) -> Self {
         let id = name == "id" || name.ends_with("_id");
-        let kinds: &[fn(&str) -> Option<Value>] = if id { &[] } else { &[integer, number, integer_list] };
+        let kinds: [fn(&str) -> Option<Value>; 3] = [integer, number, integer_list];
+        let kinds = &kinds[..if id { 0 } else { 2 + usize::from(lists) }];
         let all =
-            |kind: &&fn(&str) -> Option<Value>| fields.iter().all(|f| f.is_empty() || kind(f).is_some());
+            |kind: &&fn(&str) -> Option<Value>| fields.clone().all(|f| f.is_empty() || kind(f).is_some());
         let kind = kinds.iter().find(all);
-        let value = |field: &String| match kind {
+        let value = |field: &str| match kind {
             _ if field.is_empty() => Value::Null,
             Some(kind) => kind(field).unwrap_or(Value::Null),
-            None => Value::Text(field.clone()),
+            None => Value::Text(field.to_owned()),
         };
-        Column { name: name.to_owned(), values: fields.iter().map(value).collect() }
+        Column { name: name.to_owned(), values: fields.map(value).collect() }
     }
+}
 
-    /// Keeps the values whose index is true in `kept`.
-    pub(crate) fn filter(&mut self, kept: &[bool]) {
-        let mut kept = kept.iter();
-        self.values.retain(|_| kept.next().is_some_and(|keep| *keep));
-    }
+/// An integer; "12.0" is one, since spreadsheets and data frames write integers as floats.
+pub(crate) fn integer_of(text: &str) -> Option<i64> {
+    let digits =
+        text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(text, |(d, _)| d);
+    digits.parse().ok()
 }
 
 /// An integer in canonical form: "007" is a name.
 fn integer(text: &str) -> Option<Value> {
-    let number: i64 = text.parse().ok()?;
-    (number.to_string() == text).then_some(Value::Integer(number))
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_canonical = !digits.starts_with(['0', '+']) || text == "0";
+    text.parse().ok().filter(|_| is_canonical).map(Value::Integer)
 }
 
 /// A finite decimal number, excluding the other forms that Rust parses ("inf", "nan").
@@ -186,8 +198,10 @@ fn number(text: &str) -> Option<Value> {
         .trim_start_matches('-')
         .strip_prefix('0')
         .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()));
+    // A float would not keep all digits of a long number, such as a hash.
+    let long = !text.contains(['.', 'e', 'E']) && text.parse::<i64>().is_err();
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.filter(|_| plain && !padded).map(Value::Float)
+    number.filter(|_| plain && !padded && !long).map(Value::Float)
 }
 
 fn integer_list(text: &str) -> Option<Value> {
@@ -240,7 +254,7 @@ mod tests {
     use super::*;
 
     fn column(name: &str, fields: &[&str]) -> Vec<Value> {
-        Column::of_fields(name, &fields.iter().map(|f| f.to_string()).collect::<Vec<_>>()).values
+        Column::of_fields(name, fields.iter().copied(), true).values
     }
 
     #[test]
@@ -260,7 +274,8 @@ mod tests {
         assert_eq!(column("n", &["1", "", "-3"]), [Value::Integer(1), Value::Null, Value::Integer(-3)]);
         assert_eq!(column("n", &["1", "2.5"]), [Value::Float(1.0), Value::Float(2.5)]);
         assert_eq!(column("n", &["[3]", "[1, 2]"]), [Value::integers([3]), Value::integers([1, 2])]);
-        for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true"] {
+        for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true", "99999999999999999999"]
+        {
             assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
         }
         assert_eq!(column("video_id", &["12"]), [Value::Text("12".to_owned())]);

@@ -1,7 +1,6 @@
 //! Looks up files by name or by stem in folders.
 //! Each folder is listed once, which takes moments where checking each file separately would take minutes.
 
-use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -9,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 use framespool::source::{as_url, display_name};
+use serde::Deserialize;
 
-use crate::lines::{line_error, site};
+use crate::lines::site;
 use crate::{has_extension, VIDEO_EXTENSIONS};
 
 /// How to handle samples whose file does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingFilePolicy {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MissingFilePolicy {
     /// An error.
     Error,
     /// Skip them, and add a note to the dataset.
@@ -36,9 +37,10 @@ struct FolderListing {
 }
 
 impl FileLookup {
-    /// Whether a folder has a file of that name. A folder that does not exist has none.
-    pub fn contains(&mut self, folder: &Path, name: &str) -> Result<bool> {
-        Ok(self.listing(folder)?.names.contains(OsStr::new(name)))
+    /// The path, if its folder has a file of that name.
+    pub fn existing(&mut self, path: PathBuf) -> Result<Option<PathBuf>> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+        Ok(self.listing(folder)?.names.contains(name).then_some(path))
     }
 
     /// The sorted names of the videos in a folder that have this stem.
@@ -47,10 +49,10 @@ impl FileLookup {
     }
 
     fn listing(&mut self, folder: &Path) -> Result<&FolderListing> {
-        match self.folders.entry(folder.to_owned()) {
-            MapEntry::Occupied(known) => Ok(known.into_mut()),
-            MapEntry::Vacant(new) => Ok(new.insert(list_folder(folder)?)),
+        if !self.folders.contains_key(folder) {
+            self.folders.insert(folder.to_owned(), list_folder(folder)?);
         }
+        Ok(&self.folders[folder])
     }
 }
 
@@ -93,40 +95,40 @@ pub(crate) fn check_listable(folder: &Path) -> Result<()> {
 /// Counts samples whose file does not exist.
 #[derive(Default)]
 pub(crate) struct MissingFiles {
-    first: Option<(Option<u64>, String)>,
+    first: Option<(String, String)>,
     count: u64,
 }
 
 impl MissingFiles {
-    /// Adds one: the line of the list, if it has lines, and what was looked for.
-    pub fn add(&mut self, line: Option<u64>, what: impl FnOnce() -> String) {
+    /// Adds one: its position in the list, and what was looked for.
+    pub fn add(&mut self, what: impl FnOnce() -> (String, String)) {
         self.count += 1;
-        if self.first.is_none() {
-            self.first = Some((line, what()));
-        }
+        self.first.get_or_insert_with(what);
     }
 
-    /// The error or the note if any files are missing; `samples` is the number of samples whose files exist.
-    pub fn report(self, list: &Path, missing: MissingFilePolicy, samples: usize) -> Result<Option<String>> {
-        let Some((line, what)) = self.first else { return Ok(None) };
+    /// The error or the note if any files are missing. `missing` is `None` if the user cannot choose; `samples` is the
+    /// number of samples whose files exist.
+    pub fn report(
+        self,
+        list: &str,
+        missing: Option<MissingFilePolicy>,
+        samples: usize,
+    ) -> Result<Option<String>> {
+        let Some((place, what)) = self.first else { return Ok(None) };
         let all = self.count + samples as u64;
-        if missing == MissingFilePolicy::Skip && samples > 0 {
+        if missing == Some(MissingFilePolicy::Skip) && samples > 0 {
             return Ok(Some(format!(
-                "{}: {} of {all} samples are skipped because their files are missing; the first: {what}",
-                list.display(),
+                "{list}: {} of {all} samples are skipped because their files are missing; the first: {what}",
                 self.count
             )));
         }
         let others = match (self.count, missing) {
             (count, _) if samples == 0 => format!("none of {count} files exists, check root"),
+            (count, None) => format!("{count} of {all} files are missing"),
             (1, _) => "skip such samples with missing=\"skip\"".to_owned(),
             (count, _) => format!("{count} of {all} are missing; skip them with missing=\"skip\""),
         };
-        let reason = format!("{what}; {others}");
-        Err(match line {
-            Some(line) => line_error(list, line, &reason),
-            None => Error::Argument(format!("{}: {reason}", list.display())),
-        })
+        Err(Error::Argument(format!("{place}: {what}; {others}")))
     }
 }
 
@@ -140,28 +142,28 @@ mod tests {
         let root = TempFolder::new();
         ["a.mp4", "a.webm", "b.c.MKV", "a.txt"].iter().for_each(|name| drop(root.write(name, "")));
         let mut lookup = FileLookup::default();
-        assert!(lookup.contains(&root.0, "a.txt").unwrap() && !lookup.contains(&root.0, "A.txt").unwrap());
+        let mut exists = |name: &str| lookup.existing(root.0.join(name)).unwrap().is_some();
+        assert!(exists("a.txt") && !exists("A.txt") && !exists("none/a.mp4") && !exists("a.mp4/a.mp4"));
         assert_eq!(lookup.with_stem(&root.0, "a").unwrap(), ["a.mp4", "a.webm"]);
         assert_eq!(lookup.with_stem(&root.0, "b.c").unwrap(), ["b.c.MKV"]);
         assert!(lookup.with_stem(&root.0, "b").unwrap().is_empty());
-        assert!(!lookup.contains(&root.0.join("none"), "a.mp4").unwrap());
-        assert!(!lookup.contains(&root.0.join("a.mp4"), "a.mp4").unwrap());
     }
 
     #[test]
     fn missing_files_are_reported_with_first_line() {
         let missing_files = |count: u64| {
             let mut missing_files = MissingFiles::default();
-            (0..count).for_each(|n| missing_files.add(Some(n + 2), || format!("file {n}")));
+            (0..count)
+                .for_each(|n| missing_files.add(|| (format!("l.csv, line {}", n + 2), format!("file {n}"))));
             missing_files
         };
-        let list = Path::new("l.csv");
-        assert_eq!(missing_files(0).report(list, MissingFilePolicy::Error, 1).unwrap(), None);
-        let note = missing_files(2).report(list, MissingFilePolicy::Skip, 5).unwrap().unwrap();
+        let (list, error, skip) = ("l.csv", Some(MissingFilePolicy::Error), Some(MissingFilePolicy::Skip));
+        assert_eq!(missing_files(0).report(list, error, 1).unwrap(), None);
+        let note = missing_files(2).report(list, skip, 5).unwrap().unwrap();
         assert!(note.contains("l.csv: 2 of 7") && note.contains("file 0"), "{note}");
-        let error = missing_files(2).report(list, MissingFilePolicy::Error, 5).unwrap_err().to_string();
+        let error = missing_files(2).report(list, error, 5).unwrap_err().to_string();
         assert!(error.contains("l.csv, line 2: file 0; 2 of 7 are missing"), "{error}");
-        let error = missing_files(3).report(list, MissingFilePolicy::Skip, 0).unwrap_err().to_string();
+        let error = missing_files(3).report(list, skip, 0).unwrap_err().to_string();
         assert!(error.contains("none of 3 files exists, check root"), "{error}");
     }
 }

@@ -2,23 +2,17 @@
 //! The order of samples is the same on every machine.
 //! The readers open no video, and report every sample that they skip.
 
-mod activitynet;
 mod annotation_file;
+mod annotation_table;
 mod archive;
 mod arrow;
-mod ava;
 mod classes;
 mod column_value;
 mod columnar;
-mod csv;
 mod dali_file_list;
-mod epic_kitchens;
 mod file_lookup;
 mod folder;
-mod hmdb51;
-mod jester;
 mod json_lines;
-mod kinetics;
 mod lerobot;
 mod lines;
 mod lmdb;
@@ -27,36 +21,26 @@ mod path_pattern;
 mod protobuf;
 mod range_reader;
 mod recordio;
-mod something_something;
 mod tar;
 mod tfrecord;
-mod ucf101;
 mod webdataset;
 
 use std::path::{Path, PathBuf};
 
-pub use activitynet::activitynet;
 pub use annotation_file::{annotation_file, AnnotationColumn, AnnotationOptions};
+pub use annotation_table::{annotation_table, TableDescription};
 pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
 pub use arrow::arrow;
-pub use ava::{ava, AvaOptions};
 pub use column_value::{Column, Value};
 pub use columnar::TableOptions;
 pub use dali_file_list::{dali_file_list, DaliUnit};
-pub use epic_kitchens::{epic_kitchens, EpicKitchensOptions};
-pub use file_lookup::MissingFilePolicy;
 pub use folder::folder;
-pub use hmdb51::hmdb51;
-pub use jester::jester;
 pub use json_lines::{json_lines, SampleKeys};
-pub use kinetics::kinetics;
 pub use lerobot::{lerobot, lerobot_tables, NumberType};
 pub use lmdb::{lmdb, LabelKeys, LmdbLayout, LmdbOptions};
 pub use parquet::{parquet, CellReader};
 pub use recordio::recordio;
-pub use something_something::{something_something, NumberedVideos};
 pub use tfrecord::{tfrecord, TfRecordOptions};
-pub use ucf101::ucf101;
 pub use webdataset::{webdataset, LabelSource};
 
 /// The label of a video that has none.

@@ -1,4 +1,4 @@
-//! Reads the lines of a text file with their numbers, or the value of a JSON file.
+//! Reads the lines of a text file with their numbers, its whole text, or the value of a JSON file.
 //! Names in a list become paths. Errors name the file and the line. Lines and documents are limited in length, and the encoding must be
 //! UTF-8.
 
@@ -15,7 +15,7 @@ use crate::Dataset;
 
 /// Maximum length of a line. A record with a long conversation has hundreds of KiB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
-/// Maximum size of a JSON document, which is read into memory. Those of large datasets have about 100 MiB.
+/// Maximum size of a document that is read into memory. Those of large datasets have about 100 MiB.
 const MAX_DOCUMENT_BYTES: u64 = 2 << 30;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -88,6 +88,12 @@ fn open_reader(path: &Path) -> Result<Box<dyn Read>> {
 
 /// The value in a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value> {
+    let text = read_text(path)?;
+    serde_json::from_str(&text).map_err(|error| line_error(path, error.line() as u64, &json_error(&error)))
+}
+
+/// The text of a file, without a byte order mark.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
     let site = site(path);
     let mut bytes = Vec::new();
     let file = open_reader(path)?;
@@ -98,10 +104,11 @@ pub(crate) fn read_json(path: &Path) -> Result<Value> {
         return Err(Error::Argument(text));
     }
     let text = decode_utf8(&bytes, true).map_err(|reason| {
-        let valid = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
+        let valid =
+            std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), |text| text.find('\0').unwrap_or(0));
         line_error(path, 1 + bytes[..valid].iter().filter(|b| **b == b'\n').count() as u64, &reason)
     })?;
-    serde_json::from_str(text).map_err(|error| line_error(path, error.line() as u64, &json_error(&error)))
+    Ok(text.to_owned())
 }
 
 /// The message for a JSON error, without the line number.

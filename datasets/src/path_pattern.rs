@@ -1,12 +1,15 @@
 //! Builds the paths of videos from a template such as `{participant_id}/videos/{video_id}.MP4`.
+//! `{start:06}` is an integer with leading zeros, and `{label:_}` a text with underscores in place of spaces.
 //! If the template ends in `.*`, the extension comes from the video file that exists in the folder.
 //! A value from a list cannot contain a path separator, so no path leaves the folder that the user gave.
 
+use std::borrow::Cow;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-use crate::column_value::shortened;
+use crate::column_value::{integer_of, shortened};
 use crate::file_lookup::FileLookup;
 
 /// A path template with names in braces.
@@ -17,7 +20,15 @@ pub(crate) struct PathPattern {
 
 enum PatternPart {
     Text(String),
-    Name(String),
+    Name(String, Format),
+}
+
+/// How a value becomes a part of a path.
+enum Format {
+    Unchanged,
+    /// An integer with at least so many digits.
+    Zeros(usize),
+    Underscores,
 }
 
 impl PathPattern {
@@ -32,6 +43,7 @@ impl PathPattern {
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) =
                 after.split_once('}').ok_or_else(|| wrong("has a { without a }".to_owned()))?;
+            let (name, format) = name.split_once(':').unwrap_or((name, ""));
             if !known.contains(&name) {
                 return Err(wrong(format!(
                     "has the unknown field {{{name}}}; available: {{{}}}",
@@ -39,28 +51,57 @@ impl PathPattern {
                 )));
             }
             parts.push(PatternPart::Text(before.to_owned()));
-            parts.push(PatternPart::Name(name.to_owned()));
+            let format = match (format, format.strip_prefix('0').map(str::parse)) {
+                ("", _) => Format::Unchanged,
+                ("_", _) => Format::Underscores,
+                (_, Some(Ok(width @ 1..=20))) => Format::Zeros(width),
+                _ => return Err(wrong(format!("has the unknown format ':{format}'; write :06 or :_"))),
+            };
+            parts.push(PatternPart::Name(name.to_owned(), format));
             rest = after;
         }
         parts.push(PatternPart::Text(rest.to_owned()));
-        if !parts.iter().any(|part| matches!(part, PatternPart::Name(_))) {
+        if !parts.iter().any(|part| matches!(part, PatternPart::Name(..))) {
             return Err(wrong(format!("is the same for all videos; it needs {{{}}}", known.join("} or {"))));
         }
         Ok(Self { parts, any_extension })
     }
 
-    /// The file name of one video, without the extension if that has to be looked up.
-    pub fn expand(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    /// The names in braces.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            PatternPart::Name(name, _) => Some(name.as_str()),
+            PatternPart::Text(_) => None,
+        })
+    }
+
+    /// The file name of one video, without the extension if that has to be looked up. An error is a name in braces, and
+    /// what is wrong with its value.
+    pub fn expand<'a>(
+        &self,
+        value: impl Fn(&str) -> Option<Cow<'a, str>>,
+    ) -> Result<String, (String, String)> {
         let mut name = String::new();
         for part in &self.parts {
-            match part {
-                PatternPart::Text(text) => name.push_str(text),
-                PatternPart::Name(key) => {
-                    let value = value(key).unwrap_or_default();
-                    if value.is_empty() || value.starts_with('.') || value.contains(['/', '\\']) {
-                        return Err(format!("{key} '{}' cannot be part of a file's name", shortened(&value)));
-                    }
-                    name.push_str(&value);
+            let (key, format) = match part {
+                PatternPart::Text(text) => {
+                    name.push_str(text);
+                    continue;
+                }
+                PatternPart::Name(key, format) => (key, format),
+            };
+            let value = value(key).unwrap_or_default();
+            let wrong = |reason: &str| (key.clone(), format!("'{}' {reason}", shortened(&value)));
+            if value.is_empty() || value.starts_with('.') || value.contains(['/', '\\']) {
+                return Err(wrong("cannot be part of a file's name"));
+            }
+            match format {
+                Format::Unchanged => name.push_str(&value),
+                Format::Underscores => name.extend(value.chars().map(|c| if c == ' ' { '_' } else { c })),
+                Format::Zeros(width) => {
+                    let number = integer_of(&value).filter(|number| *number >= 0);
+                    let number = number.ok_or_else(|| wrong("is not an integer of at least 0"))?;
+                    write!(name, "{number:0width$}").unwrap_or_default();
                 }
             }
         }
@@ -90,9 +131,9 @@ impl PathPattern {
         }
     }
 
-    /// Describes the file that was looked up without success.
-    pub fn not_found_message(&self, root: &Path, name: &str) -> String {
-        format!("no video {}", root.join(format!("{name}.*")).display())
+    /// The name of a file for messages.
+    pub fn shown(&self, name: &str) -> String {
+        format!("{name}{}", if self.any_extension { ".*" } else { "" })
     }
 }
 
@@ -112,7 +153,7 @@ mod tests {
         let pattern = PathPattern::parse("{part}/v_{id}.*", &KNOWN).unwrap();
         let mut lookup = FileLookup::default();
         let mut path = |id: &str| {
-            let name = pattern.expand(|key| Some(if key == "id" { id } else { "p" }.to_owned())).unwrap();
+            let name = pattern.expand(|key| Some(if key == "id" { id } else { "p" }.into())).unwrap();
             pattern.resolve(&root.0, &name, &mut lookup)
         };
         assert_eq!(path("a").unwrap(), Some(root.0.join("p/v_a.mp4")));
@@ -124,21 +165,33 @@ mod tests {
             fixed.resolve(Path::new("/r"), "x.mp4", &mut FileLookup::default()).unwrap(),
             Some("/r/x.mp4".into())
         );
-        assert!(pattern.not_found_message(Path::new("/r"), "p/v_d").contains("/r/p/v_d.*"));
+        let padded = PathPattern::parse("{part:_}/{id:06}.mp4", &KNOWN).unwrap();
+        let name = padded.expand(|key| Some(if key == "id" { "12.0" } else { "a b" }.into()));
+        assert_eq!((name.unwrap().as_str(), pattern.shown("p/v_d").as_str()), ("a_b/000012.mp4", "p/v_d.*"));
     }
 
     #[test]
     fn invalid_templates_and_values_are_rejected() {
-        for (text, part) in
-            [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "available: {id}, {part}")]
-        {
+        for (text, part) in [
+            ("v.mp4", "the same for all"),
+            ("{id", "without a }"),
+            ("{name}.mp4", "available: {id}, {part}"),
+            ("{id:6}", "unknown format ':6'"),
+        ] {
             let error = PathPattern::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(part), "{text}: {error}");
         }
         let pattern = PathPattern::parse("{id}.mp4", &KNOWN).unwrap();
         for value in ["", "..", "a/b", "a\\b", ".a"] {
-            assert!(pattern.expand(|_| Some(value.to_owned())).is_err(), "{value}");
+            assert!(pattern.expand(|_| Some(value.into())).is_err(), "{value}");
         }
-        assert!(pattern.expand(|_| None).unwrap_err().contains("id ''"));
+        assert_eq!(pattern.expand(|_| None).unwrap_err().0, "id");
+        let padded = PathPattern::parse("{id:06}", &KNOWN).unwrap();
+        for value in ["-1", "1.5", "one"] {
+            assert!(
+                padded.expand(|_| Some(value.into())).unwrap_err().1.contains("not an integer"),
+                "{value}"
+            );
+        }
     }
 }

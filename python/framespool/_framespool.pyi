@@ -38,25 +38,18 @@ __all__ = [
     "image_signature_bytes",
     "is_image",
     "simd_backend",
-    "read_activitynet",
-    "read_ava",
     "read_dali_file_list",
     "read_dali_frames",
-    "read_epic_kitchens",
     "read_folder",
-    "read_hmdb51",
-    "read_jester",
     "read_json_lines",
-    "read_kinetics",
     "read_lerobot",
     "read_lerobot_tables",
     "read_lmdb",
     "read_recordio",
-    "read_something_something",
     "read_annotation_file",
+    "read_annotation_table",
     "read_tables",
     "read_tfrecord",
-    "read_ucf101",
     "read_webdataset",
     "remote_stats",
     "sample",
@@ -496,6 +489,9 @@ def read_annotation_file(
 ) -> _Found:
     """Reads a list of paths with labels, durations or numbers of frames."""
 
+def read_annotation_table(files: list[_Path], root: _Path | None, description: dict[str, Any]) -> _Found:
+    """Reads annotation files by a description."""
+
 def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
     """Reads a list of DALI's video readers; `rounding`: start up, end up, fps, to convert seconds to frames."""
 
@@ -508,27 +504,6 @@ def read_dali_frames(
 ) -> tuple[list[tuple[str, int, tuple[int, int | None] | None]], list[str], list[str]]:
     """The same in frames, where negative ones count from the end of the video: samples, class names, notes."""
 
-def read_epic_kitchens(
-    annotations: _Path,
-    root: _Path,
-    file: str,
-    label: str | None,
-    classes: _Path | None,
-    in_frames: bool,
-    frames: _Frames | None,
-) -> _Found:
-    """Reads an annotation table of EPIC-KITCHENS."""
-
-def read_activitynet(
-    annotations: _Path, root: _Path, subset: str | None, file: str, classes: list[str] | None, missing: str
-) -> _Found:
-    """Reads annotations in ActivityNet's format."""
-
-def read_ava(
-    annotations: _Path, root: _Path, file: str, span_seconds: float, begin_seconds: float, missing: str
-) -> _Found:
-    """Reads a table of AVA."""
-
 def read_json_lines(
     path: _Path,
     root: _Path | None,
@@ -537,25 +512,6 @@ def read_json_lines(
     classes: list[str] | None,
 ) -> _Found:
     """Reads a file of JSON objects; `keys`: of the source, the label, the start and the end."""
-
-def read_kinetics(
-    annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str
-) -> _Found:
-    """Reads an annotation table of Kinetics."""
-
-def read_ucf101(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
-    """Reads UCF101's lists."""
-
-def read_hmdb51(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
-    """Reads HMDB51's lists."""
-
-def read_something_something(
-    annotations: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
-) -> _Found:
-    """Reads annotations of Something-Something V2; videos are files, or folders of `frames`."""
-
-def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
-    """Reads a list of Jester or Something-Something V1; videos are files, or folders of `frames`."""
 
 #: Samples of archives; their columns; number of skipped ones; reasons for the first ones.
 _Listing = tuple[SampleTable, dict[str, list[Any]], int, list[str]]

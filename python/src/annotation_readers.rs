@@ -6,14 +6,13 @@ use std::path::PathBuf;
 
 use framespool::Error;
 use framespool_datasets::{
-    self as datasets, AnnotationColumn, AnnotationOptions, AvaOptions, Column, DaliUnit, Dataset,
-    EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, Sample, SampleKeys,
-    SegmentBounds, Value,
+    self as datasets, AnnotationColumn, AnnotationOptions, Column, DaliUnit, Dataset, ImageSequencePattern,
+    Sample, SampleKeys, SegmentBounds, TableDescription, Value,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use pythonize::depythonize;
 
-use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
 use crate::interrupt::{interrupt, or_raise_pending};
 use crate::sample_table::{build_table, SampleTable};
@@ -44,23 +43,6 @@ pub fn columns_to_dict(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'
 
 fn frame_list((pattern, first, count, fps): FrameListTuple) -> ImageSequencePattern {
     ImageSequencePattern { pattern, first, count, fps }
-}
-
-/// Parses the keyword `missing`.
-fn parse_missing_policy(word_given: &str) -> framespool::Result<MissingFilePolicy> {
-    parse_choice(
-        "missing",
-        word_given,
-        &[("error", MissingFilePolicy::Error), ("skip", MissingFilePolicy::Skip)],
-    )
-}
-
-/// Files with an extension, or folders of frames.
-fn numbered_files(extension: Option<String>, frames: Option<FrameListTuple>) -> NumberedVideos {
-    match (frames, extension) {
-        (Some(frames), _) => NumberedVideos::Folders(frame_list(frames)),
-        (None, extension) => NumberedVideos::Files(extension.unwrap_or_default()),
-    }
 }
 
 /// Converts a value to the object that Python's json module would return.
@@ -97,6 +79,20 @@ pub fn read_folder(
     Ok((build_table(py, dataset.samples)?, dataset.classes))
 }
 
+/// Reads annotation files by a description (`framespool/datasets/_annotation_table.py`).
+#[pyfunction]
+pub fn read_annotation_table<'py>(
+    py: Python<'py>,
+    files: Vec<PathBuf>,
+    root: Option<PathBuf>,
+    description: &Bound<'py, PyAny>,
+) -> PyResult<FilteredReaderResult<'py>> {
+    let description: TableDescription = depythonize(description)
+        .map_err(|error| Error::Argument(format!("description of an annotation table: {error}")))
+        .or_raise(py)?;
+    filtered_result(py, py.detach(|| datasets::annotation_table(&files, root.as_deref(), &description)))
+}
+
 #[pyfunction]
 pub fn read_annotation_file(
     py: Python<'_>,
@@ -120,44 +116,6 @@ pub fn read_annotation_file(
         datasets::annotation_file(&path, &options)
     };
     filtered_result(py, py.detach(read))
-}
-
-#[pyfunction]
-pub fn read_kinetics<'py>(
-    py: Python<'py>,
-    annotations: PathBuf,
-    root: PathBuf,
-    extension: String,
-    split: Option<String>,
-    classes: Option<Vec<String>>,
-    missing: &str,
-) -> PyResult<FilteredReaderResult<'py>> {
-    let missing = self::parse_missing_policy(missing).or_raise(py)?;
-    let read =
-        || datasets::kinetics(&annotations, &root, &extension, split.as_deref(), classes.as_deref(), missing);
-    filtered_result(py, py.detach(read))
-}
-
-#[pyfunction]
-pub fn read_ucf101(
-    py: Python<'_>,
-    annotations: PathBuf,
-    root: PathBuf,
-    split: u32,
-    train: bool,
-) -> PyResult<FilteredReaderResult<'_>> {
-    filtered_result(py, py.detach(|| datasets::ucf101(&annotations, &root, split, train)))
-}
-
-#[pyfunction]
-pub fn read_hmdb51(
-    py: Python<'_>,
-    annotations: PathBuf,
-    root: PathBuf,
-    split: u32,
-    train: bool,
-) -> PyResult<FilteredReaderResult<'_>> {
-    filtered_result(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
 }
 
 /// Lists the samples of a file list of DALI's video readers. `rounding` is (whether to round the start up,
@@ -196,32 +154,6 @@ pub fn read_dali_frames(
         (sample.path.into_os_string(), sample.label, part)
     };
     Ok((samples.into_iter().map(to_row).collect(), classes, notes))
-}
-
-#[pyfunction]
-pub fn read_something_something(
-    py: Python<'_>,
-    annotations: PathBuf,
-    labels: PathBuf,
-    root: PathBuf,
-    extension: Option<String>,
-    frames: Option<FrameListTuple>,
-) -> PyResult<FilteredReaderResult<'_>> {
-    let videos = numbered_files(extension, frames);
-    filtered_result(py, py.detach(|| datasets::something_something(&annotations, &labels, &root, &videos)))
-}
-
-#[pyfunction]
-pub fn read_jester(
-    py: Python<'_>,
-    list: PathBuf,
-    labels: PathBuf,
-    root: PathBuf,
-    extension: Option<String>,
-    frames: Option<FrameListTuple>,
-) -> PyResult<FilteredReaderResult<'_>> {
-    let videos = numbered_files(extension, frames);
-    filtered_result(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
 }
 
 /// Lists the samples of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
@@ -276,59 +208,4 @@ pub fn read_lerobot_tables<'py>(
     let read = || datasets::lerobot_tables(&root, &features, &interrupt());
     let found = or_raise_pending(py, py.detach(read))?;
     Ok(found.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
-}
-
-#[pyfunction]
-#[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
-pub fn read_epic_kitchens(
-    py: Python<'_>,
-    annotations: PathBuf,
-    root: PathBuf,
-    file: String,
-    label: Option<String>,
-    classes: Option<PathBuf>,
-    in_frames: bool,
-    frames: Option<FrameListTuple>,
-) -> PyResult<FilteredReaderResult<'_>> {
-    let frames = frames.map(frame_list);
-    let how = EpicKitchensOptions {
-        root: &root,
-        file: &file,
-        label: label.as_deref(),
-        classes: classes.as_deref(),
-        in_frames,
-        frames: frames.as_ref(),
-    };
-    filtered_result(py, py.detach(|| datasets::epic_kitchens(&annotations, &how)))
-}
-
-#[pyfunction]
-pub fn read_activitynet<'py>(
-    py: Python<'py>,
-    annotations: PathBuf,
-    root: PathBuf,
-    subset: Option<String>,
-    file: String,
-    classes: Option<Vec<String>>,
-    missing: &str,
-) -> PyResult<FilteredReaderResult<'py>> {
-    let missing = self::parse_missing_policy(missing).or_raise(py)?;
-    let read =
-        || datasets::activitynet(&annotations, &root, subset.as_deref(), &file, classes.as_deref(), missing);
-    filtered_result(py, py.detach(read))
-}
-
-#[pyfunction]
-pub fn read_ava<'py>(
-    py: Python<'py>,
-    annotations: PathBuf,
-    root: PathBuf,
-    file: String,
-    span_seconds: f64,
-    begin_seconds: f64,
-    missing: &str,
-) -> PyResult<FilteredReaderResult<'py>> {
-    let missing = self::parse_missing_policy(missing).or_raise(py)?;
-    let how = AvaOptions { root: &root, file: &file, span_seconds, begin_seconds, missing };
-    filtered_result(py, py.detach(|| datasets::ava(&annotations, &how)))
 }

@@ -35,14 +35,9 @@ mod _framespool {
     #[pymodule_export]
     use annotation_readers::read_folder;
     #[pymodule_export]
-    use annotation_readers::{read_activitynet, read_ava, read_epic_kitchens};
-    #[pymodule_export]
     use annotation_readers::{read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines};
     #[pymodule_export]
-    use annotation_readers::{
-        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_lerobot_tables, read_something_something,
-        read_ucf101,
-    };
+    use annotation_readers::{read_annotation_table, read_lerobot, read_lerobot_tables};
     #[pymodule_export]
     use archive_readers::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]

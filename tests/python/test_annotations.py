@@ -266,7 +266,7 @@ def test_ucf101(tmp_path):
     with pytest.raises(fsp.ArgumentError, match=r"sample 1 \('/v/ApplyEyeMakeup/b.avi'\): the label 'ApplyEyeMakeup'"):
         fsp.datasets.ucf101(tmp_path, "/v", classes=names[:2])
     write(tmp_path / "trainlist02.txt", "Archery/a.avi 1\n")
-    with pytest.raises(fsp.ArgumentError, match=r"trainlist02.txt, line 1: class Archery is number 2"):
+    with pytest.raises(fsp.ArgumentError, match=r"trainlist02.txt, line 1, column 'number': class Archery is number 2"):
         fsp.datasets.ucf101(tmp_path, "/v", split=2)
     for wrong, text in (({"split": 0}, "split"), ({"train": "test"}, "train must be True or False")):
         with pytest.raises(fsp.ArgumentError, match=text):
@@ -308,7 +308,8 @@ def test_something_something(tmp_path):
     folders = fsp.datasets.something_something(train, labels, "/v", pattern="{:06}.jpg", fps=24)
     assert folders[1] == (ImageSequence("/v/7", pattern="{:06}.jpg", fps=24), -1)
     with pytest.raises(
-        fsp.ArgumentError, match=r"train.json, video 0 \(id 78687\): 'Closing something' is not one of the 1 classes"
+        fsp.ArgumentError,
+        match=r"train.json, video 0 \(id 78687\), column 'template': 'Closing something' is not one of the 1 classes",
     ):
         fsp.datasets.something_something(train, write(labels, '{"Opening something": "0"}'), "/v")
 
@@ -324,7 +325,9 @@ def test_jester(tmp_path):
     assert [label for _, label in named] == [0, 1, -1]
     with pytest.raises(fsp.ArgumentError, match="sample 1 .*: the label 'Swiping Left' is not one of the 1 classes"):
         fsp.datasets.jester(train, labels, "/v", classes=["Drumming Fingers"])
-    with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is not one of the 2 classes"):
+    with pytest.raises(
+        fsp.ArgumentError, match="train.csv, line 2, column 'label': 'Waving' is not one of the 2 classes"
+    ):
         fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
     with pytest.raises(fsp.ArgumentError, match="extension must be a string, got 3"):
         fsp.datasets.jester(train, labels, "/v", extension=3)
@@ -433,12 +436,15 @@ def test_csv(tmp_path):
     for wrong, text in (
         ({}, "source: .*all.csv has no column 'path'; it has 'video', 'action'"),
         ({**named, "label": "class"}, "label: .*all.csv has no column 'class'"),
-        ({**named, "classes": ["walk", "run"]}, "all.csv, line 2: the label 'open, close' is not one of the 2 classes"),
+        ({**named, "classes": ["walk", "run"]}, "all.csv, line 2, column 'action': 'open, close' is not one of the 2"),
         ({**named, "where": {"split": "tran"}}, "no row with 'tran' in the column 'split'; it has 'train', 'val'"),
         ({**named, "where": {"part": 1}}, "where: .*all.csv has no column 'part'"),
-        ({**named, "start": "fold", "end": "start"}, "all.csv, line 5: .*end"),
-        ({**named, "in_frames": True}, "all.csv, line 5: .*1.5"),
-        ({"delimiter": ";;"}, "delimiter must be one character"),
+        (
+            {**named, "start": "fold", "end": "start"},
+            "all.csv, line 5, column 'start': 1.5 is not after 'fold', which is 2",
+        ),
+        ({**named, "in_frames": True}, "all.csv, line 5, column 'start': '1.5' is not the number of a frame"),
+        ({"delimiter": ";;"}, "delimiter must be one ASCII character"),
     ):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.csv(path, **wrong)
@@ -448,10 +454,10 @@ def test_csv(tmp_path):
         ("path;label\na.mp4;1\n", "pass delimiter=';'"),
         ("path,path\na,b\n", "two columns are named 'path'"),
         ("path\na.mp4,\n", "bad.csv, line 2: has 2 fields"),
-        ("path,label\n,walk\n", "bad.csv, line 2 has no path"),
+        ("path,label\n,walk\n", "bad.csv, line 2, column 'path': is empty"),
         ("path,label\n", "has no rows"),
         ("", "has no rows"),
-        (b"path\ncaf\xe9.mp4\n", "bad.csv is not UTF-8"),
+        (b"path\ncaf\xe9.mp4\n", "bad.csv, line 2: is not UTF-8 text: byte 4"),
     ):
         with pytest.raises(fsp.ArgumentError, match=said):
             fsp.datasets.csv(write(tmp_path / "bad.csv", text))
@@ -468,7 +474,7 @@ def test_a_table_is_not_taken_for_a_list(tmp_path):
             fsp.datasets.annotation_file(table)
     with pytest.raises(fsp.ArgumentError, match=r"line 1: label 'split' is not an integer; .*datasets.csv"):
         fsp.datasets.annotation_file(write(table, "path,label,split\na.mp4,run,train\n"), delimiter=",")
-    with pytest.raises(fsp.ArgumentError, match=r"line 1: the header lacks youtube_id, .*datasets.csv"):
+    with pytest.raises(fsp.ArgumentError, match=r"train.csv has no column 'youtube_id'; .*datasets.csv"):
         fsp.datasets.kinetics(table, tmp_path)
     with pytest.raises(
         fsp.ArgumentError, match=r"line 2: .*'b.mp4,1' has several fields and is no file; pass delimiter="
@@ -495,7 +501,7 @@ def test_epic_kitchens(tmp_path):
     table = write(
         tmp_path / "train.csv", "\n".join([header + ",all_noun_classes", rows[0] + ',"[3, 4]"', rows[1] + ",[1]"])
     )
-    with pytest.warns(UserWarning, match="1 actions whose end is not after their start"):
+    with pytest.warns(UserWarning, match="1 segments whose end is not after their start"):
         dataset = fsp.datasets.epic_kitchens(table, "/v")
     assert dataset.samples == [(VideoSegment("/v/P01/videos/P01_01.MP4", start_seconds=0.14, end_seconds=63.37), 3)]
     assert dataset.columns["verb"] == ["turn-on, off"] and dataset.columns["all_noun_classes"] == [[3, 4]]
@@ -512,7 +518,7 @@ def test_epic_kitchens(tmp_path):
     for wrong, text in (
         ({"label": "action"}, "label must be one of"),
         ({"file": "{name}.mp4"}, r"has the unknown field \{name\}"),
-        ({"file": "{video_id}.*"}, "train.csv, line 2: no video /v/P01_01"),
+        ({"file": "{video_id}.*"}, r"train.csv, line 2: no file P01_01.\* in /v"),
     ):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.epic_kitchens(table, "/v", **wrong)
@@ -540,9 +546,9 @@ def test_activitynet(tmp_path):
     video = write(tmp_path / "v" / "v_zz.mkv", "")
     training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
     assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]
-    with pytest.raises(fsp.ArgumentError, match=r"v_aa.\*; skip such samples"):
+    with pytest.raises(fsp.ArgumentError, match=r"video 1 \(id aa\): no file v_aa.\* in .*; skip such samples"):
         fsp.datasets.activitynet(path, tmp_path / "v")
-    with pytest.warns(UserWarning, match="1 of 2 samples are skipped"):
+    with pytest.warns(UserWarning, match="1 of 3 samples are skipped"):
         assert len(fsp.datasets.activitynet(path, tmp_path / "v", missing="skip")) == 2
 
 
@@ -561,9 +567,72 @@ def test_ava(tmp_path):
         "actions": [[80, 9], []],
         "persons": [[1, 2], []],
     }
-    for wrong, text in (({"span_seconds": 0}, "span_seconds"), ({}, "ava_train_v2.2.csv, line 1: no video")):
+    for wrong, text in (({"span_seconds": 0}, "span_seconds"), ({}, "ava_train_v2.2.csv, line 1: no file")):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.ava(path, tmp_path, **wrong)
+
+
+UCF = {"classInd.txt": "1 A\n2 B\n", "trainlist01.txt": "A/ok.avi 1\n"}
+SOMETHING = {"train.json": '[{"id": "7"}]', "labels.json": '{"Closing something": "0", "Opening something": "1"}'}
+EPIC = "participant_id,video_id,start_timestamp,stop_timestamp,verb_class\nP1,v,00:00:01,00:00:02,1\n"
+CLIPS = "label,youtube_id,time_start,time_end\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "message"),
+    [
+        ("ucf101", {**UCF, "trainlist01.txt": "\nA/v.avi 1\nC/v.avi 3"}, "trainlist01.txt, line 3, column 'path': 'C'"),
+        ("ucf101", {**UCF, "trainlist01.txt": "v.avi 1"}, "line 1, column 'path': 'v.avi' has no class folder"),
+        (
+            "ucf101",
+            {**UCF, "classInd.txt": "1 A\n3 B"},
+            "classInd.txt, line 2, column 'number': found class 3, expected",
+        ),
+        ("ucf101", {**UCF, "classInd.txt": "A 1"}, "classInd.txt, line 1, column 'number': 'A' is not the number"),
+        ("ucf101", {**UCF, "classInd.txt": "1 A\n2 A"}, "classInd.txt: classes must be distinct, got 'A' twice"),
+        ("ucf101", {"classInd.txt": "1 A\n"}, "trainlist01.txt"),
+        ("hmdb51", {"wave_test_split1.txt": "a b.avi 1\nc.avi 3"}, "line 2, column 'kind': '3' is not 0 or 1 or 2"),
+        ("hmdb51", {"wave_test_split1.txt": "a.avi"}, "wave_test_split1.txt, line 1: has 1 fields; write: name kind"),
+        ("hmdb51", {"wave_test_split1.txt": "a.avi 2"}, "train: .*no row with '1' in the column 'kind'; it has '2'"),
+        ("kinetics", {"t.csv": CLIPS + "x,a,zero,10"}, "t.csv, line 2, column 'time_start': 'zero' is not an integer"),
+        ("kinetics", {"t.csv": CLIPS + "x,../a,0,10"}, "t.csv, line 2, column 'youtube_id': '../a' cannot be part"),
+        ("kinetics", {"t.csv": CLIPS + "x,a,0,10,1"}, "t.csv, line 2: has 5 fields where the header has 4"),
+        ("jester", {"t.csv": "7\n;A", "labels.csv": "A"}, "t.csv, line 2, column 'id': '' cannot be part"),
+        ("jester", {"t.csv": "7", "labels.csv": "A\nA"}, "labels.csv: classes must be distinct, got 'A' twice"),
+        (
+            "something_something",
+            {**SOMETHING, "train.json": '[{"id": "7"}, 3]'},
+            "train.json, video 1: is 3, not an object",
+        ),
+        ("something_something", {**SOMETHING, "train.json": '[{"id": "7"},\n]'}, "train.json, line 2: is not JSON"),
+        ("something_something", {**SOMETHING, "train.json": "{}"}, "train.json is an object of 0 keys, not a list"),
+        ("something_something", {**SOMETHING, "labels.json": '["a"]'}, "labels.json is a list of 1, not an object"),
+        (
+            "something_something",
+            {**SOMETHING, "labels.json": '{"a": "0", "b": "2"}'},
+            r"labels.json, class 1 \(id b\), column 'number': found class 2, expected class 1",
+        ),
+        (
+            "epic_kitchens",
+            {"t.csv": EPIC + "P1,v,5,00:00:06,1"},
+            "t.csv, line 3, column 'start_timestamp': '5' is not a time",
+        ),
+        ("epic_kitchens", {"t.csv": EPIC, "verbs.csv": "id,key\n0,take"}, "column 'verb_class': 1 is not .*verbs.csv"),
+        ("ava", {"t.csv": "ok,902\na,902,0.1,0.2,left,0.4,80"}, "t.csv, line 2, column 'x2': 'left' is not a number"),
+        ("ava", {"t.csv": "a,902"}, "t.csv, line 1, column 'second': second 902 is before the start of the file"),
+    ],
+)
+def test_errors_of_published_datasets_name_file_line_and_column(tmp_path, name, files, message):
+    paths = [write(tmp_path / file, text) for file, text in files.items()]
+    in_folder = name in ("ucf101", "hmdb51")
+    read = getattr(fsp.datasets, name)
+    with pytest.raises((fsp.ArgumentError, fsp.NotFoundError), match=message):
+        if name == "ava":
+            read(paths[0], "/v", file="{video_id}.mp4", begin_seconds=0 if len(files["t.csv"]) > 10 else 904)
+        elif name == "epic_kitchens":
+            read(paths[0], "/v", classes=paths[1] if len(paths) > 1 else None)
+        else:
+            read(tmp_path if in_folder else paths[0], *([] if in_folder else paths[1:]), "/v")
 
 
 def test_segments_of_a_list_are_what_a_loader_delivers(tmp_path, short_clips):

@@ -6,25 +6,23 @@ A `Dataset` is a plain sequence of `(source, label)` and can be pickled. A sourc
 """
 
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
-from framespool.datasets._action_recognition import (
-    activitynet,
-    ava,
-    epic_kitchens,
-    hmdb51,
-    jester,
-    kinetics,
-    something_something,
-    ucf101,
-)
+from framespool.datasets._activitynet import activitynet
 from framespool.datasets._archives import recordio, tfrecord, webdataset
+from framespool.datasets._ava import ava
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._epic_kitchens import epic_kitchens
 from framespool.datasets._folders import folder, frame_folder, image_folder
+from framespool.datasets._hmdb51 import hmdb51
 from framespool.datasets._in_memory import from_dataframe, from_huggingface
+from framespool.datasets._jester import jester
+from framespool.datasets._kinetics import kinetics
 from framespool.datasets._lerobot import lerobot
 from framespool.datasets._lists import annotation_file, csv, dali_file_list, json_lines
 from framespool.datasets._lmdb import lmdb
 from framespool.datasets._mixture import MixtureDataset, mix
 from framespool.datasets._parquet import arrow, parquet
+from framespool.datasets._something_something import something_something
+from framespool.datasets._ucf101 import ucf101
 from framespool.datasets._weighted import WeightedDataset, balanced, weighted
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
@@ -133,10 +133,7 @@ def rows_dataset(
     in_frames: bool = False,
     columns: str | Sequence[str] | None = None,
     root: str | os.PathLike[str] | None = None,
-    where: Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
-    table: str = "the table",
-    row_name: Callable[[int], str] = "row {}".format,
 ) -> Dataset:
     """Makes the dataset of a table.
 
@@ -147,10 +144,7 @@ def rows_dataset(
         in_frames: Whether start and end are frames.
         columns: Columns to keep, as for `from_dataframe()`.
         root: Folder that relative paths start from.
-        where: As for `matching_rows()`. Classes are those of all rows.
         classes: Names of the labels.
-        table: What the table is called in messages.
-        row_name: What a row is called in messages.
 
     Returns:
         The dataset.
@@ -161,7 +155,7 @@ def rows_dataset(
     boolean("in_frames", in_frames)
     for role, name in names.items():
         if role == "source" or name not in (None, role):
-            _column(read, name, role, table)
+            _column(read, name, role)
     sources, labels, starts, ends = (
         read.get(name) if name is not None else None for name in map(names.get, ("source", "label", "start", "end"))
     )
@@ -169,18 +163,15 @@ def rows_dataset(
     known = class_names(classes)
     if labels is not None and any(isinstance(label, str) for label in labels):
         known = known or sorted({label for label in labels if isinstance(label, str)})
-    rows = range(len(sources)) if where is None else matching_rows(read, where, table)
     number_of = {name: number for number, name in enumerate(known or ())}
     samples = []
-    for row in rows:
+    for row, source in enumerate(sources):
         label = None if labels is None else labels[row]
         if isinstance(label, str) and label not in number_of:
-            raise ArgumentError(f"{row_name(row)}: the label {label!r} is not one of the {len(number_of)} classes")
+            raise ArgumentError(f"row {row}: the label {label!r} is not one of the {len(number_of)} classes")
         bounds = [None if part is None else part[row] for part in (starts, ends)]
-        samples.append((_sample(row_name, row, sources[row], bounds, in_frames, root), label))
-    kept = _kept(read, columns, set(names.values()), table)
-    if where is not None:
-        kept = {name: [values[row] for row in rows] for name, values in kept.items()}
+        samples.append((_sample(row, source, bounds, in_frames, root), label))
+    kept = _kept(read, columns, set(names.values()))
     return with_classes(Dataset(samples, known or (), kept), classes)
 
 
@@ -287,13 +278,13 @@ def _column(read: Mapping[str, Sequence[Any]], name: Any, argument: str, table: 
     return read[name]
 
 
-def _sample(row_name: Callable[[int], str], row: int, value: Any, bounds: list[Any], in_frames: bool, root: Any) -> Any:
+def _sample(row: int, value: Any, bounds: list[Any], in_frames: bool, root: Any) -> Any:
     """The source of a row."""
     if isinstance(value, dict):
         # `datasets` stores either the bytes, with the name of the file, or the path alone.
         value = value.get("bytes") or value.get("path")
     if not isinstance(value, (str, bytes, os.PathLike)) or not value:
-        raise ArgumentError(f"{row_name(row)} has no path and no bytes as its source, got {value!r}")
+        raise ArgumentError(f"row {row} has no path and no bytes as its source, got {value!r}")
     if root is not None and not isinstance(value, bytes) and "://" not in os.fspath(value):
         value = os.path.join(os.fspath(root), os.fspath(value))
     if bounds == [None, None]:
@@ -306,11 +297,11 @@ def _sample(row_name: Callable[[int], str], row: int, value: Any, bounds: list[A
     try:
         return VideoSegment(value, **given)
     except ArgumentError as reason:
-        raise ArgumentError(f"{row_name(row)}: {reason}") from reason
+        raise ArgumentError(f"row {row}: {reason}") from reason
 
 
 def _kept(
-    read: dict[str, list[Any]], columns: str | Sequence[str] | None, used: Collection[str | None], table: str
+    read: dict[str, list[Any]], columns: str | Sequence[str] | None, used: Collection[str | None]
 ) -> dict[str, list[Any]]:
     if columns is None:
         plain = (str, int, float, type(None))
@@ -320,7 +311,7 @@ def _kept(
             if name not in used and all(isinstance(value, plain) for value in values)
         }
     wanted = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else []
-    return {name: list(_column(read, name, "columns", table)) for name in wanted}
+    return {name: list(_column(read, name, "columns")) for name in wanted}
 
 
 def _is_plain(feature: Any) -> bool:

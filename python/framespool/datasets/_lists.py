@@ -8,29 +8,27 @@ LF or CRLF. A line that cannot be parsed is a `ArgumentError` that names file an
 from __future__ import annotations
 
 import os
-import re
-from array import array
 from collections.abc import Mapping, Sequence
-from csv import Error as CsvError
-from csv import reader as csv_reader
 from typing import Any, Literal
 
 from framespool import _framespool
 from framespool._sources import ImageSequence, Source, VideoSegment
-from framespool._validate_args import as_sequence, boolean, choice, is_url
+from framespool._validate_args import as_sequence, boolean, choice
 from framespool._video import Video
+from framespool.datasets._annotation_table import Label, Layout, Segment, Table, filters, read, text
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._in_memory import matching_rows, rows_dataset
+from framespool.datasets._in_memory import matching_rows
 from framespool.datasets._readers import (
     Fps,
     StrPath,
     annotated_dataset,
     class_names,
     numbered_frames,
+    string_list,
     warn_notes,
     with_classes,
 )
-from framespool.errors import ArgumentError, NotFoundError, ReadError
+from framespool.errors import ArgumentError
 
 
 def annotation_file(
@@ -330,99 +328,36 @@ def csv(
         >>> train[0], train.classes, train.columns
         (('a.mp4', 0), ['open, close', 'walk'], {'split': ['train']})
     """
-    name = os.fspath(path)
     if delimiter is None:
-        delimiter = "\t" if str(name).lower().endswith(".tsv") else ","
-    if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise ArgumentError(f"delimiter must be one character, got {delimiter!r}")
-    header, rows, lines = _read_csv(path, delimiter)
-    names = {"source": source, "label": label, "start": start, "end": end}
+        delimiter = "\t" if os.fspath(path).lower().endswith(".tsv") else ","
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii():
+        raise ArgumentError(f"delimiter must be one ASCII character, got {delimiter!r}")
+    if where is not None and not isinstance(where, Mapping):
+        raise ArgumentError(f'where must be a dict such as {{"split": "train"}}, got {where!r}')
+    roles = {text(role, name): role for role, name in zip(_ROLES, (source, label, start, end), strict=True)}
+    named = {name: role for name, role in roles.items() if role == "source" or name != role}
+    wanted = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else columns
     known = class_names(classes)
-    texts = {source, label} if _are_classes(header, rows, label, known) else {source}
-    read = {
-        column: [row[place] or None for row in rows]
-        if column in texts
-        else _typed(column, [row[place] for row in rows])
-        for place, column in enumerate(header)
-    }
-    return rows_dataset(
-        read,
-        names,
-        in_frames=in_frames,
-        columns=columns,
-        root=os.path.dirname(name) if root is None else root,
-        where=where,
-        classes=known,
-        table=name,
-        row_name=lambda row: f"{name}, line {lines[row]}",
+    table = Table(
+        layout=Layout(delimiter=delimiter),
+        infer_lists=False,
+        path=source,
+        label=Label(label, content="names_or_numbers", classes=known),
+        segment=Segment(start, end, unit="frames" if boolean("in_frames", in_frames) else "seconds", required=False),
+        filters=filters("where", where or {}),
+        keep=None if wanted is None else tuple(wanted),
+        drop=tuple(roles),
+        arguments=(*named.items(), *((name, "columns") for name in wanted or () if name not in named)),
     )
+    dataset = read(path, table, root)
+    numbers = dataset.columns.get(label, ())
+    if not any(isinstance(value, float) for value in numbers):
+        return dataset
+    # The engine has labels with a fraction as a column.
+    columns_kept = {
+        name: values for name, values in dataset.columns.items() if name != label or label in (wanted or ())
+    }
+    return Dataset([(path, value) for (path, _), value in zip(dataset, numbers, strict=True)], (), columns_kept)
 
 
-def _read_csv(path: StrPath, delimiter: str) -> tuple[list[str], list[list[str]], Sequence[int]]:
-    """Reads the header, the rows, and the number of the first line of each row."""
-    name = os.fspath(path)
-    if is_url(name):
-        raise ArgumentError(f"{name} is a URL, and CSV files are read from a disk; copy it")
-    rows: list[list[str]] = []
-    lines = array("q")
-    header: list[str] | None = None
-    line = 1
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv_reader(file, delimiter=delimiter, strict=True)
-            for fields in reader:
-                begin, line = line, reader.line_num + 1
-                if not any(fields):
-                    continue
-                fields = [field.strip() for field in fields]
-                if header is None:
-                    header = [field or f"column {place}" for place, field in enumerate(fields, 1)]
-                    continue
-                if len(fields) != len(header):
-                    raise ArgumentError(
-                        f"{name}, line {begin}: has {len(fields)} fields where the header has {len(header)}; quote "
-                        f"fields that contain {delimiter!r}"
-                    )
-                rows.append(fields)
-                lines.append(begin)
-    except FileNotFoundError as reason:
-        raise NotFoundError(f"{name}: {reason.strerror}") from reason
-    except OSError as reason:
-        raise ReadError(f"{name}: {reason.strerror}") from reason
-    except UnicodeDecodeError as reason:
-        raise ArgumentError(
-            f"{name} is not UTF-8 text after line {line}: {reason.reason}; save it as UTF-8"
-        ) from reason
-    except CsvError as reason:
-        raise ArgumentError(f"{name}, line {line}: {reason}; quote the field, and double its quotes") from reason
-    if header is None or not rows:
-        raise ArgumentError(f"{name} has no rows; expected a header with the names of the columns, and a row per video")
-    other = next((each for each in ",;\t|" if each in header[0] and len(header) == 1), None)
-    if other is not None:
-        raise ArgumentError(f"{name}: the header {header[0]!r} is one column; pass delimiter={other!r}")
-    twice = next((field for place, field in enumerate(header) if field in header[:place]), None)
-    if twice is not None:
-        raise ArgumentError(f"{name}: two columns are named {twice!r}; rename one")
-    return header, rows, lines
-
-
-def _are_classes(header: list[str], rows: list[list[str]], label: str, classes: Sequence[str] | None) -> bool:
-    """Whether all labels are names of classes, also if these look like numbers."""
-    if classes is None or label not in header:
-        return False
-    place, known = header.index(label), {"", *classes}
-    return all(row[place] in known for row in rows)
-
-
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d+)?")
-
-
-def _typed(name: str, fields: list[str]) -> list[Any]:
-    """The values of a column: integers or numbers if all fields are such, but a number with leading zeros is a name."""
-    if name != "id" and not name.endswith("_id") and all(map(_NUMBER.fullmatch, fields)):
-        for kind in (int, float):
-            try:
-                return [kind(field) if field else None for field in fields]
-            except ValueError:
-                continue
-    return [field or None for field in fields]
+_ROLES = ("source", "label", "start", "end")

@@ -70,6 +70,7 @@ pub const TARGETS: &[Target] = &[
     archives::PARQUET,
     archives::ARROW,
     lists::LISTS,
+    lists::TABLES,
     lists::JSON_LINES,
     lists::FRAMES,
     still::STILL,

@@ -1,15 +1,15 @@
 //! Text lists, annotations and patterns: the same dataset each time, with columns of its length, or an error that names the file.
 //! Listed files are not opened.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use framespool::source::{ByteSource, ImageSequence, ImageSequenceSource};
 use framespool::Result;
 use framespool_datasets::{
-    activitynet, annotation_file, ava, dali_file_list, epic_kitchens, hmdb51, jester, json_lines, kinetics,
-    something_something, ucf101, AnnotationColumn, AnnotationOptions, AvaOptions, DaliUnit, Dataset,
-    EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, SampleKeys, SegmentBounds,
+    annotation_file, annotation_table, dali_file_list, json_lines, AnnotationColumn, AnnotationOptions,
+    DaliUnit, Dataset, ImageSequencePattern, SampleKeys, SegmentBounds, TableDescription,
 };
+use serde_json::{json, Value};
 
 use super::{check_error, Target, USUAL};
 use crate::fuzz_input::FuzzInput;
@@ -17,13 +17,29 @@ use crate::scratch;
 
 pub const LISTS: Target = Target {
     name: "lists",
-    about: "lists and annotations of fourteen kinds, CSV and JSON among them",
+    about: "lists of paths of eight kinds",
     options: 2,
     seeds: |_| SEEDS.iter().map(|(kind, text)| [&[*kind, 0], text.as_bytes()].concat()).collect(),
     run: |input| {
         let Some((&[kind, option], text)) = input.split_first_chunk::<2>() else { return };
         let path = scratch::write("fuzzed.txt", text);
         same_twice(&path, || listed(kind, option, &path));
+    },
+    longest: 16 << 10,
+    replayed: 10_000,
+    ..USUAL
+};
+
+pub const TABLES: Target = Target {
+    name: "annotation_tables",
+    about: "annotation tables, CSV and JSON, by descriptions",
+    options: 3,
+    seeds: |_| TABLE_SEEDS.iter().map(|(options, text)| [&options[..], text.as_bytes()].concat()).collect(),
+    run: |input| {
+        let Some((&options, text)) = input.split_first_chunk::<3>() else { return };
+        let path = scratch::write("fuzzed.csv", text);
+        let description = description(options);
+        same_twice(&path, || annotation_table(&[path.clone()], Some(Path::new("/nowhere")), &description));
     },
     longest: 16 << 10,
     replayed: 10_000,
@@ -65,7 +81,7 @@ pub const FRAMES: Target = Target {
     ..USUAL
 };
 
-const SEEDS: [(u8, &str); 16] = [
+const SEEDS: [(u8, &str); 8] = [
     (0, "a.mp4 1\nb c.mp4 2\n# no\nd.mp4\n"),
     (1, "a.mp4,1\nb.mp4,\n"),
     (2, "a.mp4 0 3 10\nb.mp4 1 -5 -1\nc.mp4 2\n"),
@@ -73,15 +89,20 @@ const SEEDS: [(u8, &str); 16] = [
     (4, "folder/a 30 1\nb 12 0 2\n"),
     (5, "a 1\nb 2 3\n"),
     (6, "a.mp4 120 3\nb 80 1\n"),
-    (7, "label,youtube_id,time_start,time_end,split\nabseiling,0wR5jVB-WPk,417,427,train\n\"a, b\",x,1,2,val\n"),
-    (8, "-5KQ66BBWC4,0902,0.077,0.151,0.283,0.811,80,1\n-5KQ66BBWC4,0902,0.077,0.151,0.283,0.811,9,1\nx,903,,,,,\n"),
-    (9, "{\"database\": {\"v1\": {\"subset\": \"training\", \"duration\": 10.5, \"annotations\": [{\"segment\": [0.5, 2], \"label\": \"jump\"}]}, \"v2\": {\"subset\": \"testing\", \"annotations\": []}}}"),
-    (10, "narration_id,participant_id,video_id,start_timestamp,stop_timestamp,start_frame,stop_frame,verb_class\nP01_01_0,P01,P01_01,00:00:01.089,00:00:02.629,8,202,3\n"),
-    (11, "[{\"id\": \"78687\", \"label\": \"holding potato\", \"template\": \"Holding [something]\", \"placeholders\": [\"potato\"]}]"),
-    (12, "34870;Drumming Fingers\n56557;Sliding Two Fingers Right\n"),
-    (13, "April_09_brush_hair_u_nm_np1_ba_goo_0.avi 1 \nx.avi 2\ny.avi 0\n"),
-    (14, "ApplyEyeMakeup/v_ApplyEyeMakeup_g08_c01.avi 1\n"),
-    (15, "a.mp4;0;x\n\u{feff}b.mp4;1\n"),
+    (7, "a.mp4;0;x\n\u{feff}b.mp4;1\n"),
+];
+
+/// Options of `description`, and a text.
+const TABLE_SEEDS: [([u8; 3], &str); 9] = [
+    ([0, 0, 0], "path,label,start,end,split\na.mp4,\"open, close\",0.5,1.5,train\r\nb.mp4,walk,,,val\n"),
+    ([8, 3, 16], "path,label,start,end\n\"a\n.mp4\",0.5,1,9\n\nb.mp4,2,3,\n"),
+    ([16, 2, 1], "path,label,start,end\na,3,00:00:01.089,00:01:02.629\nb,4,00:00:05,00:00:05\n"),
+    ([1, 0, 4], "-5K,0902,0.077,0.151\n-5K,0902,0.5,9\nx,903,,\n"),
+    ([2, 2, 0], "Archery/a b.avi 2\nArchery/c.avi\n"),
+    ([3, 0, 1], "34870;Drumming Fingers\n9;Swiping Left\n10\n"),
+    ([4, 0, 1], "[{\"path\": \"78687\", \"label\": \"Holding [something]\", \"more\": [\"potato\"]}, {\"path\": 7}]"),
+    ([5, 0, 40], "{\"database\": {\"v1\": {\"split\": \"train\", \"annotations\": [{\"start\": 0.5, \"end\": 2, \"label\": \"jump\"}]}, \"v2\": {\"annotations\": []}}}"),
+    ([0, 1, 2], "\u{feff}path,label,label\na,\"b\n"),
 ];
 
 const JSON: [&str; 4] = [
@@ -126,14 +147,13 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
     let root = Path::new("/nowhere");
     let frames =
         || ImageSequencePattern { pattern: "img_{:05}.jpg".into(), first: 1, count: None, fps: (30, 1) };
-    let classes = scratch::folder().join("classes.txt");
     let odd = option & 1 == 1;
     let list = |columns: &[AnnotationColumn], delimiter: Option<&str>| {
         let extension = (option & 2 == 2).then_some("mp4");
         let frames = Some(&frames());
         annotation_file(path, &AnnotationOptions { root: Some(root), columns, delimiter, extension, frames })
     };
-    match kind % 16 {
+    match kind % 8 {
         0 => annotation_file(path, &AnnotationOptions::default()),
         1 => list(&[Label], Some(",")),
         2 => dali_file_list(path, None, DaliUnit::Frames),
@@ -146,66 +166,54 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
         4 => list(&[Start, Total, Label], None),
         5 => list(if odd { &[Labels] } else { &[Total, Labels] }, None),
         6 => list(&[Duration, Label], odd.then_some("::")),
-        7 => kinetics(path, root, "mp4", odd.then_some("train"), None, missing(option)),
-        8 => {
-            let span_seconds = if odd { 3.0 } else { 1e-3 };
-            let file = if option & 8 == 8 { "{video_id}.*" } else { "{video_id}.mp4" };
-            ava(
-                path,
-                &AvaOptions { root, file, span_seconds, begin_seconds: 900.0, missing: missing(option) },
-            )
-        }
-        9 => activitynet(path, root, odd.then_some("training"), "v_{id}.mp4", None, missing(option)),
-        10 => {
-            let frames = frames();
-            epic_kitchens(
-                path,
-                &EpicKitchensOptions {
-                    root,
-                    file: "{participant_id}/{video_id}.MP4",
-                    label: (option & 2 == 2).then_some("verb"),
-                    classes: None,
-                    in_frames: odd,
-                    frames: (option & 4 == 4).then_some(&frames),
-                },
-            )
-        }
-        11 | 12 => {
-            if !classes.exists() {
-                scratch::write("classes.txt", b"{\"Holding something\": \"0\"}");
-            }
-            let videos =
-                if odd { NumberedVideos::Folders(frames()) } else { NumberedVideos::Files("webm".into()) };
-            match kind % 16 {
-                11 => something_something(path, &classes, root, &videos),
-                _ => jester(path, path, root, &videos),
-            }
-        }
-        // Read like the folder of splits: one of its files.
-        13 => hmdb51(folder_of(path, "brush_hair_test_split1.txt"), root, 1, odd),
-        14 => ucf101(folder_of(path, "trainlist01.txt"), root, 1, !odd),
         _ => list(&[Label], Some(if odd { ";" } else { "\t" })),
     }
 }
 
-fn missing(option: u8) -> MissingFilePolicy {
-    if option & 16 == 16 {
-        MissingFilePolicy::Error
-    } else {
-        MissingFilePolicy::Skip
-    }
-}
-
-/// A folder with this list under this name, and the other files of such a folder.
-fn folder_of(path: &Path, name: &str) -> PathBuf {
-    let folder = scratch::folder().join(name.replace('.', "-"));
-    if !folder.exists() {
-        std::fs::create_dir_all(&folder).expect("room for a folder");
-        std::fs::write(folder.join("classInd.txt"), "1 ApplyEyeMakeup\n2 Archery\n")
-            .expect("room for a file");
-    }
-    std::fs::copy(path, folder.join(name)).expect("room for a file");
-    folder
+/// A description: the layout and the unit of segments, the content of labels, and flags.
+fn description([layout, content, flags]: [u8; 3]) -> TableDescription {
+    let has = |bit: u8| flags & bit == bit;
+    let no = Value::Null;
+    let json = |at: Option<&str>, parts: Option<[&str; 2]>| json!({"record": "video", "at": at, "keyed": at.is_some(), "id": "path", "value": no, "parts": parts});
+    let (delimiter, split, names, json) = match layout % 6 {
+        0 => (Some(","), "quoted", no.clone(), no.clone()),
+        1 => (Some(","), "quoted", json!(["path", "start", "end", "label"]), no.clone()),
+        2 => (None, "right", json!(["path", "label"]), no.clone()),
+        3 => (Some(";"), "left", json!(["path", "label"]), no.clone()),
+        4 => (None, "left", no.clone(), json(None, None)),
+        _ => (None, "left", no.clone(), json(Some("database"), Some(["annotations", "annotation"]))),
+    };
+    let templates =
+        if has(8) { json!(["{path}.mp4", "{label:_}/{path}.mp4"]) } else { json!(["{path:06}.*"]) };
+    let group = json!({"by": ["path", "start"], "lists": [["ends", ["end", "label"], has(8).then_some(-1)]]});
+    let contents = ["names", "numbers", "folder", "names_or_numbers"];
+    let units = ["seconds", "frames", "clock", "frames_from1"];
+    let label = json!({
+        "column": "label", "remove": "[]", "classes": (content & 8 == 8).then_some(["walk", "run"]),
+        "content": contents[usize::from(content % 4)],
+        "class_file": no, "number": no,
+    });
+    let segment = json!({
+        "start": "start", "end": if has(1) { "start" } else { "end" }, "required": has(2), "skip_empty": has(1),
+        "unit": units[usize::from(layout / 8 % 4)],
+        "around": has(4).then_some([3.0, 900.0]),
+    });
+    let filters = [json!({"argument": "where", "column": "split", "values": ["train", 1]})];
+    let types = if has(4) { json!([["start", "number"]]) } else { json!([]) };
+    let table = json!({
+        "layout": {
+            "delimiter": delimiter, "split": split, "names": names, "min_fields": 1 + u8::from(has(2)),
+            "json": json,
+        },
+        "file_column": has(32).then_some(["file", ".csv"]), "types": types, "infer_lists": has(16),
+        "group": has(4).then_some(group), "path": (!has(32)).then_some("path"), "templates": templates,
+        "template_columns": ["path", "label"], "missing": has(128).then_some("skip"), "label": label,
+        "frames": has(64).then_some(json!(["img_{:05}.jpg", 1, no, [30, 1]])),
+        "segment": (content & 4 == 0).then_some(segment),
+        "filters": &filters[usize::from(content & 16 == 0)..], "keep": (content & 32 == 32).then_some(json!([])),
+        "drop": ["path"], "arguments": [],
+    });
+    serde_json::from_value(table).expect("a description")
 }
 
 fn frames(input: &[u8]) {

@@ -1,0 +1,184 @@
+//! The labels of records, and the names of their classes.
+
+use std::borrow::Cow;
+
+use framespool::error::{Error, Result};
+use framespool::source::display_name;
+
+use super::description::{ClassFile, Label, LabelContent};
+use super::read_records;
+use super::records::{Cells, Records};
+use crate::classes::Classes;
+use crate::column_value::{shortened, Value};
+use crate::NO_LABEL;
+
+/// The labels of all records.
+pub(super) struct Labels {
+    pub labels: Vec<i64>,
+    pub classes: Vec<String>,
+    /// Labels are numbers with a fraction, which stay a column.
+    pub is_column: bool,
+}
+
+impl Label {
+    /// The text without the characters of `remove`.
+    pub(super) fn without_removed<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+        let is_removed = |c: char| self.remove.contains(c);
+        if text.contains(is_removed) {
+            Cow::Owned(text.replace(is_removed, ""))
+        } else {
+            text
+        }
+    }
+}
+
+/// Numbers the labels of the records.
+pub(super) fn number(records: &Records, label: &Label) -> Result<Labels> {
+    let given =
+        label.classes.as_deref().map(|names| Classes::given_or(Some(names), [].into_iter())).transpose()?;
+    let known = match (given, &label.class_file) {
+        (None, Some(file)) => Some(read_classes(file)?),
+        (given, _) => given,
+    };
+    let unlabeled = vec![NO_LABEL; records.len()];
+    let Some(cells) = records.column(&label.column) else {
+        let classes = known.map_or(Vec::new(), |known| known.names);
+        return Ok(Labels { labels: unlabeled, classes, is_column: false });
+    };
+    let content = match label.content {
+        LabelContent::NamesOrNumbers => kind_of(records, label, cells, known.as_ref()),
+        content => Some(content),
+    };
+    match content {
+        None => Ok(Labels { labels: unlabeled, classes: Vec::new(), is_column: true }),
+        Some(LabelContent::Numbers) => numbers(records, label, cells, known),
+        Some(_) => names(records, label, cells, known),
+    }
+}
+
+/// Whether labels are names or numbers; `None` for numbers with a fraction.
+fn kind_of(records: &Records, label: &Label, cells: &Cells, known: Option<&Classes>) -> Option<LabelContent> {
+    let mut texts = (0..records.len()).filter_map(|row| cells.text(row));
+    if known.is_some_and(|known| texts.all(|text| known.label(&text).is_ok())) {
+        return Some(LabelContent::Names);
+    }
+    let values = records.typed(&label.column, false)?;
+    let all = |is: fn(&Value) -> bool| values.iter().all(|value| *value == Value::Null || is(value));
+    match () {
+        () if all(|value| matches!(value, Value::Integer(_))) => Some(LabelContent::Numbers),
+        () if known.is_none() && all(|value| value.as_f64().is_some()) => None,
+        () => Some(LabelContent::Names),
+    }
+}
+
+fn numbers(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>) -> Result<Labels> {
+    let number = |row: usize| {
+        let Some(text) = cells.text(row) else { return Ok(NO_LABEL) };
+        let wrong = |reason: String| records.cell_error(row, &label.column, &reason);
+        let number = cells.integer(row);
+        let number = number.ok_or_else(|| wrong(format!("'{}' is not an integer", shortened(&text))))?;
+        match &known {
+            Some(known) if number != NO_LABEL && !(0..known.names.len() as i64).contains(&number) => {
+                Err(wrong(format!(
+                    "{number} is not the number of one of the {} classes{}",
+                    known.names.len(),
+                    of_file(label)
+                )))
+            }
+            _ => Ok(number),
+        }
+    };
+    let labels = (0..records.len()).map(number).collect::<Result<_>>()?;
+    Ok(Labels { labels, classes: known.map_or(Vec::new(), |known| known.names), is_column: false })
+}
+
+fn names(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>) -> Result<Labels> {
+    let name = |row: usize| {
+        let name = match cells.text(row)? {
+            Cow::Borrowed(text) if label.content == LabelContent::Folder => {
+                Cow::Borrowed(text.split_once('/').map_or("", |(folder, _)| folder))
+            }
+            text => label.without_removed(text),
+        };
+        Some(name).filter(|name| !name.is_empty() || label.content == LabelContent::Folder)
+    };
+    let classes = match known {
+        Some(known) => known,
+        None => {
+            let mut found: Vec<_> = (0..records.len()).filter_map(name).collect();
+            found.sort_unstable();
+            found.dedup();
+            Classes::numbered(found.into_iter().map(Cow::into_owned).collect())
+        }
+    };
+    let numbers = label.number.as_deref().and_then(|name| Some((name, records.column(name)?)));
+    let labels = (0..records.len()).map(|row| {
+        let Some(name) = name(row) else { return Ok(NO_LABEL) };
+        let wrong = |column: &str, reason: String| records.cell_error(row, column, &reason);
+        if name.is_empty() {
+            let path = cells.text(row).unwrap_or_default();
+            let reason = format!("'{}' has no class folder; write Class/video.avi", shortened(&path));
+            return Err(wrong(&label.column, reason));
+        }
+        let number = classes.label(&name);
+        let number = number.map_err(|reason| wrong(&label.column, format!("{reason}{}", of_file(label))))?;
+        let Some((column, text)) = numbers.and_then(|(column, cells)| Some((column, cells.text(row)?)))
+        else {
+            return Ok(number);
+        };
+        let in_file = number + label.class_file.as_ref().map_or(0, |file| file.first);
+        match text.parse() == Ok(in_file) {
+            true => Ok(number),
+            false => Err(wrong(
+                column,
+                format!(
+                "class {name} is number {in_file}{}, but the line has {}; the lists do not belong together",
+                of_file(label), shortened(&text)
+            ),
+            )),
+        }
+    });
+    Ok(Labels { labels: labels.collect::<Result<_>>()?, classes: classes.names, is_column: false })
+}
+
+/// The file of the classes, for messages.
+fn of_file(label: &Label) -> String {
+    match (&label.class_file, &label.classes) {
+        (Some(file), None) => format!(" of {}", display_name(&file.path)),
+        _ => String::new(),
+    }
+}
+
+/// The classes of a file. Their numbers must be consecutive.
+fn read_classes(file: &ClassFile) -> Result<Classes> {
+    let records = read_records(std::slice::from_ref(&file.path), &file.layout, None)?;
+    let cells = records.needed(&file.name)?;
+    let mut rows: Vec<(i64, usize)> = (file.first..).zip(0..records.len()).collect();
+    if let Some(column) = &file.number {
+        let cells = records.needed(column)?;
+        for (number, row) in &mut rows {
+            let text = cells.text(*row).unwrap_or_default();
+            let reason = || {
+                format!("'{}' is not the number of a class; write {} and so on", shortened(&text), file.first)
+            };
+            *number = cells.integer(*row).ok_or_else(|| records.cell_error(*row, column, &reason()))?;
+        }
+        rows.sort_unstable();
+        for (expected, (number, row)) in (file.first..).zip(&rows) {
+            if *number != expected {
+                let reason = format!(
+                    "found class {number}, expected class {expected}; number classes from {}",
+                    file.first
+                );
+                return Err(records.cell_error(*row, column, &reason));
+            }
+        }
+    }
+    let name = |(_, row): &(i64, usize)| {
+        let name = cells.text(*row).map(Cow::into_owned);
+        name.ok_or_else(|| records.cell_error(*row, &file.name, "is empty; write the name of a class"))
+    };
+    let names = rows.iter().map(name).collect::<Result<Vec<_>>>()?;
+    Classes::given_or(Some(&names), [].into_iter())
+        .map_err(|error| Error::Argument(format!("{}: {error}", display_name(&file.path))))
+}

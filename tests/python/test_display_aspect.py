@@ -227,7 +227,8 @@ def test_option_is_validated_and_part_of_a_transform(stretched):
         transform = kind(*arguments, display_aspect=True)
         assert transform == pickle.loads(pickle.dumps(transform)) != kind(*arguments)
         assert "display_aspect=True" in repr(transform) and "display_aspect=False" in repr(kind(*arguments))
-        assert transform._step()[1]["display_aspect"] == 1.0
+        [values] = transform._step()["transform"].values()
+        assert values["display_aspect"] is True
 
     def loader(display_aspect: bool) -> fsp.ClipLoader:
         resize = t.Resize(32, display_aspect=display_aspect)

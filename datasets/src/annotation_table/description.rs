@@ -8,6 +8,10 @@ use serde::Deserialize;
 use crate::column_value::Value;
 use crate::file_lookup::MissingFilePolicy;
 
+/// Samples that are folders of images: pattern of the names, number of the first file, number of files, and frames per
+/// second as a fraction.
+type NumberedFrames = (String, u32, Option<u32>, (u32, u32));
+
 /// How annotation files become a dataset.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +24,7 @@ pub struct TableDescription {
     pub(super) path: Option<String>,
     pub(super) templates: Vec<String>,
     pub(super) template_columns: Vec<String>,
-    pub(super) frames: Option<(String, u32, Option<u32>, (u32, u32))>,
+    pub(super) frames: Option<NumberedFrames>,
     pub(super) missing: Option<MissingFilePolicy>,
     pub(super) label: Option<Label>,
     pub(super) segment: Option<Segment>,

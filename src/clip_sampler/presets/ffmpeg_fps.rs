@@ -80,9 +80,15 @@ impl Formula for FfmpegFps {
     fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         let mut shown = 0;
         let last = video.num_frames() - 1;
+        // The last frame that is not later than the period. Frames are in order of their times.
         let frame = |period: u32| {
-            while shown < last && self.periods(video, shown + 1, self.round) <= f64::from(period) {
-                shown += 1;
+            let mut end = last;
+            while shown < end {
+                let middle = shown + (end - shown).div_ceil(2);
+                match self.periods(video, middle, self.round) <= f64::from(period) {
+                    true => shown = middle,
+                    false => end = middle - 1,
+                }
             }
             shown
         };

@@ -169,7 +169,8 @@ fn the_first_template_with_a_file_is_taken() {
         table(json!({"path": null, "templates": templates, "template_columns": columns, "missing": missing}))
     };
     let list = root.write("t.csv", "path,n,label\na,2.0,\nb,3,air drumming\nc,4,x\nc,4,..\n");
-    let error = annotation_table(std::slice::from_ref(&list), Some(&root.0), &with(None)).unwrap_err().to_string();
+    let error =
+        annotation_table(std::slice::from_ref(&list), Some(&root.0), &with(None)).unwrap_err().to_string();
     assert!(error.contains("t.csv, line 4: no file c_000004.mp4 or x/c_000004.mp4 in "), "{error}");
     assert!(error.contains("2 of 4 files are missing"), "{error}");
     let skip = with(Some("skip"));

@@ -39,7 +39,9 @@ pub const TABLES: Target = Target {
         let Some((&options, text)) = input.split_first_chunk::<3>() else { return };
         let path = scratch::write("fuzzed.csv", text);
         let description = description(options);
-        same_twice(&path, || annotation_table(std::slice::from_ref(&path), Some(Path::new("/nowhere")), &description));
+        same_twice(&path, || {
+            annotation_table(std::slice::from_ref(&path), Some(Path::new("/nowhere")), &description)
+        });
     },
     longest: 16 << 10,
     replayed: 10_000,

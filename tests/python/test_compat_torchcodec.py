@@ -149,7 +149,7 @@ def test_framespool_transforms_run_in_the_engine(videos):
     path = videos / "action" / "cars_768x432.mp4"
     mean = [fsp.transforms.Resize((216, 384)), fsp.transforms.CenterCrop((200, 300))]
     mixed = decoders.VideoDecoder(path, transforms=[mean[0], transforms.CenterCrop((200, 300))])
-    expected = fsp.Video(path).frames([0, 5], transforms=mean).frames.torch()
+    expected = fsp.Video(path, layout="THWC").frames([0, 5], transforms=mean).frames.torch()
     assert torch.equal(mixed.get_frames_at([0, 5]).data, expected.permute(0, 3, 1, 2))
 
 
@@ -199,7 +199,7 @@ def test_lerobot_function_finds_frames_by_time(videos, name):
     from framespool.compat.lerobot import FrameTimestampError, decode_video_frames_torchcodec
 
     path = videos / name
-    video = fsp.Video(path)
+    video = fsp.Video(path, layout="THWC")
     places = [len(video) - 1, 0, 61, 7, 7]
     times = [video.pts_seconds[place] for place in places]
     shifted = [time + 4e-5 for time in times]
@@ -275,9 +275,9 @@ def test_the_decoders_frames_and_times_are_framespools(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec.decoders import VideoDecoder
 
-    video = fsp.Video(videos / VFR)
+    video = fsp.Video(videos / VFR, layout="THWC")
     every = video.frames(range(len(video)))
-    data = every.data.torch()
+    data = every.frames.torch()
     decoder = VideoDecoder(videos / VFR, dimension_order="NHWC")
     assert torch.equal(torch.stack(list(decoder)), data)
     assert torch.equal(decoder[3:160:40], data[3:160:40]) and torch.equal(decoder[-1], data[-1])

@@ -84,7 +84,7 @@ def test_frame_rates_are_exactly_ffmpegs(videos, name):
 
 @pytest.mark.parametrize("name", [BASE, VFR])
 def test_a_range_includes_both_ends(videos, name):
-    path, video = str(videos / name), fsp.Video(videos / name)
+    path, video = str(videos / name), fsp.Video(videos / name, layout="THWC")
     times = ticks(video)
     frames, audio, _ = io.read_video(path, times[5], times[9])
     assert frames.dtype == torch.uint8 and same(frames, video, range(5, 10))
@@ -96,7 +96,7 @@ def test_a_range_includes_both_ends(videos, name):
 
 
 def test_seconds_are_rounded_to_include_the_range(videos):
-    path, video = str(videos / BASE), fsp.Video(videos / BASE)
+    path, video = str(videos / BASE), fsp.Video(videos / BASE, layout="THWC")
     # 24 fps: frame 12 appears at 0.5 s, and 0.51 s is after it.
     assert same(io.read_video(path, 0.5, 1.0, "sec")[0], video, range(12, 25))
     assert same(io.read_video(path, 0.51, 0.99, "sec")[0], video, range(12, 24))
@@ -145,7 +145,7 @@ def test_audio_is_reported_once_and_empty(videos, monkeypatch):
 
 @pytest.mark.parametrize("name", [BASE, VFR, "derived/start_33ms_640x480.mkv"])
 def test_reader_iterates_over_every_frame(videos, name):
-    video = fsp.Video(videos / name)
+    video = fsp.Video(videos / name, layout="THWC")
     for place, frame in enumerate(io.VideoReader(str(videos / name))):
         assert frame["pts"] == video.pts_seconds[place]
         if place % 7 == 0:
@@ -155,7 +155,7 @@ def test_reader_iterates_over_every_frame(videos, name):
 
 @pytest.mark.parametrize("name", [BASE, VFR])
 def test_seek_finds_the_first_frame_from_a_time_on(videos, name):
-    video, reader = fsp.Video(videos / name), io.VideoReader(str(videos / name))
+    video, reader = fsp.Video(videos / name, layout="THWC"), io.VideoReader(str(videos / name))
     times = video.pts_seconds
     for place in (40, 3, len(video) - 1, 0):
         frames = list(itertools.islice(reader.seek(times[place]), 3))
@@ -168,7 +168,7 @@ def test_seek_finds_the_first_frame_from_a_time_on(videos, name):
 
 
 def test_seek_to_keyframes(videos):
-    video, reader = fsp.Video(videos / VFR), io.VideoReader(str(videos / VFR))
+    video, reader = fsp.Video(videos / VFR, layout="THWC"), io.VideoReader(str(videos / VFR))
     first, second = video.info.keyframes[1:3]
     for place, keyframe in ((first, first), (second - 1, first), (second, second), (first - 1, 0)):
         frame = next(reader.seek(video.pts_seconds[place], keyframes_only=True))
@@ -224,7 +224,7 @@ def clips_of(metadata, *arguments, **keywords):
 def test_clips_are_those_of_the_preset(metadata, length, step, frame_rate):
     clips = clips_of(metadata, length, step, frame_rate)
     for number, path in enumerate(metadata["video_paths"]):
-        video = fsp.Video(path)
+        video = fsp.Video(path, layout="THWC")
         preset = fsp.samplers.presets.torchvision(
             clip_length_in_frames=length, frames_between_clips=step, frame_rate=frame_rate
         )
@@ -285,7 +285,7 @@ def test_get_clip_decodes_the_frames_of_the_clip(metadata, frame_rate):
     for number in range(0, clips.num_clips(), 5):
         frames, audio, info, video_idx = clips.get_clip(number)
         assert clips.get_clip_location(number)[0] == video_idx
-        video = fsp.Video(metadata["video_paths"][video_idx])
+        video = fsp.Video(metadata["video_paths"][video_idx], layout="THWC")
         place = clips.get_clip_location(number)[1]
         times = ticks(video)
         assert same(frames, video, [times.index(tick) for tick in clips.clips[video_idx][place].tolist()])

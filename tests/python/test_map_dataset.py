@@ -121,7 +121,8 @@ def test_collated_items_are_a_batch_of_clip_dataset(short_clips):
     assert set(ours) == set(theirs)
     assert ours["columns"]["caption"] == theirs["columns"]["caption"] == ["clip 0"] * 3
     assert ours["columns"]["weight"].tolist() == [0.5] * 3
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours if name != "columns")
+    assert all(map(torch.equal, ours["video"], theirs["video"]))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours if name not in ("columns", "video"))
 
 
 def test_ranks_and_random_sampler(short_clips):

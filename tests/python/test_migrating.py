@@ -97,8 +97,8 @@ def numbers(value: Any) -> list[np.ndarray]:
     """The numbers of a value; an empty list for an object that has none, such as a reader."""
     if isinstance(value, tuple):
         return [array for part in value for array in numbers(part)]
-    if hasattr(value, "data") and hasattr(value, "pts_seconds"):  # frames of torchcodec or framespool
-        value = value.data
+    if hasattr(value, "pts_seconds") and (hasattr(value, "data") or hasattr(value, "frames")):
+        value = value.data if hasattr(value, "data") else value.frames  # frames of torchcodec or framespool
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list) and value and isinstance(value[0], Fraction):

@@ -45,7 +45,7 @@ def test_pin_memory_covers_all_tensors(short_clips, photos, monkeypatch):
     ):
         pinned.clear()
         got = pin_memory(batch)
-        flat = [t for value in batch.values() for t in (value if isinstance(value, list) else [value])]
+        flat = [t for value in batch.values() for t in (value if isinstance(value, (list, tuple)) else [value])]
         assert len(pinned) == len(flat) > 5
         assert list(got) == list(batch) and {n: type(v) for n, v in got.items()} == {
             n: type(v) for n, v in batch.items()
@@ -58,11 +58,13 @@ def test_a_batch_moves_as_a_tensor_does(short_clips, monkeypatch):
     frames, labels = batch.torch()
     assert isinstance(frames, torch.Tensor) and frames.data_ptr() == batch.frames.torch().data_ptr()
     moved = batch.to("meta", non_blocking=True)
-    assert type(moved) is fsp.Batch and {value.device.type for value in moved.as_dict().values()} == {"meta"}
+    values = {**moved.as_dict(), **moved.video._asdict()}
+    del values["video"]
+    assert type(moved) is fsp.Batch and {value.device.type for value in values.values()} == {"meta"}
     assert batch.to("cpu").frames.shape == frames.shape and labels.dtype == torch.int64
     pinned = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor)
-    assert type(batch.pin_memory()) is fsp.Batch and len(pinned) == len(batch.as_dict())
+    assert type(batch.pin_memory()) is fsp.Batch and len(pinned) == len(values)
     steps = [*KEYWORDS["transforms"], lambda frames: "mine"]
     (changed,) = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=2, transforms=steps)
     assert changed.to("cpu").frames == "mine", "the result of a callable is what it is"

@@ -94,6 +94,9 @@ def _public(package: griffe.Module) -> dict[str, str]:
         names = module.exports or [name for name in module.members if not name.startswith("_")]
         if path == "framespool.torch":
             names = [*names, "ClipDataModule", "ImageDataModule"]
+        if path == "framespool.video":
+            # The others have their entries as names of the root.
+            names = [name for name in names if str(name) not in map(str, package.exports or ())]
         for name in names:
             name = str(name)
             here = f"{path}.{name}"

@@ -190,3 +190,11 @@ class VideoColumns(NamedTuple):
     duration_seconds: Any
     sizes: Any
     first_frame: Any
+
+
+def _new_columns(cls: type[VideoColumns], first: Any, *others: Any) -> VideoColumns:
+    """Creates the columns from one each, or from an iterable of them, as Hugging Face's `Trainer` creates any tuple."""
+    return tuple.__new__(cls, (first, *others) if others else first)
+
+
+VideoColumns.__new__ = _new_columns  # type: ignore[method-assign, assignment]

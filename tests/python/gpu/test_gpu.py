@@ -38,7 +38,8 @@ def loader(short_clips, **more) -> fsp.ClipLoader:
 
 @pytest.mark.parametrize("decoder", ["auto", "cpu", "nvdec"])
 def test_frames_of_a_video_are_the_same(path, decoder):
-    video, other = fsp.Video(path), fsp.Video(path, device="cuda:0", decoder=decoder)
+    video = fsp.Video(path, layout="THWC")
+    other = fsp.Video(path, device="cuda:0", decoder=decoder, layout="THWC")
     frames, others = video.frames([0, 7, 7, -1]).frames, other.frames([0, 7, 7, -1]).frames
     assert others.device == "cuda:0" and others.shape == frames.shape
     assert others.cpu().tobytes() == others.tobytes() == frames.tobytes()

@@ -47,7 +47,7 @@ MAX_FALLBACK_SHARE = 0.1
 B = TypeVar("B")
 
 
-def _warn_if_poorly_mixed(native: _framespool.Loader, option: str, budget: int) -> None:
+def _warn_if_poorly_mixed(native: Engine, option: str, budget: int) -> None:
     """Warns if the grouped shuffle of a loader mixes videos poorly.
 
     Args:

@@ -56,7 +56,7 @@ fn all(a: u32, b: u32, c: u32, t: f64) -> Vec<ClipSamplerRef> {
     let policies = || json!(["repeat_last", "wrap", "error"]);
     let seconds = || json!([[a, 30], t, [i64::MAX, i64::MAX - 1], [1, 0], 2]);
     let grids = json!([
-        {"cosmos_curate": {"sample_rate_fps": [t, 10.0], "start": rates(), "stop": rates(), "endpoint": both()}},
+        {"cosmos_curate": {"sample_rate_fps": [t, 10.0], "start": [null, t], "stop": [null, 10.0], "endpoint": both()}},
         {"dali": {"sequence_length": [a], "stride": [b], "step": [-1, c], "pad_sequences": [null, true],
             "pad_mode": [null, "none", "constant", "edge", "reflect_101", "symmetric"], "version": ["2.4", "main"]}},
         {"dali_uniform_sample": {"sequence_length": [a]}},
@@ -153,14 +153,14 @@ fn preset_clips_have_their_length_and_stay_in_range() {
     let options = [(1, 1, 1, 0.5), (4, 2, 3, 0.2), (5, 3, 5, 1.0), (16, 1, 4, 0.04), (3, 7, 12, 2.0)];
     let mut clips = 0;
     for sampler in options.into_iter().flat_map(|(a, b, c, t)| all(a, b, c, t)) {
-        for frames in (0..20).chain([63, 64, 100]) {
-            clips += check(&sampler, &ConstantFrameRate { num_frames: frames, fps: 29.97 }, 6);
+        for frames in [0, 1, 2, 5, 16, 17, 64, 100] {
+            clips += check(&sampler, &ConstantFrameRate { num_frames: frames, fps: 29.97 }, 2);
             let begins: Vec<f64> = (0..frames).map(|i| 0.1 + f64::from(i * i) / 200.0).collect();
             let end = begins.last().map_or(0.0, |last| last + 0.1);
-            clips += check(&sampler, &FrameTimestamps::new(begins, end).unwrap(), 6);
+            clips += check(&sampler, &FrameTimestamps::new(begins, end).unwrap(), 2);
         }
     }
-    assert!(clips > 100_000, "{clips}");
+    assert!(clips > 10_000, "{clips}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
@@ -49,6 +50,16 @@ def test_names_that_are_elsewhere_say_where():
         assert getattr(getattr(fsp, place), name)
     with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
         fsp.nothing  # noqa: B018
+
+
+def test_columns_of_videos_are_made_from_columns_or_from_an_iterable():
+    """Hugging Face's Trainer copies a tuple of a batch with its class and a generator."""
+    columns = fsp.video.VideoColumns(1, 2, 3, 4, 5)
+    copied = type(columns)(value for value in columns)
+    assert copied == columns == pickle.loads(pickle.dumps(columns)) and copied.sizes == 4
+    for wrong in ((1, 2), ((1, 2),)):
+        with pytest.raises(TypeError, match="5"):
+            fsp.video.VideoColumns(*wrong)
 
 
 def test_a_video_answers_the_names_of_other_libraries(videos):

@@ -194,7 +194,7 @@ class VideoColumns(NamedTuple):
 
 def _new_columns(cls: type[VideoColumns], first: Any, *others: Any) -> VideoColumns:
     """Creates the columns from one each, or from an iterable of them, as Hugging Face's `Trainer` creates any tuple."""
-    return tuple.__new__(cls, (first, *others) if others else first)
+    return cls._make((first, *others) if others else first)
 
 
 VideoColumns.__new__ = _new_columns  # type: ignore[method-assign, assignment]

@@ -427,7 +427,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("get_batch", "get_frames_at", "get_frame_at"), "frames(indices)"),
     **dict.fromkeys(("get_frames_played_at", "get_frame_played_at"), "frames_at(seconds)"),
     **dict.fromkeys(("get_frames_in_range", "get_clip"), "clip(start=, sequence_length=, stride=)"),
-    **dict.fromkeys(("iter", "stream"), "chunks()"),
+    "iter": "chunks()",
     **dict.fromkeys(("metadata", "get_metadata"), "info"),
     "get_avg_fps": "info.average_fps",
 }

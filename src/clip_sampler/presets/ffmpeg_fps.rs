@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::formula::{checked_length, Formula, Shape};
 use super::options::Positive;
+use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::video_timing::Timestamp;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::Result;
@@ -78,19 +79,9 @@ impl Formula for FfmpegFps {
     }
 
     fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        let mut shown = 0;
-        let last = video.num_frames() - 1;
-        // The last frame that is not later than the period. Frames are in order of their times.
         let frame = |period: u32| {
-            let mut end = last;
-            while shown < end {
-                let middle = shown + (end - shown).div_ceil(2);
-                match self.periods(video, middle, self.round) <= f64::from(period) {
-                    true => shown = middle,
-                    false => end = middle - 1,
-                }
-            }
-            shown
+            let is_shown = |frame| self.periods(video, frame, self.round) <= f64::from(period);
+            partition_point(video.num_frames(), is_shown).saturating_sub(1)
         };
         Ok(ClipIndices::unpadded((0..checked_length(self.num_periods(video))?).map(frame).collect()))
     }

@@ -6,12 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from framespool import transforms
 from framespool._common.validate_args import integer
+from framespool._common.worker_threads import completed
 from framespool._framespool import cores, image_extensions, image_signature_bytes, is_image, video_extensions
 from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
@@ -218,10 +218,8 @@ def _incomplete(
         failure = {"path": None, "kind": "invalid_data", "message": message, "clips": 0}
         return failure | failure_record(source, "invalid_data")
 
-    places = list(places)
-    with ThreadPoolExecutor(num_threads or cores()) as threads:
-        found = dict(zip(places, threads.map(check, places), strict=True))
-    return {place: failure for place, failure in found.items() if failure is not None}
+    found = ((place, future.result()) for place, future in completed(check, places, num_threads or cores()))
+    return {place: failure for place, failure in found if failure is not None}
 
 
 def _run(loader: BaseLoader[Any], seen: set[int]) -> tuple[int, dict[int, dict[str, Any]]]:

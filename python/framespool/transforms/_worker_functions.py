@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from framespool._common.interrupts import interrupts_deferred
 from framespool.errors import ArgumentError
 from framespool.transforms._functions import PerClip, collated, key_at, seed_of, torch_module
 
@@ -64,8 +65,9 @@ class ClipWorkers:
             except BaseException as error:
                 done.set_exception(error)
 
-        for row in range(len(keys)):
-            self._pool.submit(one, row)
+        with interrupts_deferred():
+            for row in range(len(keys)):
+                self._pool.submit(one, row)
         return done
 
     def _apply(self, clip: Any, layout: str, key: tuple[int, ...]) -> Any:

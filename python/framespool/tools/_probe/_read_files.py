@@ -6,11 +6,11 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from framespool._common.validate_args import is_url
+from framespool._common.worker_threads import completed
 from framespool.datasets import Dataset
 from framespool.datasets._failures import failure_record
 from framespool.errors import BY_KIND, Error
@@ -21,7 +21,7 @@ from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, V
 from framespool.video._video import Video
 
 #: Files that are read between two calls of the progress function, for videos and for images.
-_VIDEOS_AT_A_TIME, _IMAGES_AT_A_TIME = 64, 256
+_IMAGES_AT_A_TIME = 256
 #: Positions at which the cost of a clip is determined, and frames of all of them, at most.
 _MEASURED_CLIPS, _MEASURED_FRAMES = 64, 4096
 
@@ -119,13 +119,11 @@ def read_videos(
         except Error as error:
             return error
 
-    found: list[VideoRecord | Error] = []
-    with ThreadPoolExecutor(num_threads) as threads:
-        for begin in range(0, len(sources), _VIDEOS_AT_A_TIME):
-            some = list(threads.map(read, sources[begin : begin + _VIDEOS_AT_A_TIME]))
-            found += some
-            progress(len(some), sum(isinstance(record, Error) for record in some))
-    return found
+    found: dict[int, VideoRecord | Error] = {}
+    for number, future in completed(lambda number: read(sources[number]), range(len(sources)), num_threads):
+        found[number] = future.result()
+        progress(1, isinstance(found[number], Error))
+    return [found[number] for number in range(len(sources))]
 
 
 def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any) -> VideoRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import json
 import os
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framespool._common.validate_args import choice, integer
+from framespool._common.worker_threads import completed
 from framespool._framespool import cores
 from framespool.datasets import Dataset, VideoSegment
 from framespool.datasets._dataset import as_dataset
@@ -253,29 +253,15 @@ def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], o
 def _outcomes(plan: TranscodeJob) -> Iterator[tuple[Video, dict[str, Any] | Error]]:
     """The result of each video, as soon as it is available. If the caller stops, running work is canceled."""
     stop = CancelToken()
-    waiting = iter(enumerate(plan.todo))
-    running: dict[concurrent.futures.Future[dict[str, Any]], Video] = {}
-    pool = concurrent.futures.ThreadPoolExecutor(plan.jobs, "transcode")
-    try:
-        while True:
-            while len(running) < plan.jobs and (item := next(waiting, None)) is not None:
-                running[pool.submit(_make, plan, *item, stop)] = item[1]
-            if not running:
-                return
-            # Short waits, so that signals are handled in between.
-            ready, _ = concurrent.futures.wait(running, 0.2, concurrent.futures.FIRST_COMPLETED)
-            for future in ready:
-                video = running.pop(future)
-                try:
-                    outcome: dict[str, Any] | Error = future.result()
-                except Error as error:
-                    outcome = error
-                except OSError as error:
-                    outcome = ReadError(f"{os.path.join(plan.out, video.name)}: {error.strerror or error}")
-                yield video, outcome
-    finally:
-        stop.cancel()
-        pool.shutdown(wait=True, cancel_futures=True)
+    todo = enumerate(plan.todo)
+    for (_, video), future in completed(lambda item: _make(plan, *item, stop), todo, plan.jobs, stop.cancel):
+        try:
+            outcome: dict[str, Any] | Error = future.result()
+        except Error as error:
+            outcome = error
+        except OSError as error:
+            outcome = ReadError(f"{os.path.join(plan.out, video.name)}: {error.strerror or error}")
+        yield video, outcome
 
 
 def _make(plan: TranscodeJob, number: int, video: Video, stop: CancelToken) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from framespool._common.worker_threads import completed
 from framespool.compat.torchcodec._torch import needed
 from framespool.compat.torchvision._open import open_video, ticks
 from framespool.compat.torchvision.io.video import format_of, no_audio, read_video_timestamps
@@ -128,8 +128,10 @@ class VideoClips:
     def _read_times(self) -> None:
         torch = needed("torchvision")
         if self.num_workers > 0:
-            with ThreadPoolExecutor(self.num_workers, "fsp-timestamps") as threads:
-                found = list(threads.map(read_video_timestamps, self.video_paths))
+            paths = self.video_paths
+            places = completed(lambda place: read_video_timestamps(paths[place]), range(len(paths)), self.num_workers)
+            times_of = {place: future.result() for place, future in places}
+            found = [times_of[place] for place in range(len(paths))]
         else:
             found = [read_video_timestamps(path) for path in self.video_paths]
         self.video_pts: list[Any] = [torch.tensor(times, dtype=torch.int64) for times, _ in found]

@@ -57,7 +57,6 @@ def video_lines(path: Path) -> Iterator[str]:
             collate="stack",
             seed=number,
             num_threads=1,
-            hdr="ignore",
         )
         yield md5(next(iter(loader)).frames.tobytes())
 

@@ -78,7 +78,7 @@ def rgb(data: bytes, width: int, height: int, matrix: str, full: bool) -> np.nda
     return np.clip(np.stack([r, (y - red * r - blue * b) / (1 - red - blue), b], axis=-1), 0, 255)
 
 
-def compare(name: str, decoded: fsp.Tensor, wanted: np.ndarray, most: float) -> str:
+def compare(name: str, decoded: fsp.video.Tensor, wanted: np.ndarray, most: float) -> str:
     """The hash of a frame decoded by framespool, which must be within `most` of the expected one."""
     if decoded.shape != wanted.shape:
         raise SystemExit(f"{name}: framespool returned the shape {decoded.shape}, expected {wanted.shape}")

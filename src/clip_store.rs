@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
+use serde::Deserialize;
+
 use crate::error::{Error, Result};
 pub use folder::{prune, stored_runs, StoredRun};
 use folder::{SegmentName, Writer};
@@ -50,7 +52,8 @@ const OPEN_SEGMENTS: NonZeroUsize = NonZeroUsize::new(64).expect("above 0");
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where clips are stored, and how many.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClipStoreConfig {
     /// Folder on a local disk.
     pub folder: PathBuf,

@@ -86,7 +86,7 @@ pub enum Error {
         source: Arc<std::io::Error>,
     },
     /// A server did not answer for as long as the caller waits. Not an error of the file.
-    #[error("{site}: {reason}; check the server and the network, then try again. on_outage= and FRAMESPOOL_REMOTE_TIMEOUT determine how long to wait")]
+    #[error("{site}: {reason}; check the server and the network, then try again. OnError(outage=) and FRAMESPOOL_REMOTE_TIMEOUT determine how long to wait")]
     Unavailable {
         /// Where.
         site: Site,

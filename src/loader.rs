@@ -37,7 +37,7 @@ use crate::transforms::{explain, ClipShape, Map, SampledParams};
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
 pub use collate::Collate;
-pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+pub use config::{GpuConfig, LoaderConfig, LoaderOptions, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
@@ -185,22 +185,22 @@ impl Loader {
                 u32::MAX
             )));
         }
-        if config.threads == 0 {
+        if config.options.num_threads == 0 {
             return Err(Error::Argument(
                 "num_threads must be at least 1, got 0; omit it to use all cores".into(),
             ));
         }
-        if config.threads > MAX_THREADS {
+        if config.options.num_threads > MAX_THREADS {
             return Err(Error::Argument(format!(
                 "num_threads must be at most {MAX_THREADS}, got {}; more than there are cores gain nothing",
-                config.threads
+                config.options.num_threads
             )));
         }
         if config.max_clips_in_flight() > MAX_CLIPS_IN_FLIGHT {
             return Err(Error::Argument(format!(
                 "prefetch_batches={} of batch_size={} are {} clips in flight, more than \
                  {MAX_CLIPS_IN_FLIGHT}; use smaller numbers",
-                config.prefetch_batches,
+                config.options.prefetch_batches,
                 config.order.batch_size,
                 config.max_clips_in_flight()
             )));
@@ -211,7 +211,12 @@ impl Loader {
         let stats = Arc::new(StatsCollector::default());
         let config = Arc::new(config);
         let catalog = VideoCatalog::new(&config);
-        let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, progress)?);
+        let catalog = Arc::new(catalog.count_clips(
+            config.options.num_threads,
+            config.options.on_error,
+            &stats,
+            progress,
+        )?);
         if catalog.num_clips() == 0 {
             return Err(catalog.no_clips_error());
         }
@@ -226,7 +231,7 @@ impl Loader {
                 // Each sample has a weight of its own, even if it is a part of a file.
                 Some(_) => Some(catalog.sample_clips()),
                 // A group is never divided, so each video is one unit.
-                None if config.group_clips => {
+                None if config.options.group_clips => {
                     needs_videos.then(|| VideoClips::Equal { videos: config.samples.len() as u64, clips: 1 })
                 }
                 None => needs_videos.then(|| catalog.video_clips(config.mixture.as_ref())),
@@ -241,7 +246,7 @@ impl Loader {
         let workers = WorkerPool::start(&config, catalog.clone(), stored, stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());
-        let pool = MemoryPool::on(output_device, config.prefetch_batches.saturating_add(3) as usize);
+        let pool = MemoryPool::on(output_device, config.options.prefetch_batches.saturating_add(3) as usize);
         Ok(Self {
             config,
             order,
@@ -264,7 +269,7 @@ impl Loader {
 
     /// Clips of each group; `None` if clips are not grouped by video.
     pub fn clips_per_group(&self) -> Option<u32> {
-        self.config.group_clips.then(|| self.order.config().clips_per_group)
+        self.config.options.group_clips.then(|| self.order.config().clips_per_group)
     }
 
     /// Clips in the whole dataset.
@@ -316,8 +321,8 @@ impl Loader {
         // The clips of open batches are often of one or two videos, which keep only as many workers busy. Each image
         // is a file of its own. A consumer that wants nothing made ahead sets `prefetch_batches` to 0.
         let ahead_in_order = workers > MAX_WORKERS_WITHOUT_WORK_AHEAD
-            && !self.config.images
-            && self.config.prefetch_batches > 0;
+            && !self.config.options.images
+            && self.config.options.prefetch_batches > 0;
         let work_ahead = match self.config.order.shuffle {
             Shuffle::Grouped(_) => requests / WORK_AHEAD_SHARE,
             Shuffle::Off if ahead_in_order => requests / WORK_AHEAD_SHARE_IN_ORDER,
@@ -341,7 +346,7 @@ impl Loader {
     /// `Gpu` if page-locking is required and there is no such GPU.
     pub fn page_lock(&self, ordinal: u32, required: bool) -> Result<()> {
         self.check_process()?;
-        if self.config.gpu.device.is_some() {
+        if self.config.options.gpu.device.is_some() {
             return Ok(());
         }
         match Device::open(ordinal) {
@@ -492,7 +497,7 @@ impl Loader {
     fn check_process(&self) -> Result<()> {
         let current_pid = std::process::id();
         if current_pid != self.owner_pid {
-            let what = if self.config.images { "ImageLoader" } else { "ClipLoader" };
+            let what = if self.config.options.images { "ImageLoader" } else { "ClipLoader" };
             return Err(Error::Forked { what, owner_pid: self.owner_pid, current_pid });
         }
         Ok(())

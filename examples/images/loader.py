@@ -18,7 +18,7 @@ The same with DALI (`mixed` decodes on the GPU):
         ...
 
 Here no pipeline is built and no reader is named: the loader has a length, and the order of an epoch is known
-before it starts. `order="dali"` gives the order of DALI's own shuffle.
+before it starts. `shuffle=fsp.order.DaliOrder()` gives the order of DALI's own shuffle.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ def main() -> None:
         photos,
         batch_size=arguments.batch_size,
         transforms=[t.Resize((640, 640))],
-        shuffle="buffer",
-        initial_fill=1024,
+        shuffle=fsp.BufferShuffle(1024),
         shard_id=rank,
         num_shards=ranks,
         device=gpu if arguments.device == "cuda" else arguments.device,

@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// The device is out of memory.
     #[error(
-        "the GPU has no memory left for {what} ({bytes} bytes); lower batch_size, prefetch_batches or nvdec_threads, \
+        "the GPU has no memory left for {what} ({bytes} bytes); lower batch_size, prefetch_batches or Gpu(threads=), \
          or free memory that other processes use on this GPU"
     )]
     OutOfMemory {

@@ -5,16 +5,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from framespool import datasets, errors, gpu, order, samplers, tools, transforms, video
+from framespool import datasets, errors, options, order, samplers, tools, transforms, video
+from framespool import gpu as gpu
 from framespool._common import tensor_methods
-from framespool._framespool import Tensor, __version__
+from framespool._framespool import __version__
 from framespool.errors import Error
 from framespool.loaders import _chunks as _chunks  # implements Video.chunks()
 from framespool.loaders._clips import Batch, ClipLoader
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image, decode_images
-from framespool.options._cache import Cache
+from framespool.options import BufferShuffle, Cache, Gpu, GroupedShuffle, PixelBudget, TokenBudget
 from framespool.tools import _notebook as _notebook  # shows objects in notebooks
-from framespool.video import FrameBatch, Video
+from framespool.video import Video
 
 tensor_methods.add_methods()
 
@@ -24,6 +25,7 @@ _MOVED = {
     **dict.fromkeys(order.__all__, "order"),
     **dict.fromkeys(errors.__all__, "errors"),
     **dict.fromkeys(video.__all__, "video"),
+    **dict.fromkeys(options.__all__, "options"),
 }
 
 if TYPE_CHECKING:
@@ -43,23 +45,23 @@ else:
 
 __all__ = [
     "Batch",
+    "BufferShuffle",
     "Cache",
     "ClipLoader",
     "Error",
-    "FrameBatch",
+    "Gpu",
+    "GroupedShuffle",
     "ImageBatch",
     "ImageLoader",
-    "Tensor",
+    "PixelBudget",
+    "TokenBudget",
     "Video",
     "__version__",
     "datasets",
     "decode_image",
     "decode_images",
-    "errors",
-    "gpu",
-    "order",
+    "options",
     "samplers",
     "tools",
     "transforms",
-    "video",
 ]

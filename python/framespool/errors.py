@@ -117,7 +117,7 @@ class HdrWarning(UserWarning):
     """Video with a PQ or HLG transfer function was converted as if it had standard dynamic range.
 
     It is given once per process, for the first such file. `transforms.ToneMap` converts such video;
-    `hdr="ignore"` suppresses the warning.
+    `Video(hdr="ignore")` suppresses the warning, and for loaders Python's filter of warnings does.
     """
 
 

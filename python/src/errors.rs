@@ -1,9 +1,12 @@
 //! Converts the engine's errors to Python exceptions, one class per kind (see `framespool/errors.py`).
 //! The exception keeps the file, and the packet or frame number, of the error.
 
-use framespool::error::Location;
+use std::sync::Arc;
+
+use framespool::error::{Location, Site};
 use framespool::Error;
 use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
 
 /// The Python exception for an engine error.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
@@ -67,4 +70,13 @@ impl<T> OrRaise<T> for framespool::Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
         self.map_err(|error| to_python(py, &error))
     }
+}
+
+/// Reads a specification from the Python package, which has checked its values.
+pub fn read_spec<T: DeserializeOwned>(what: &'static str, spec: &Bound<'_, PyAny>) -> PyResult<T> {
+    pythonize::depythonize(spec).map_err(|error| {
+        // The Python package and the engine disagree, which is never a user's mistake.
+        let site = Site::file(&Arc::from(what));
+        to_python(spec.py(), &Error::Internal { site, reason: error.to_string() })
+    })
 }

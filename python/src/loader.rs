@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::loader::stats::{Failure, Stats, UnloggedFailures};
-use framespool::loader::{self, BatchData};
+use framespool::loader::{self, BatchData, Collate, LoaderOptions, OnError};
 use framespool::{Error, Result};
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -20,7 +20,7 @@ use crate::errors::{check_same_process, warn_hdr};
 use crate::images::params_to_python;
 use crate::index_cache::{index_progress, log, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
-use crate::loader_args::{config, DatasetArg, LoaderArgs};
+use crate::loader_args::{config, DatasetArg, LoaderSpec};
 use crate::log_records::emit_log_records;
 use crate::tensor::Tensor;
 use crate::transforms::Steps;
@@ -52,14 +52,13 @@ pub struct Loader {
     unlogged_failures: Box<dyn Fn() -> UnloggedFailures + Send + Sync>,
     /// Names of the files whose failures were logged as warnings.
     warned_files: Mutex<HashSet<Arc<str>>>,
-    on_error: String,
+    on_error: OnError,
     progress: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     index: IndexCacheHandle,
     len_batches: u64,
     num_clips: u64,
     clips_per_group: Option<u32>,
-    /// How clips become a batch: a word of the argument of that name.
-    collate: String,
+    collate: Collate,
     images: bool,
     owner_pid: u32,
 }
@@ -102,7 +101,7 @@ impl Loader {
         };
         let text = format!(
             "videos have more than 8 bits: a clip takes {} bytes in the clip cache instead of {}, so the cache holds fewer \
-             clips than the grouped shuffle expects, and videos are decoded again; use shuffle_block_size={} on all \
+             clips than the grouped shuffle expects, and videos are decoded again; use GroupedShuffle(block_size={}) on all \
              ranks, or dtype=\"uint8\"",
             found.bytes, found.expected_bytes, found.block_size
         );
@@ -116,7 +115,7 @@ impl Loader {
     /// Python's logging. With `on_error="raise"` the errors are raised instead.
     fn log_failures(&self, py: Python<'_>) -> PyResult<()> {
         let UnloggedFailures { errors, omitted } = (self.unlogged_failures)();
-        if errors.is_empty() || self.on_error == "raise" {
+        if errors.is_empty() || self.on_error == OnError::Raise {
             return Ok(());
         }
         let mut warned = self.warned_files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +126,7 @@ impl Loader {
         };
         let entries: Vec<_> = errors.iter().map(|e| (e.to_string(), e.kind(), is_new(e))).collect();
         drop(warned);
-        log(py, "loader_failures", (&self.on_error, entries, omitted))
+        log(py, "loader_failures", (self.on_error == OnError::Replace, entries, omitted))
     }
 }
 
@@ -158,14 +157,12 @@ impl Loader {
         dataset: DatasetArg,
         rule: SamplerArg,
         steps: Steps,
-        settings: LoaderArgs,
+        settings: LoaderSpec,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let index = py.detach(|| IndexCacheHandle::open(&settings.index));
         index.log_error(py)?;
-        let on_error = settings.on_error.clone();
-        let images = settings.images;
-        let collate = settings.collate.clone();
+        let &LoaderOptions { on_error, images, collate, .. } = &settings.options;
         let config = config(py, dataset, &rule, steps, settings, &index)?;
         let start = || match &progress {
             Some(progress) => loader::Loader::start_with_progress(config, &index_progress(progress)),
@@ -303,7 +300,7 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(py, batch, self.clips_per_group.map(|clips| clips as usize), &self.collate)
+                batch_to_dict(py, batch, self.clips_per_group.map(|clips| clips as usize), self.collate)
                     .map(Some)
             }
             None => {
@@ -382,7 +379,7 @@ fn batch_to_dict<'py>(
     py: Python<'py>,
     batch: loader::Batch,
     group: Option<usize>,
-    collate: &str,
+    collate: Collate,
 ) -> PyResult<Bound<'py, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
@@ -451,14 +448,14 @@ fn batch_to_dict<'py>(
             return Ok(dict);
         }
     };
-    if collate == "pad" {
+    if matches!(collate, Collate::Pad(_)) {
         let of_clip = |at: usize| own_shapes.get(at).unwrap_or(&shape);
         let sizes: Vec<_> = (0..n).flat_map(|at| [of_clip(at).height, of_clip(at).width]).collect();
         let sizes = sizes.into_iter().map(|side| (side as i64).to_ne_bytes());
         put("unpadded_sizes", Tensor::copied(sizes, shaped(&[2]), ElementType::I64))?;
     }
     let frames = Tensor::from_buffer(buffer, shaped(&shape.dims()), ElementType::from(shape.dtype));
-    if collate == "list" {
+    if collate == Collate::List {
         dict.set_item("frames", frames.entries())?;
     } else {
         dict.set_item("frames", Py::new(py, frames)?)?;

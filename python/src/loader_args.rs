@@ -1,86 +1,43 @@
-//! Arguments of the loader, as Python passes them, and the engine's configuration made from them.
+//! The dataset and the options of a loader, as Python passes them, and the engine's configuration made from them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use framespool::batch_sampler::BatchSamplerConfig;
 use framespool::clip_sampler::video_timing::SegmentRange;
-use framespool::clip_store::ClipStoreConfig;
 use framespool::dataset::{MediaLocation, Sample};
-use framespool::loader::{Collate, GpuConfig, LoaderConfig, Mixture, OnError};
+use framespool::loader::{LoaderConfig, LoaderOptions, Mixture};
 use framespool::source::MemorySource;
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
-use crate::batch_sampler::{self, parse_choice};
 use crate::clip_sampler::SamplerArg;
-use crate::errors::OrRaise;
+use crate::errors::{read_spec, OrRaise};
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::sample_table::SampleTable;
 use crate::sources::{Source, SourceCache};
-use crate::transforms::{pipeline, Steps};
-use crate::video::{parse_decoder, parse_deinterlace};
+use crate::transforms::{FrameSpec, Steps};
 
-/// Keyword arguments of the loader other than dataset, clip sampler and transforms.
-#[derive(FromPyObject)]
-pub struct LoaderArgs {
-    #[pyo3(item)]
-    order: batch_sampler::BatchSamplerArgs,
-    #[pyo3(item)]
-    mixture: Option<MixtureArgs>,
-    #[pyo3(item)]
-    pub on_error: String,
-    /// Seconds for which an unavailable server is waited for.
-    #[pyo3(item)]
-    outage_timeout: Option<f64>,
-    #[pyo3(item)]
-    num_threads: i64,
-    #[pyo3(item)]
-    prefetch_batches: i64,
-    #[pyo3(item)]
-    memory_budget: u64,
-    #[pyo3(item)]
-    device_memory_budget: Option<u64>,
-    /// Folder, bytes and epochs of the clips on disk.
-    #[pyo3(item)]
-    disk_cache: Option<(PathBuf, u64, u32)>,
-    #[pyo3(item)]
-    lookahead_clips: i64,
-    #[pyo3(item)]
-    dtype: String,
-    #[pyo3(item)]
-    layout: String,
-    #[pyo3(item)]
+/// Everything about a loader that is a plain value; the Python package has the defaults and the checks.
+pub struct LoaderSpec {
+    order: BatchSamplerConfig,
+    mixture: Option<Mixture>,
+    frames: FrameSpec,
     pub index: IndexCacheArg,
-    #[pyo3(item)]
-    device: Option<u32>,
-    #[pyo3(item)]
-    decoder: String,
-    #[pyo3(item)]
-    nvdec_threads: Option<u32>,
-    /// Whether HDR video is converted without a warning.
-    #[pyo3(item)]
-    ignores_hdr: bool,
-    /// How interlaced video is deinterlaced.
-    #[pyo3(item)]
-    deinterlace: String,
-    /// Whether the samples are image files.
-    #[pyo3(item)]
-    pub images: bool,
-    /// Whether the clips of a video stay together.
-    #[pyo3(item)]
-    group_clips: bool,
-    /// The stream of every file to decode; `None` selects the default one.
-    #[pyo3(item)]
-    stream: Option<u32>,
-    /// Whether image files are decoded completely, to the RGB that their decoder outputs.
-    #[pyo3(item)]
-    exact: bool,
-    #[pyo3(item)]
-    pub collate: String,
-    /// If given, images are label maps, and pixels outside of an image get this label.
-    #[pyo3(item)]
-    label_fill: Option<u8>,
+    pub options: LoaderOptions,
+}
+
+impl FromPyObject<'_, '_> for LoaderSpec {
+    type Error = PyErr;
+
+    fn extract(spec: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            order: read_spec("the order of a loader", &spec.get_item("order")?)?,
+            mixture: read_spec("the mixture of a loader", &spec.get_item("mixture")?)?,
+            frames: read_spec("the frames of a loader", &spec.get_item("frames")?)?,
+            index: spec.get_item("index")?.extract()?, // a path, which need not be Unicode
+            options: read_spec("the options of a loader", &spec.get_item("options")?)?,
+        })
+    }
 }
 
 /// A sample of a dataset: a video, or `framespool.datasets.VideoSegment`.
@@ -160,81 +117,22 @@ impl DatasetArg {
     }
 }
 
-/// `framespool.datasets.MixtureDataset`.
-#[derive(FromPyObject)]
-pub struct MixtureArgs {
-    lengths: Vec<u32>,
-    weights: Vec<f64>,
-    replacement: bool,
-    epoch_clips: Option<u64>,
-}
-
-/// Converts the arguments to the engine's configuration.
+/// Returns the engine's configuration.
 pub fn config(
     py: Python<'_>,
     dataset: DatasetArg,
     rule: &SamplerArg,
     steps: Steps,
-    s: LoaderArgs,
+    spec: LoaderSpec,
     index: &IndexCacheHandle,
 ) -> PyResult<LoaderConfig> {
-    let pipeline = pipeline(py, steps, &s.dtype, &s.layout)?;
-    let deinterlace = parse_deinterlace(&s.deinterlace).or_raise(py)?;
-    let pipeline = pipeline.ignoring_hdr(s.ignores_hdr).deinterlacing(deinterlace);
-    let pipeline = if s.exact { pipeline.exactly() } else { pipeline };
-    let pipeline = s.label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
-    let words = || -> Result<LoaderConfig> {
-        let number = |name: &str, value: i64| {
-            u32::try_from(value)
-                .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
-        };
-        Ok(LoaderConfig {
-            samples: dataset.entries()?,
-            images: s.images,
-            group_clips: s.group_clips,
-            stream: s.stream,
-            sampling: rule.sampler.clone(),
-            order: batch_sampler::config(s.order)?,
-            mixture: s.mixture.map(|m| Mixture {
-                items: m.lengths,
-                weights: m.weights,
-                replacement: m.replacement,
-                epoch_clips: m.epoch_clips,
-            }),
-            on_error: parse_choice(
-                "on_error",
-                &s.on_error,
-                &[("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)],
-            )?,
-            outage_timeout: s
-                .outage_timeout
-                .map(Duration::try_from_secs_f64)
-                .transpose()
-                .map_err(|error| Error::Argument(format!("on_outage must be a time in seconds: {error}")))?,
-            pipeline,
-            collate: parse_choice(
-                "collate",
-                &s.collate,
-                &[
-                    ("auto", Collate::List),
-                    ("list", Collate::List),
-                    ("stack", Collate::Stack),
-                    ("pad", Collate::Pad(s.label_fill.unwrap_or(0))),
-                ],
-            )?,
-            threads: number("num_threads", s.num_threads)?,
-            prefetch_batches: number("prefetch_batches", s.prefetch_batches)?,
-            memory_budget: s.memory_budget,
-            device_memory_budget: s.device_memory_budget,
-            lookahead_clips: number("lookahead_clips", s.lookahead_clips)?,
-            clip_store: s.disk_cache.map(|(folder, bytes, epochs)| ClipStoreConfig { folder, bytes, epochs }),
-            index: index.store.clone(),
-            gpu: GpuConfig {
-                device: s.device,
-                decoder: parse_decoder(&s.decoder)?,
-                nvdec_threads: s.nvdec_threads,
-            },
-        })
-    };
-    words().or_raise(py)
+    Ok(LoaderConfig {
+        samples: dataset.entries().or_raise(py)?,
+        sampling: rule.sampler.clone(),
+        order: spec.order,
+        mixture: spec.mixture,
+        pipeline: spec.frames.pipeline(py, steps)?,
+        index: index.store.clone(),
+        options: spec.options,
+    })
 }

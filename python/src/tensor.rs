@@ -1,4 +1,4 @@
-//! Python class `framespool.Tensor`: memory that the engine filled, with a shape and an element type,
+//! Python class `framespool.video.Tensor`: memory that the engine filled, with a shape and an element type,
 //! exported by DLPack, the CUDA array interface and pickle.
 
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ use crate::tensor_view::{parse_indices, Index, TensorView};
 ///     ((360, 640, 3), 'uint8', 'cpu')
 ///     >>> frame.numpy().shape
 ///     (360, 640, 3)
-#[pyclass(module = "framespool", frozen)]
+#[pyclass(module = "framespool.video", frozen)]
 pub struct Tensor {
     memory: Arc<BatchBuffer>,
     view: TensorView,

@@ -1,17 +1,14 @@
 //! Reads transforms, dtype and layout from the Python package.
 //! There are no defaults, and no checks of values: the classes in `framespool/transforms/` have both.
 
-use std::sync::Arc;
-
-use framespool::error::Site;
 use framespool::transforms::transform::Step;
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
-use framespool::Error;
 use pyo3::prelude::*;
-use pythonize::depythonize;
+use serde::Deserialize;
 
 use crate::batch_sampler::parse_choice;
-use crate::errors::{to_python, OrRaise};
+use crate::errors::{read_spec, OrRaise};
+use crate::video::parse_deinterlace;
 
 /// A list of `framespool.transforms.Transform`, each read from what its method `_step` returns.
 #[derive(Default)]
@@ -22,13 +19,39 @@ impl<'py> FromPyObject<'_, 'py> for Steps {
 
     fn extract(steps: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let read = |transform: PyResult<Bound<'py, PyAny>>| {
-            depythonize(&transform?.call_method0("_step")?).map_err(|error| {
-                // The Python package and the engine disagree, which is never a user's mistake.
-                let site = Site::file(&Arc::from("transforms"));
-                to_python(steps.py(), &Error::Internal { site, reason: error.to_string() })
-            })
+            read_spec("a transform", transform?.call_method0("_step")?.as_borrowed().as_any())
         };
         steps.try_iter()?.map(read).collect::<PyResult<_>>().map(Self)
+    }
+}
+
+/// What a loader makes of frames besides the transforms.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameSpec {
+    dtype: String,
+    layout: String,
+    /// Whether HDR video is converted without a warning.
+    ignores_hdr: bool,
+    /// How interlaced video is deinterlaced.
+    deinterlace: String,
+    /// Whether image files are decoded completely, to the RGB that their decoder outputs.
+    exact: bool,
+    /// If given, images are label maps, and pixels outside of an image get this label.
+    label_fill: Option<u8>,
+}
+
+impl FrameSpec {
+    /// The pipeline for a list of transforms.
+    pub fn pipeline(self, py: Python<'_>, steps: Steps) -> PyResult<TransformPipeline> {
+        let deinterlace = parse_deinterlace(&self.deinterlace).or_raise(py)?;
+        let pipeline = pipeline(py, steps, &self.dtype, &self.layout)?;
+        let pipeline = pipeline.ignoring_hdr(self.ignores_hdr).deinterlacing(deinterlace);
+        let pipeline = if self.exact { pipeline.exactly() } else { pipeline };
+        Ok(match self.label_fill {
+            None => pipeline,
+            Some(fill) => pipeline.for_labels(fill),
+        })
     }
 }
 

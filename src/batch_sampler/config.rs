@@ -1,13 +1,16 @@
 //! Configuration of a batch sampler and its validation.
 //! Each rejected combination gives an error that says what to change.
 
+use serde::Deserialize;
+
 use super::dali::reader_replay::MAX_READER_SAMPLES;
 use super::grouped_shuffle::{GroupedOptions, VideoClips, WeightConfig};
 use super::mix::MixConfig;
 use crate::error::{invalid_argument, Result};
 
 /// Whose clip order to produce.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ClipOrder {
     /// The order of this library, with random access to any batch of any epoch.
     #[default]
@@ -19,7 +22,8 @@ pub enum ClipOrder {
 }
 
 /// How the clips are shuffled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shuffle {
     /// Not shuffled: dataset order.
     #[default]
@@ -38,7 +42,8 @@ pub enum Shuffle {
 }
 
 /// How to handle the last batch; see [`super::shard`] for the exact rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LastBatchPolicy {
     /// The last batch may be shorter.
     #[default]
@@ -51,7 +56,8 @@ pub enum LastBatchPolicy {
 }
 
 /// The parameters of a batch sampler.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BatchSamplerConfig {
     /// Number of clips of the whole dataset; of groups of clips, if `clips_per_group` is greater than 1.
     pub num_clips: u64,
@@ -192,23 +198,23 @@ impl BatchSamplerConfig {
         }
         if clip_order == ClipOrder::Torch && buffer {
             return invalid_argument(
-                "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"; DistributedSampler \
+                "shuffle must be \"full\" or False with TorchOrder, got \"buffer\"; DistributedSampler \
                  has no other mode",
             );
         }
         if clip_order == ClipOrder::Torch && stick_to_shard {
             return invalid_argument(
-                "stick_to_shard must be False with order=\"torch\", got True; DistributedSampler assigns \
+                "stick_to_shard must be False with TorchOrder, got True; DistributedSampler assigns \
                  clips to ranks one by one",
             );
         }
         if clip_order == ClipOrder::Dali && shuffle == Shuffle::Full {
             return invalid_argument(
-                "shuffle must be \"buffer\" or False with order=\"dali\", got \"full\"; use \"buffer\" with the reader's initial_fill",
+                "shuffle must be \"buffer\" or False with DaliOrder, got \"full\"; use \"buffer\" with the reader's initial_fill",
             );
         }
         if (stick_to_shard || clip_order == ClipOrder::Dali) && num_clips < u64::from(num_shards) {
-            let why = if clip_order == ClipOrder::Dali { "order=\"dali\"" } else { "stick_to_shard" };
+            let why = if clip_order == ClipOrder::Dali { "DaliOrder" } else { "stick_to_shard" };
             return invalid_argument(format!(
                 "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank \
                  needs at least one clip, use fewer ranks"
@@ -220,10 +226,10 @@ impl BatchSamplerConfig {
             _ => u64::MAX,
         };
         if num_clips > max_clips {
-            let order = if clip_order == ClipOrder::Dali { "dali" } else { "torch" };
+            let order = if clip_order == ClipOrder::Dali { "DaliOrder" } else { "TorchOrder" };
             return invalid_argument(format!(
-                "num_clips must be at most {max_clips} with order=\"{order}\", got {num_clips}; \
-                 order=\"framespool\" supports more"
+                "num_clips must be at most {max_clips} with {order}, got {num_clips}; \
+                 orders of framespool support more"
             ));
         }
         let Some(mix) = &self.mix else { return Ok(()) };
@@ -278,7 +284,7 @@ impl BatchSamplerConfig {
     fn check_weights(&self, weights: &WeightConfig) -> Result<()> {
         if self.clip_order != ClipOrder::Framespool {
             return invalid_argument(
-                "weights need order=\"framespool\"; the orders of other libraries have none",
+                "weights need an order of framespool; the orders of other libraries have none",
             );
         }
         if self.mix.is_some() {
@@ -304,7 +310,7 @@ impl BatchSamplerConfig {
     fn check_grouped(&self) -> Result<()> {
         if self.clip_order != ClipOrder::Framespool {
             return invalid_argument(
-                "shuffle=\"grouped\" needs order=\"framespool\"; the orders of other libraries have no groups",
+                "shuffle=\"grouped\" is an order of framespool; the orders of other libraries have no groups",
             );
         }
         if self.stick_to_shard {

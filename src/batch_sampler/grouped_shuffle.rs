@@ -116,7 +116,7 @@ impl GroupedShuffle {
         let spread = config.block_size.min(num_clips) / num_streams;
         if spread > MAX_SPREAD {
             return invalid_argument(format!(
-                "shuffle_block_size={} must be at most {MAX_SPREAD} times num_streams={num_streams}; use \
+                "block_size={} must be at most {MAX_SPREAD} times num_streams={num_streams}; use \
                  shuffle=\"full\" to spread clips further",
                 config.block_size
             ));

@@ -5,6 +5,8 @@
 pub mod grouped;
 pub mod interleave;
 
+use serde::Deserialize;
+
 use super::permutation::Permutation;
 use super::rng::{purpose, RngKey};
 use crate::error::{invalid_argument, Result};
@@ -16,7 +18,8 @@ use interleave::{EpochDraws, WeightedInterleave};
 /// The share of each dataset in the clips of an epoch follows its weight (see [`WeightedInterleave`]).
 /// Without replacement, all clips of a dataset are delivered in a random order before any of them repeats;
 /// each further pass uses a new random order. With replacement every draw is independent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MixConfig {
     /// Number of clips of each dataset, in the order of the concatenation.
     pub sizes: Vec<u64>,

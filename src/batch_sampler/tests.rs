@@ -373,27 +373,27 @@ fn invalid_number_is_named_in_the_error() {
         ),
         (
             with(&|c| (c.clip_order, c.shuffle) = (ClipOrder::Torch, buffer(3))),
-            "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"",
+            "shuffle must be \"full\" or False with TorchOrder, got \"buffer\"",
         ),
         (
             with(&|c| (c.clip_order, c.stick_to_shard) = (ClipOrder::Torch, true)),
-            "stick_to_shard must be False with order=\"torch\", got True",
+            "stick_to_shard must be False with TorchOrder, got True",
         ),
         (
             with(&|c| (c.clip_order, c.num_clips) = (ClipOrder::Torch, 1 << 32)),
-            "num_clips must be at most 4294967295 with order=\"torch\", got 4294967296",
+            "num_clips must be at most 4294967295 with TorchOrder, got 4294967296",
         ),
         (
             with(&|c| c.clip_order = ClipOrder::Dali),
-            "shuffle must be \"buffer\" or False with order=\"dali\", got \"full\"",
+            "shuffle must be \"buffer\" or False with DaliOrder, got \"full\"",
         ),
         (
             with(&|c| (c.clip_order, c.shuffle, c.num_clips) = (ClipOrder::Dali, buffer(3), 1)),
-            "num_clips must be at least num_shards=2 with order=\"dali\", got 1",
+            "num_clips must be at least num_shards=2 with DaliOrder, got 1",
         ),
         (
             with(&|c| (c.clip_order, c.shuffle, c.num_clips) = (ClipOrder::Dali, buffer(3), 1 << 31)),
-            "num_clips must be at most 2147483645 with order=\"dali\", got 2147483648",
+            "num_clips must be at most 2147483645 with DaliOrder, got 2147483648",
         ),
         (
             with(&|c| (c.mix, c.clip_order) = (mix.clone(), ClipOrder::Torch)),

@@ -54,8 +54,8 @@ impl TorchSampler {
         let mut cached = CachedPermutation::default();
         if shuffled && cached.clips.try_reserve_exact(num_clips as usize).is_err() {
             return invalid_argument(format!(
-                "num_clips must fit into memory with order=\"torch\", which needs 4 bytes per clip, got \
-                 {num_clips}; order=\"framespool\" needs none"
+                "num_clips must fit into memory with TorchOrder, which needs 4 bytes per clip, got \
+                 {num_clips}; an order of framespool needs none"
             ));
         }
         let batches = ContiguousBatches::new(length, batch_size, last_batch);

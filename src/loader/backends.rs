@@ -8,6 +8,8 @@ use framespool_nvdec::switches::Mechanism;
 use framespool_nvdec::{caps, jpeg};
 use xxhash_rust::xxh3::xxh3_64;
 
+use serde::Deserialize;
+
 use super::stats::StatsCollector;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
@@ -16,7 +18,8 @@ use crate::media::CodecParams;
 use crate::video::{AnyDecoder, NvdecDecoder};
 
 /// The decoder backend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DecoderBackend {
     /// The GPU that holds the batches, together with the CPU; only the CPU if batches are in host memory.
     #[default]

@@ -105,8 +105,8 @@ impl VideoCatalog {
             samples: config.samples.clone(),
             first_samples: config.samples.first_sample_of_file(),
             sampling: config.sampling.clone(),
-            images: config.images,
-            stream: config.stream,
+            images: config.options.images,
+            stream: config.options.stream,
             clips_up_to: None,
             fixed_num_clips: config.sampling.fixed_num_clips().unwrap_or(0),
             longest: 0,
@@ -115,7 +115,7 @@ impl VideoCatalog {
             index_cache: Mutex::new(ByteLru::new(MAX_INDEX_BYTES)),
             readers: Mutex::default(),
             store: config.index.clone(),
-            outage_timeout: config.outage_timeout,
+            outage_timeout: config.options.outage_timeout,
             content_keys: ContentKeys::new(config),
         }
     }

@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::Stream;
 
+use serde::Deserialize;
+
 use super::{BatchData, ClipMetadata};
 use crate::batch::{BatchBuffer, ClipSlot, MemoryPool, OutputMut};
 use crate::error::{Error, Result};
 use crate::transforms::ClipShape;
 
 /// How clips become a batch if the transforms do not give all of them the same size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Collate {
     /// They stay apart.
     #[default]
     List,
+    /// As `List`; the consumer makes one tensor of them if the transforms give all clips one size.
+    Auto,
     /// They are stacked; different sizes are an error.
     Stack,
     /// They are padded at the end of each dimension with bytes of this value, to the largest of the batch.
@@ -32,7 +37,8 @@ pub(super) fn collate(
     pool: &Arc<MemoryPool>,
     name: &dyn Fn(u32) -> String,
 ) -> Result<BatchData> {
-    let Some(&(_, first)) = clips.first().filter(|_| collate != Collate::List) else {
+    let Some(&(_, first)) = clips.first().filter(|_| !matches!(collate, Collate::List | Collate::Auto))
+    else {
         return Ok(BatchData::Ragged(clips));
     };
     let shapes: Vec<ClipShape> = clips.iter().map(|(_, shape)| *shape).collect();

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::backends::{DecoderBackend, DecoderBackends};
 use super::collate::Collate;
 use crate::batch_sampler::BatchSamplerConfig;
@@ -14,7 +16,8 @@ use crate::index::cache::IndexCache;
 use crate::transforms::{ClipShape, ElementLut, TransformPipeline};
 
 /// What happens when a clip cannot be made because of an error in its file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// Raises the error in place of the batch that contains the clip; later batches are still delivered. A
     /// failed batch allocation is handled differently, because no file causes it: see [`Loader::next_batch`].
@@ -27,7 +30,8 @@ pub enum OnError {
 }
 
 /// Datasets that are concatenated in the list of items and mixed by weight.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mixture {
     /// Number of items in each dataset.
     pub items: Vec<u32>,
@@ -40,7 +44,8 @@ pub struct Mixture {
 }
 
 /// Selects the work that runs on a GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GpuConfig {
     /// The GPU whose memory holds the batches; host memory if `None`.
     pub device: Option<u32>,
@@ -51,11 +56,10 @@ pub struct GpuConfig {
     pub nvdec_threads: Option<u32>,
 }
 
-/// Configuration of a [`Loader`].
-#[derive(Clone)]
-pub struct LoaderConfig {
-    /// Videos or images, with their labels.
-    pub samples: Arc<SampleTable>,
+/// The options of a [`Loader`] that are plain values. The Python package has their defaults and checks them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoaderOptions {
     /// Whether the files are images (JPEG, PNG, WebP, AVIF): each clip has one frame.
     pub images: bool,
     /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
@@ -63,24 +67,15 @@ pub struct LoaderConfig {
     pub stream: Option<u32>,
     /// Whether the clips of a video stay together: a batch has `batch_size` videos with all of their clips.
     pub group_clips: bool,
-    /// Clip sampler: selects the frames of each clip.
-    pub sampling: ClipSamplerRef,
-    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
-    /// videos.
-    pub order: BatchSamplerConfig,
-    /// Datasets that are mixed by weight.
-    pub mixture: Option<Mixture>,
     /// What happens to clips that cannot be made.
     pub on_error: OnError,
     /// How long an unavailable server is waited for; `None` for the default. No clip is omitted or replaced because of
     /// an outage.
     pub outage_timeout: Option<Duration>,
-    /// Transforms for each frame.
-    pub pipeline: TransformPipeline,
     /// What becomes of clips that may differ in size.
     pub collate: Collate,
     /// Number of worker threads, each with its own decoder.
-    pub threads: u32,
+    pub num_threads: u32,
     /// Number of batches made ahead of the one that the consumer waits for.
     pub prefetch_batches: u32,
     /// Bytes for cached clips: clips finished before their turn, because their frames were decoded for other
@@ -93,10 +88,28 @@ pub struct LoaderConfig {
     pub lookahead_clips: u32,
     /// Clips of later epochs are kept on disk, if given.
     pub clip_store: Option<ClipStoreConfig>,
-    /// Store of video indices on disk.
-    pub index: Option<Arc<IndexCache>>,
     /// Selects the work that runs on a GPU.
     pub gpu: GpuConfig,
+}
+
+/// Configuration of a [`Loader`].
+#[derive(Clone)]
+pub struct LoaderConfig {
+    /// Videos or images, with their labels.
+    pub samples: Arc<SampleTable>,
+    /// Clip sampler: selects the frames of each clip.
+    pub sampling: ClipSamplerRef,
+    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
+    /// videos.
+    pub order: BatchSamplerConfig,
+    /// Datasets that are mixed by weight.
+    pub mixture: Option<Mixture>,
+    /// Transforms for each frame.
+    pub pipeline: TransformPipeline,
+    /// Store of video indices on disk.
+    pub index: Option<Arc<IndexCache>>,
+    /// Everything else.
+    pub options: LoaderOptions,
 }
 
 /// Default of `memory_budget`: 2 GiB.
@@ -142,9 +155,9 @@ impl LoaderConfig {
 
     /// Bytes for cached clips in the memory where batches are placed.
     pub(super) fn cache_budget(&self) -> u64 {
-        match (self.gpu.device, self.device_memory_budget) {
+        match (self.options.gpu.device, self.options.device_memory_budget) {
             (Some(_), Some(bytes)) => bytes,
-            _ => self.memory_budget,
+            _ => self.options.memory_budget,
         }
     }
 
@@ -157,21 +170,22 @@ impl LoaderConfig {
     /// the worker threads divided among those clips.
     pub(super) fn frame_threads(&self) -> u32 {
         let clips = self.max_clips_in_flight().clamp(1, u64::from(u32::MAX)) as u32;
-        (self.threads / clips).max(1)
+        (self.options.num_threads / clips).max(1)
     }
 
     /// Number of worker threads: those of the GPU, and those of the CPU unless the GPU decodes alone.
     pub(super) fn num_workers(&self, backends: &DecoderBackends) -> u32 {
-        let by_cpu = if self.gpu.decoder == DecoderBackend::Nvdec { 0 } else { self.threads };
+        let by_cpu =
+            if self.options.gpu.decoder == DecoderBackend::Nvdec { 0 } else { self.options.num_threads };
         by_cpu + backends.workers()
     }
 
     /// Maximum number of clips in the open batches at one time.
     pub(super) fn max_clips_in_flight(&self) -> u64 {
-        (u64::from(self.prefetch_batches) + 1)
+        (u64::from(self.options.prefetch_batches) + 1)
             * u64::from(self.order.batch_size)
             * u64::from(self.order.repeats)
-            * if self.group_clips { self.sampling.fixed_num_clips().unwrap_or(1) } else { 1 }
+            * if self.options.group_clips { self.sampling.fixed_num_clips().unwrap_or(1) } else { 1 }
     }
 
     /// The number of clips of each video that stay together: 1, unless `group_clips` is set.
@@ -179,14 +193,14 @@ impl LoaderConfig {
     /// # Errors
     /// `Argument` if videos have different numbers of clips, or a clip could be missing.
     pub(super) fn clips_per_group(&self) -> Result<u32> {
-        if !self.group_clips {
+        if !self.options.group_clips {
             return Ok(1);
         }
         let refused = |reason: &str| Err(Error::Argument(format!("group_clips=True {reason}")));
         if self.mixture.is_some() || self.order.weights.is_some() {
             return refused("works with datasets without weights, not with mix() or weights");
         }
-        if self.on_error == OnError::Skip {
+        if self.options.on_error == OnError::Skip {
             return refused("cannot skip a clip of a video; use on_error=\"replace\" or \"raise\"");
         }
         if self.clip_shape().is_none() {

@@ -28,10 +28,10 @@ impl ContentKeys {
             // It changes with the rules that assign indices to frames.
             crate::index::cache::FORMAT,
             crate::ffmpeg::version(),
-            config.stream,
-            config.images,
+            config.options.stream,
+            config.options.images,
             // Its samples differ from those of the other decoders.
-            config.gpu.decoder == DecoderBackend::Nvjpeg,
+            config.options.gpu.decoder == DecoderBackend::Nvjpeg,
         );
         Self {
             settings: xxh3_128(settings.as_bytes()),

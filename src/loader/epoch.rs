@@ -114,7 +114,7 @@ impl Epoch {
         // The first tasks must see the clips that share their decoding.
         let near = context.order.lookahead_clips().max(MAX_REQUESTS_PER_STEP);
         self.fill_lookahead(context, near);
-        let opened = self.open(context, context.config.prefetch_batches as usize + 1);
+        let opened = self.open(context, context.config.options.prefetch_batches as usize + 1);
         if context.scheduler.open_batches() == 0 {
             // If there is no memory for a batch, the batch is not lost: the next call tries again.
             return opened.map(|()| None);
@@ -134,7 +134,7 @@ impl Epoch {
         // Gives the workers further requests while the caller uses this batch.
         self.fill_lookahead(context, MAX_REQUESTS_PER_STEP);
         // A failed allocation is left to the next call, so that this batch is not lost.
-        let _ = self.open(context, context.config.prefetch_batches as usize);
+        let _ = self.open(context, context.config.options.prefetch_batches as usize);
         Ok(Some((number, self.assemble(front, context)?)))
     }
 
@@ -242,7 +242,7 @@ impl Epoch {
 
     /// Makes up to `most` clip requests of later batches visible. Returns whether all of the lookahead window are.
     fn fill_lookahead(&mut self, context: &EpochContext<'_>, most: u64) -> bool {
-        let configured = u64::from(context.config.lookahead_clips);
+        let configured = u64::from(context.config.options.lookahead_clips);
         // 0 disables the lookahead.
         let target_len = if configured == 0 { 0 } else { configured.max(context.order.lookahead_clips()) };
         let mut ahead = context.scheduler.lookahead_len();
@@ -327,7 +327,8 @@ impl Epoch {
         let mut metadata = Vec::new();
         let mut ragged = Vec::new();
         let (mut skipped, mut failed) = (None, None);
-        let replaces_groups = context.config.on_error == OnError::Replace && context.config.group_clips;
+        let replaces_groups =
+            context.config.options.on_error == OnError::Replace && context.config.options.group_clips;
         for (place, clip) in open.clips.into_iter().enumerate() {
             match clip.expect("no clip is missing") {
                 Ok((clip, own)) => {
@@ -340,7 +341,7 @@ impl Epoch {
                     metadata.push(None);
                     failed.get_or_insert(error);
                 }
-                Err(error) if context.config.on_error == OnError::Skip && error.is_file_error() => {
+                Err(error) if context.config.options.on_error == OnError::Skip && error.is_file_error() => {
                     context.stats.add(|s| s.clips_skipped += 1);
                     skipped.get_or_insert(error);
                 }
@@ -378,7 +379,7 @@ impl Epoch {
         context: &EpochContext<'_>,
     ) -> Result<BatchData> {
         let name = |video: u32| context.catalog.site(video).file.to_string();
-        collate(clips, metadata, context.config.collate, &self.pool, &name)
+        collate(clips, metadata, context.config.options.collate, &self.pool, &name)
     }
 }
 

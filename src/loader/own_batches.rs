@@ -45,7 +45,7 @@ impl Loader {
         let config = self.order.resolved_config();
         if config.stick_to_shard || config.num_nodes > 1 || config.clip_order != ClipOrder::Framespool {
             return Err(Error::Argument(
-                "the ranks have orders of their own; omit stick_to_shard, num_nodes and order".into(),
+                "the ranks have orders of their own; omit stick_to_shard and num_nodes, and use an order of framespool".into(),
             ));
         }
         let order = BatchSampler::new(BatchSamplerConfig {
@@ -98,14 +98,14 @@ impl Loader {
             *found[at].lock().unwrap_or_else(PoisonError::into_inner) = shapes;
         };
         let interrupted = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.config.threads.min(found.len() as u32))
+            let threads: Vec<_> = (0..self.config.options.num_threads.min(found.len() as u32))
                 .filter_map(|number| {
                     let name = format!("fsp-clip-shapes-{number}");
                     let flag = stop.clone();
                     let wanted =
                         move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
                     let (work, traffic) = (&work, self.stats.remote());
-                    let outage_timeout = self.config.outage_timeout;
+                    let outage_timeout = self.config.options.outage_timeout;
                     let run = move || {
                         let _scope = interrupt_scope(wanted, Some(traffic)).outage_timeout(outage_timeout);
                         work();
@@ -131,7 +131,7 @@ impl Loader {
             found.into_iter().flat_map(|chunk| chunk.into_inner().unwrap_or_else(PoisonError::into_inner));
         shapes
             .map(|shape| match shape {
-                Err(error) if self.config.on_error != OnError::Raise && error.is_file_error() => {
+                Err(error) if self.config.options.on_error != OnError::Raise && error.is_file_error() => {
                     Ok((0, 0, 0))
                 }
                 other => other,

@@ -126,7 +126,7 @@ impl<T: SuspendedTask> Scheduler<T> {
         let output_device = backends.output_device.as_ref().map(|gpu| gpu.device().clone());
         let budget = MemoryBudget::new(config.cache_budget());
         let decoder_budget = match output_device {
-            Some(_) => MemoryBudget::new(config.memory_budget),
+            Some(_) => MemoryBudget::new(config.options.memory_budget),
             None => budget.clone(),
         };
         Self {
@@ -149,10 +149,10 @@ impl<T: SuspendedTask> Scheduler<T> {
                 if output_device.is_some() { MAX_FREE_CACHE_BLOCKS } else { 0 },
             ),
             stats,
-            threads: (config.threads + backends.workers()) as usize,
+            threads: (config.options.num_threads + backends.workers()) as usize,
             backends,
             frame_threads: config.frame_threads(),
-            lookahead_disabled: config.lookahead_clips == 0,
+            lookahead_disabled: config.options.lookahead_clips == 0,
             cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
             has_high_bit_depth: AtomicBool::new(false),
         }

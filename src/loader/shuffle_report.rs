@@ -70,7 +70,11 @@ impl Loader {
     pub fn gop_without_disk_cache(&self, is_random: bool) -> Option<f64> {
         let config = &self.config;
         let is_single = self.catalog.video_clips(None).num_videos() == self.catalog.num_clips();
-        if !is_single || config.clip_store.is_some() || config.gpu.device.is_some() || config.images {
+        if !is_single
+            || config.options.clip_store.is_some()
+            || config.options.gpu.device.is_some()
+            || config.options.images
+        {
             return None;
         }
         let indices = self.catalog.indices_in_memory(MAX_INSPECTED_VIDEOS);
@@ -141,7 +145,7 @@ impl Loader {
         let config = self.order.config();
         if config.clip_order != ClipOrder::Framespool || config.stick_to_shard {
             return Err(Error::Argument(
-                "costs can be estimated only for order=\"framespool\" without stick_to_shard".into(),
+                "costs can be estimated only for orders of framespool without stick_to_shard".into(),
             ));
         }
         let cached_clips = self.config.cached_clips();
@@ -149,7 +153,7 @@ impl Loader {
             Some(_) => self.catalog.sample_clips(),
             None => self.catalog.video_clips(self.config.mixture.as_ref()),
         };
-        let lookahead_clips = u64::from(self.config.lookahead_clips / config.repeats);
+        let lookahead_clips = u64::from(self.config.options.lookahead_clips / config.repeats);
         let model = |cached_clips| CostModel {
             catalog: &self.catalog,
             stats: &self.stats,
@@ -171,7 +175,7 @@ impl Loader {
         let replaces = config.mix.as_ref().is_some_and(|mix| mix.replacement);
         let shuffle = if replaces { Shuffle::Full } else { Shuffle::Grouped(options) };
         let grouped = BatchSampler::new(with(shuffle))?;
-        let own_epochs = self.config.clip_store.as_ref().map(|store| [store.epochs]);
+        let own_epochs = self.config.options.clip_store.as_ref().map(|store| [store.epochs]);
         let epochs = own_epochs.as_ref().map_or(&DISK_CACHE_EPOCHS[..], |own| own);
         let frames = model(cached_clips).decoded_frames(&self.order, &self.config, epochs, interrupt)?;
         Ok(CostEstimate {

@@ -136,10 +136,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         Vec::new()
     };
     LoaderConfig {
-        group_clips: false,
         samples: Arc::new(videos.entries(damaged)),
-        images: false,
-        stream: None,
         sampling: Arc::new(Neighbours { panics }),
         order: BatchSamplerConfig {
             batch_size: pick(&[1, 2, 4]),
@@ -150,18 +147,23 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
             ..BatchSamplerConfig::default()
         },
         mixture: None,
-        on_error: pick(&[OnError::Raise, OnError::Skip, OnError::Replace]),
-        outage_timeout: None,
-        collate: super::Collate::default(),
         pipeline: TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
-        threads: pick(&[1, 2, 3]),
-        prefetch_batches: pick(&[0, 1, 2]),
-        memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, DECODER_BYTES + CLIP_BYTES, 1 << 20]),
-        device_memory_budget: None,
-        lookahead_clips: pick(&[0, 2, 100]),
-        clip_store: None,
         index: None,
-        gpu: GpuConfig::default(),
+        options: LoaderOptions {
+            group_clips: false,
+            images: false,
+            stream: None,
+            on_error: pick(&[OnError::Raise, OnError::Skip, OnError::Replace]),
+            outage_timeout: None,
+            collate: super::Collate::default(),
+            num_threads: pick(&[1, 2, 3]),
+            prefetch_batches: pick(&[0, 1, 2]),
+            memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, DECODER_BYTES + CLIP_BYTES, 1 << 20]),
+            device_memory_budget: None,
+            lookahead_clips: pick(&[0, 2, 100]),
+            clip_store: None,
+            gpu: GpuConfig::default(),
+        },
     }
 }
 
@@ -187,7 +189,7 @@ fn play(videos: &Videos, panics: bool) {
                     break;
                 }
                 Ok(Some(batch)) => {
-                    check(&batch, &slots, config.on_error, panics);
+                    check(&batch, &slots, config.options.on_error, panics);
                     let frames = |clip: &ClipMetadata| {
                         clip.indices.clone().into_iter().map({
                             let video = clip.video_id;
@@ -204,7 +206,7 @@ fn play(videos: &Videos, panics: bool) {
                 }
                 Err(error @ Error::Internal { .. }) => {
                     let its = |s: &SampledClip| s.clip == PANICKING;
-                    let lost = if config.on_error == OnError::Skip {
+                    let lost = if config.options.on_error == OnError::Skip {
                         slots.iter().all(its)
                     } else {
                         slots.iter().any(its)
@@ -213,7 +215,7 @@ fn play(videos: &Videos, panics: bool) {
                 }
                 Err(error) => {
                     assert!(slots.iter().any(|s| is_damaged(s.clip)), "{error} in batch {number}: {slots:?}");
-                    assert_eq!(config.on_error, OnError::Raise, "{error}");
+                    assert_eq!(config.options.on_error, OnError::Raise, "{error}");
                 }
             }
             number += 1;
@@ -223,7 +225,7 @@ fn play(videos: &Videos, panics: bool) {
         }
     }
     let peak = loader.counter()().clip_cache_peak_bytes;
-    assert!(peak <= config.memory_budget, "{peak} of {} bytes", config.memory_budget);
+    assert!(peak <= config.options.memory_budget, "{peak} of {} bytes", config.options.memory_budget);
     drop(loader);
     assert_eq!(budget.used(), 0, "bytes are reserved for nothing");
     reader.into_iter().for_each(|thread| drop(thread.join().expect("reads")));

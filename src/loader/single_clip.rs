@@ -51,7 +51,7 @@ impl SingleClipDecoder {
         Self {
             is_fallback,
             padding_executor: TransformExecutor::on(config.pipeline.clone(), backends.output_device.clone()),
-            clip_decoder: if config.gpu.decoder == DecoderBackend::Nvjpeg {
+            clip_decoder: if config.options.gpu.decoder == DecoderBackend::Nvjpeg {
                 clip_decoder.by_nvjpeg()
             } else {
                 clip_decoder
@@ -87,8 +87,8 @@ impl SingleClipDecoder {
         match self.attempt(epoch, request, request.slot.clip, interrupt) {
             Err(error)
                 if error.is_file_error()
-                    && self.config.on_error == OnError::Replace
-                    && !self.config.group_clips =>
+                    && self.config.options.on_error == OnError::Replace
+                    && !self.config.options.group_clips =>
             {
                 let made = self.make_replacement(epoch, request, error, interrupt)?;
                 self.stats.add(|s| s.clips_replaced += 1);

@@ -40,9 +40,9 @@ impl StoredClips {
     /// # Errors
     /// `Argument` if the folder cannot be used.
     pub fn open(config: &LoaderConfig, keys: &ContentKeys) -> Result<Option<Arc<Self>>> {
-        let Some(store) = &config.clip_store else { return Ok(None) };
+        let Some(store) = &config.options.clip_store else { return Ok(None) };
         // A GPU may conceal damage that the CPU reports.
-        let on_gpu = config.gpu.device.is_some() && config.gpu.decoder != DecoderBackend::Cpu;
+        let on_gpu = config.options.gpu.device.is_some() && config.options.gpu.decoder != DecoderBackend::Cpu;
         // Epochs of loaders with other samples or another seed are unrelated.
         let samples = &config.samples;
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());

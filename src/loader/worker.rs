@@ -41,7 +41,7 @@ impl WorkerPool {
         stored: Option<Arc<StoredClips>>,
         stats: Arc<StatsCollector>,
     ) -> Result<Self> {
-        let gpu = config.gpu;
+        let gpu = config.options.gpu;
         let backends = Arc::new(DecoderBackends::open(gpu.device, gpu.decoder, gpu.nvdec_threads, &stats)?);
         stats.add(|s| s.nvdec_threads = backends.workers().into());
         let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stored, stats.clone()));
@@ -122,7 +122,7 @@ struct Worker {
 }
 
 fn executors(config: &LoaderConfig, backends: &DecoderBackends, on_gpu: bool) -> TransformExecutors {
-    let by_nvjpeg = config.gpu.decoder == DecoderBackend::Nvjpeg;
+    let by_nvjpeg = config.options.gpu.decoder == DecoderBackend::Nvjpeg;
     let executor = |pipeline| {
         let executor = TransformExecutor::on(pipeline, backends.output_device.clone());
         if by_nvjpeg {
@@ -167,7 +167,7 @@ impl Worker {
     fn interrupt_scope(&self, iteration: u64) -> InterruptScope {
         let scheduler = self.scheduler.clone();
         interrupt_scope(move || scheduler.check(iteration), Some(self.stats.remote()))
-            .outage_timeout(self.config.outage_timeout)
+            .outage_timeout(self.config.options.outage_timeout)
     }
 
     fn execute(&mut self, work: Work<DecodeTask>) {

@@ -54,7 +54,7 @@ pub(super) fn note(site: &Site, tags: ColorTags) {
     }
     let text = format!(
         "{}: video of high dynamic range (transfer function {transfer}) is converted to RGB as if it were of standard dynamic range, so \
-         that colors look dull and dark; add transforms.ToneMap() to the transforms, or pass hdr=\"ignore\" to keep these values. \
+         that colors look dull and dark; add transforms.ToneMap() to the transforms, or to keep these values pass Video hdr=\"ignore\", or ignore framespool.errors.HdrWarning. \
          Other files of this process are not reported",
         site.file
     );

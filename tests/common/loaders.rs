@@ -9,7 +9,7 @@ use framespool::clip_sampler::ClipSamplerRef;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
-use framespool::loader::{BatchData, Loader, LoaderConfig, OnError};
+use framespool::loader::{BatchData, Loader, LoaderConfig, LoaderOptions, OnError};
 use framespool::transforms::transform::{Padding, Size, Target, Transform, UniformRange};
 use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
@@ -47,9 +47,6 @@ pub fn config(
     on_error: OnError,
 ) -> LoaderConfig {
     LoaderConfig {
-        group_clips: false,
-        images: false,
-        stream: None,
         samples: Arc::new(items.to_vec().into()),
         sampling: sampling.clone(),
         order: BatchSamplerConfig {
@@ -60,18 +57,23 @@ pub fn config(
             ..BatchSamplerConfig::default()
         },
         mixture: None,
-        on_error,
-        outage_timeout: None,
-        collate: framespool::loader::Collate::default(),
         pipeline: pipeline.clone(),
-        threads: 1,
-        prefetch_batches: 0,
-        memory_budget: 0,
-        device_memory_budget: None,
-        lookahead_clips: 0,
-        clip_store: None,
         index: None,
-        gpu: framespool::loader::GpuConfig::default(),
+        options: LoaderOptions {
+            group_clips: false,
+            images: false,
+            stream: None,
+            on_error,
+            outage_timeout: None,
+            collate: framespool::loader::Collate::default(),
+            num_threads: 1,
+            prefetch_batches: 0,
+            memory_budget: 0,
+            device_memory_budget: None,
+            lookahead_clips: 0,
+            clip_store: None,
+            gpu: framespool::loader::GpuConfig::default(),
+        },
     }
 }
 

@@ -12,7 +12,7 @@ use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, W
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::error::Error;
-use framespool::loader::{LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::loader::{LoaderConfig, LoaderOptions, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 use framespool::transforms::{Dtype, Layout};
 
 #[test]
@@ -38,8 +38,15 @@ fn output_is_independent_of_loader_settings() {
             let what = format!(
                 "{on_error:?}: {memory_budget} bytes, {lookahead_clips} clip requests, {threads} threads"
             );
-            let (lines, stats) =
-                deliver(LoaderConfig { memory_budget, lookahead_clips, threads, prefetch_batches, ..base() });
+            let mut config = base();
+            config.options = LoaderOptions {
+                memory_budget,
+                lookahead_clips,
+                num_threads: threads,
+                prefetch_batches,
+                ..config.options
+            };
+            let (lines, stats) = deliver(config);
             assert_eq!(lines, plain, "{what}");
             assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let (decoded, plainly) = (stats.frames_decoded, plain_stats.frames_decoded);
@@ -70,7 +77,14 @@ fn every_frame_is_decoded_once_with_enough_memory() {
     let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::None).expect("a rule"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
-    let ample = LoaderConfig { memory_budget: MEMORY_BUDGET, lookahead_clips: LOOK_AHEAD, ..base.clone() };
+    let ample = LoaderConfig {
+        options: LoaderOptions {
+            memory_budget: MEMORY_BUDGET,
+            lookahead_clips: LOOK_AHEAD,
+            ..base.options.clone()
+        },
+        ..base.clone()
+    };
     let ((once, ample), (again, none)) = (deliver(ample), deliver(base));
     assert_eq!(once, again);
     // Each frame is in four windows; it is decoded and transformed once for all of them.

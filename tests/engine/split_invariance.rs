@@ -12,7 +12,7 @@ use framespool::clip_sampler::{ClipSamplerRef, PadMode, Windows};
 use framespool::dataset::{MediaLocation, Sample};
 use framespool::decode::{plan, PacketReader, SoftwareDecoder, Step};
 use framespool::index::VideoIndex;
-use framespool::loader::{LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::loader::{LoaderConfig, LoaderOptions, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 use framespool::source::ByteSource;
 use framespool::units::PresentationIndex;
 
@@ -120,7 +120,11 @@ fn clips_are_independent_of_other_files_of_the_loader() {
     let lines = |memory_budget, lookahead_clips, threads| {
         let mut config = config(&items, &windows, &pipeline, OnError::Raise);
         config.order.batch_size = 1;
-        deliver(LoaderConfig { memory_budget, lookahead_clips, threads, ..config }).0
+        deliver(LoaderConfig {
+            options: LoaderOptions { memory_budget, lookahead_clips, num_threads: threads, ..config.options },
+            ..config
+        })
+        .0
     };
     let one = lines(0, 0, 1);
     assert!(one.len() > 100 && one.iter().all(|line| line.starts_with('[')), "{one:?}");

@@ -168,7 +168,7 @@ fn single_batch_memory_loses_no_batch_on_error() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let base = config(&few_items(), &samplings()[0], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = LoaderConfig { prefetch_batches: 2, ..base };
+    let base = LoaderConfig { options: LoaderOptions { prefetch_batches: 2, ..base.options }, ..base };
     let start = |config| {
         let mut loader = Loader::start(config, &|| Ok(())).expect("a loader");
         let pass = loader.start_epoch(0, 0).expect("a pass");
@@ -261,9 +261,12 @@ fn two_concurrent_loaders_share_the_decoders() {
         config(&few_items(), &samplings()[0], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise),
     ];
     let bases = bases.map(|base| LoaderConfig {
-        lookahead_clips: 40,
-        memory_budget: 4 << 20,
-        prefetch_batches: 1,
+        options: LoaderOptions {
+            lookahead_clips: 40,
+            memory_budget: 4 << 20,
+            prefetch_batches: 1,
+            ..base.options
+        },
         ..base
     });
     let expected = bases.each_ref().map(|base| deliver(base.clone()).0);
@@ -329,7 +332,15 @@ fn second_gpu_gives_the_same_batches() {
     let simulated = SimulatedGpu::open().expect("it was found before");
     assert_eq!(framespool::gpu::device_count(), 2);
     let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = LoaderConfig { prefetch_batches: 1, lookahead_clips: 20, memory_budget: 1 << 20, ..base };
+    let base = LoaderConfig {
+        options: LoaderOptions {
+            prefetch_batches: 1,
+            lookahead_clips: 20,
+            memory_budget: 1 << 20,
+            ..base.options
+        },
+        ..base
+    };
     let (expected, _) = deliver(base.clone());
     for seed in 0..3 {
         simulated.set_seed(seed);
@@ -395,7 +406,10 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let items = [Sample { location: MediaLocation::Path(file), label: 0, extent: SegmentRange::Full }];
     let windows: ClipSamplerRef = Arc::new(Windows::new(4, 1, Some(4), PadMode::Constant).expect("a rule"));
     let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
-    let base = LoaderConfig { lookahead_clips: 60, memory_budget: 8 << 20, ..base };
+    let base = LoaderConfig {
+        options: LoaderOptions { lookahead_clips: 60, memory_budget: 8 << 20, ..base.options },
+        ..base
+    };
     let (expected, _) = deliver(base.clone());
     let (lines, stats) = deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
     println!("{:?}", stats.cpu_fallbacks);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool::batch_sampler::rng::RngKey;
 use framespool::gpu::Gpu;
-use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, OnError};
+use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, LoaderOptions, OnError};
 use framespool::transforms::transform::{EraseFill, Size, Transform, UniformRange};
 use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -175,7 +175,7 @@ fn loader_counts_memory_that_cannot_be_page_locked() {
     let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise);
     let (expected, _) = deliver(base.clone());
     let on_device = GpuConfig { device: Some(0), decoder: DecoderBackend::Cpu, nvdec_threads: None };
-    let on_device = LoaderConfig { gpu: on_device, ..base };
+    let on_device = LoaderConfig { options: LoaderOptions { gpu: on_device, ..base.options }, ..base };
     let (got, stats) = deliver(on_device.clone());
     assert!(got == expected && stats.upload_fallbacks.is_empty(), "{:?}", stats.upload_fallbacks);
     simulated.set_fault("cuMemHostAlloc:1+=2");

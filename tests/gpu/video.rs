@@ -23,7 +23,9 @@ use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, W
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::gpu::Gpu;
-use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::loader::{
+    DecoderBackend, GpuConfig, LoaderConfig, LoaderOptions, OnError, LOOK_AHEAD, MEMORY_BUDGET,
+};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -226,7 +228,13 @@ fn every_video_is_equal_on_gpu_and_cpu() {
 }
 
 fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
-    LoaderConfig { gpu: GpuConfig { device, decoder, nvdec_threads: Some(3) }, ..base.clone() }
+    LoaderConfig {
+        options: LoaderOptions {
+            gpu: GpuConfig { device, decoder, nvdec_threads: Some(3) },
+            ..base.options.clone()
+        },
+        ..base.clone()
+    }
 }
 
 /// Returns small videos: one of each codec, and two that are damaged.
@@ -293,10 +301,13 @@ fn batches_do_not_depend_on_device_or_backend() {
         ] {
             let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {lookahead_clips}");
             let base = LoaderConfig {
-                memory_budget,
-                lookahead_clips,
-                prefetch_batches: 2,
-                threads: 2,
+                options: LoaderOptions {
+                    memory_budget,
+                    lookahead_clips,
+                    prefetch_batches: 2,
+                    num_threads: 2,
+                    ..base.options.clone()
+                },
                 ..base.clone()
             };
             let begun = Instant::now();
@@ -326,10 +337,13 @@ fn results_are_equal_for_every_allowed_order() {
     let items = one_item_per_kind();
     let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
     let base = LoaderConfig {
-        memory_budget: 1 << 20,
-        lookahead_clips: 100,
-        prefetch_batches: 2,
-        threads: 2,
+        options: LoaderOptions {
+            memory_budget: 1 << 20,
+            lookahead_clips: 100,
+            prefetch_batches: 2,
+            num_threads: 2,
+            ..base.options
+        },
         ..base
     };
     let (expected, _) = deliver(base.clone());
@@ -397,8 +411,16 @@ fn check_failing_calls(code: u32, and_on: &str) {
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let items = &few_items()[..2];
     let base = config(items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base =
-        LoaderConfig { memory_budget: 1 << 20, lookahead_clips: 20, prefetch_batches: 1, threads: 1, ..base };
+    let base = LoaderConfig {
+        options: LoaderOptions {
+            memory_budget: 1 << 20,
+            lookahead_clips: 20,
+            prefetch_batches: 1,
+            num_threads: 1,
+            ..base.options
+        },
+        ..base
+    };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors, mut untouched) = (0, 0, 0);
     for function in FUNCTIONS {
@@ -451,8 +473,16 @@ fn missing_gpu_memory_falls_back_or_is_an_error() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let base = config(&few_items(), &samplings()[1], &resized_crop(), OnError::Raise);
-    let base =
-        LoaderConfig { memory_budget: 1 << 20, lookahead_clips: 20, prefetch_batches: 1, threads: 1, ..base };
+    let base = LoaderConfig {
+        options: LoaderOptions {
+            memory_budget: 1 << 20,
+            lookahead_clips: 20,
+            prefetch_batches: 1,
+            num_threads: 1,
+            ..base.options
+        },
+        ..base
+    };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors) = (0, 0);
     for kibibytes in

@@ -252,7 +252,7 @@ def keywords_of(run: Run) -> dict[str, Any]:
 def batch_keywords(run: Run) -> dict[str, Any]:
     """Arguments of loaders that are about batches."""
     # With streams given, the grouped order does not depend on workers.
-    streams = {"num_streams": 3, "shuffle_block_size": 4} if run.shuffle == "grouped" else {}
+    streams = {"shuffle": fsp.GroupedShuffle(block_size=4, num_streams=3)} if run.shuffle == "grouped" else {}
     return {"batch_size": run.batch_size, "shuffle": run.shuffle, "last_batch": run.last_batch, **streams}
 
 
@@ -313,7 +313,7 @@ class Data:
 def recorded(run: Run, batch: Any) -> list[Clip]:
     """The clips of a batch, whose frames and labels have been compared with what they must show."""
     values = batch if isinstance(batch, dict) else batch.as_dict()
-    values = {name: value.torch() if isinstance(value, fsp.Tensor) else value for name, value in values.items()}
+    values = {name: value.torch() if isinstance(value, fsp.video.Tensor) else value for name, value in values.items()}
     videos = [run.videos[sample] for sample in values["video_ids"].tolist()]
     require(values["labels"].tolist() == [class_of(video) for video in videos], "labels", values["labels"], videos)
     shown = values["frames"][:, :, :2, 1::5, 1::5].flatten(3) * 255

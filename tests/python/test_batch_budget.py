@@ -29,7 +29,14 @@ def files(videos, encoder, tmp_path_factory) -> list[str]:
 
 
 def make(files, **more) -> fsp.ClipLoader:
-    keywords = {"batch_tokens": 128, "transforms": [SMART], "seed": 3, "index": False, "shuffle": "full", **more}
+    keywords = {
+        "batch_size": fsp.TokenBudget(128),
+        "transforms": [SMART],
+        "seed": 3,
+        "index": False,
+        "shuffle": "full",
+        **more,
+    }
     sampling = keywords.pop("sampling", fsp.samplers.random(sequence_length=3, clips_per_video=2))
     return fsp.ClipLoader(files, sampling, **keywords)
 
@@ -82,7 +89,7 @@ def test_batches_hold_clips_of_one_shape_and_are_shuffled(files):
 
 def test_clips_are_those_of_other_batches(files):
     right = {}
-    for batch in make(files, batch_tokens=None, batch_size=1, shuffle=False):
+    for batch in make(files, batch_size=1, shuffle=False):
         right[batch.clip_ids.tolist()[0]] = (batch.frames[0].tobytes(), batch.indices.tolist()[0])
     seen = 0
     for batch in make(files):
@@ -111,7 +118,7 @@ def test_resumes_within_an_epoch(files):
     assert whole.state_dict() == resumed.state_dict() and resumed.epoch == 2
     for other in (
         make(files, shard_id=0, num_shards=4),
-        make(files, shard_id=0, num_shards=2, batch_tokens=100),
+        make(files, shard_id=0, num_shards=2, batch_size=fsp.TokenBudget(100)),
         make(files, shard_id=0, num_shards=2, batch_size=2),
     ):
         with pytest.raises(fsp.errors.ArgumentError, match="the state does not match"):
@@ -120,13 +127,16 @@ def test_resumes_within_an_epoch(files):
 
 def test_workers_take_turns(files):
     alone = delivered(make(files), 0)
-    parts = [delivered(make(files, worker_id=worker, num_workers=2), 0) for worker in (0, 1)]
+    parts = [
+        delivered(make(files, num_shards=fsp.options.Shards(1, worker_id=worker, num_workers=2)), 0)
+        for worker in (0, 1)
+    ]
     assert [parts[n % 2][n // 2] for n in range(len(alone))] == alone
 
 
 def test_pixels_most_clips_and_repeats(files):
     limit = 2 * 3 * 640 * 360
-    loader = make(files, batch_tokens=None, batch_pixels=limit, batch_size=3, transforms=[], repeats=2)
+    loader = make(files, batch_size=fsp.PixelBudget(limit, max_clips=3), transforms=[], repeats=2)
     counted = collections.Counter()
     for batch in loader:
         clips = batch.clip_ids.tolist()
@@ -139,7 +149,7 @@ def test_pixels_most_clips_and_repeats(files):
 
 def test_one_size_opens_no_file(files, tmp_path):
     """The batches are known without the videos if the transforms give one size."""
-    resized = {"transforms": [T.Resize((56, 56))], "batch_tokens": None, "batch_pixels": 3 * 56 * 56 * 5}
+    resized = {"transforms": [T.Resize((56, 56))], "batch_size": fsp.PixelBudget(3 * 56 * 56 * 5)}
     loader = make([*files, str(tmp_path / "none.mp4")], on_error="skip", **resized)
     assert len(loader) == math.ceil((2 * len(files) + 2) / 5) and loader.stats()["videos_indexed"] == 0
     batches = list(loader)
@@ -157,8 +167,8 @@ def test_clips_that_fail(files, bad_file):
 
 
 def test_a_clip_above_the_limit_is_a_batch_and_warns(files):
-    with pytest.warns(UserWarning, match=r"clip \d+ has 3 frames of \d+x\d+, which exceed batch_tokens=20 alone"):
-        batches = delivered(make(files, batch_tokens=20), 0)
+    with pytest.warns(UserWarning, match=r"clip \d+ has 3 frames of \d+x\d+, which exceed tokens=20 alone"):
+        batches = delivered(make(files, batch_size=fsp.TokenBudget(20)), 0)
     assert all(len(batch) == 1 for batch in batches if batch[0][2][2] * batch[0][2][3] > 28 * 28 * 10)
 
 
@@ -168,7 +178,7 @@ def test_lengths_that_differ(videos):
     loader = make(
         [str(videos / name) for name in names] * 3,
         sampling=fsp.samplers.presets.qwen_vl(fps=1.0),
-        batch_tokens=1800,
+        batch_size=fsp.TokenBudget(1800),
     )
     for batch in loader:
         assert sum(map(tokens, batch.frames)) <= 1800 or len(batch) == 1
@@ -177,15 +187,19 @@ def test_lengths_that_differ(videos):
 
 def test_arguments(files):
     for more, message in (
-        ({"batch_tokens": None}, "batch_size is missing"),
-        ({"batch_pixels": 1000}, "not both"),
+        ({"batch_size": None}, "batch_size must be an int, got None"),
+        ({"shuffle": list(range(48))}, "batch_size must be a number if shuffle is a sampler"),
         ({"transforms": [T.Resize(32)]}, "needs transforms.SmartResize"),
-        ({"batch_tokens": 0}, "batch_tokens"),
-        ({"stick_to_shard": True}, "omit stick_to_shard"),
-        ({"order": "torch", "shuffle": True}, "omit stick_to_shard, num_nodes and order"),
+        ({"num_shards": fsp.options.Shards(1, stick_to_shard=True)}, "omit stick_to_shard"),
+        ({"shuffle": fsp.order.TorchOrder()}, "use an order of framespool"),
     ):
         with pytest.raises(fsp.errors.ArgumentError, match=message):
             make(files, **more)
+    for budget in (fsp.PixelBudget, fsp.TokenBudget):
+        with pytest.raises(fsp.errors.ArgumentError, match="must be at least 1, got 0"):
+            budget(0)
+        with pytest.raises(fsp.errors.ArgumentError, match="max_clips must be at least 1, got 0"):
+            budget(5, max_clips=0)
 
 
 def test_drop_and_cached_batches(files):
@@ -203,8 +217,7 @@ def test_lengths_that_differ_between_occurrences(files):
         fsp.datasets.weighted(files, [9.0] + [1.0] * (len(files) - 1), epoch_clips=120),
         sampling=fsp.samplers.custom(lambda info, rng: range(rng.randint(1, 11))),
         transforms=[T.Resize(56, max_size=98)],
-        batch_tokens=None,
-        batch_pixels=limit,
+        batch_size=fsp.PixelBudget(limit),
         repeats=2,
     )
     lengths = collections.defaultdict(set)

@@ -15,23 +15,28 @@ def order(**keywords):
 
 
 EVERY_KIND = [
-    {"shuffle": False},
-    {"shuffle": "full"},
-    {"shuffle": "buffer", "initial_fill": 6},
-    {"shuffle": "full", "stick_to_shard": True},
-    {"shuffle": "full", "order": "torch"},
-    {"shuffle": False, "order": "torch"},
-    {"shuffle": "buffer", "initial_fill": 6, "order": "dali"},
-    {"shuffle": False, "order": "dali", "stick_to_shard": True},
+    ({"shuffle": False}, False),
+    ({"shuffle": "full"}, False),
+    ({"shuffle": fsp.BufferShuffle(6)}, False),
+    ({"shuffle": "full"}, True),
+    ({"shuffle": fsp.order.TorchOrder()}, False),
+    ({"shuffle": fsp.order.TorchOrder(False)}, False),
+    ({"shuffle": fsp.order.DaliOrder(initial_fill=6)}, False),
+    ({"shuffle": fsp.order.DaliOrder(False)}, True),
 ]
 
 
-@pytest.mark.parametrize("keywords", EVERY_KIND, ids=repr)
-def test_every_clip_comes_once_over_ranks_and_workers(keywords):
+@pytest.mark.parametrize(("keywords", "sticks"), EVERY_KIND, ids=repr)
+def test_every_clip_comes_once_over_ranks_and_workers(keywords, sticks):
     real, lengths = [], set()
     for rank in range(3):
         workers = [
-            order(**keywords, shard_id=rank, num_shards=3, worker_id=worker, num_workers=2) for worker in range(2)
+            order(
+                **keywords,
+                shard_id=rank,
+                num_shards=fsp.options.Shards(3, stick_to_shard=sticks, worker_id=worker, num_workers=2),
+            )
+            for worker in range(2)
         ]
         lengths.add(tuple(len(batch) for own in workers for batch in own.epoch(2)))
         for own in workers:
@@ -39,7 +44,7 @@ def test_every_clip_comes_once_over_ranks_and_workers(keywords):
             for n in range(len(own)):
                 marked = zip(own.batch(n, epoch=2), own.padding(n, epoch=2), strict=True)
                 real += [clip for clip, padding in marked if not padding]
-        alone = order(**keywords, shard_id=rank, num_shards=3)
+        alone = order(**keywords, shard_id=rank, num_shards=fsp.options.Shards(3, stick_to_shard=sticks))
         turns = itertools.zip_longest(*(own.epoch(2) for own in workers))
         assert [batch for turn in turns for batch in turn if batch is not None] == list(alone.epoch(2))
     assert sorted(real) == list(range(23))
@@ -67,7 +72,7 @@ def test_padding_fills_and_drop_leaves_out():
 
 
 def test_a_buffer_moves_no_clip_far_and_full_does():
-    near = order(num_clips=6000, batch_size=32, shuffle="buffer", initial_fill=64)
+    near = order(num_clips=6000, batch_size=32, shuffle=fsp.BufferShuffle(64))
     quality = near.quality(clips_per_video=20)
     assert quality["max_clips"] < 96
     assert quality["full"]["mean_share"] == pytest.approx(1 / 3, abs=0.02)
@@ -105,24 +110,22 @@ def test_orders_travel_and_compare():
     [
         ({"num_clips": -1}, "num_clips must be at least 0, got -1"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
-        ({"shuffle": "all"}, 'shuffle must be "grouped", "full", "buffer" or a bool, got \'all\''),
+        ({"shuffle": "all"}, 'shuffle must be a bool, "grouped", "full" or "buffer", one of the classes'),
+        ({"shuffle": [3, 1, 2]}, "[3, 1, 2] makes an order itself"),
         ({"shuffle": "grouped"}, "clips_per_video must be given"),
         ({"shuffle": "grouped", "clips_per_video": 7}, "must be a multiple of clips_per_video=7"),
         ({"shuffle": "grouped", "clips_per_video": [7, 7]}, "must add up to num_clips="),
-        ({"shuffle": "grouped", "clips_per_video": 1, "order": "torch"}, 'needs order="framespool"'),
-        ({"shuffle": "grouped", "clips_per_video": 1, "stick_to_shard": True}, "stick_to_shard must be False"),
-        ({"shuffle": "grouped", "clips_per_video": 1, "max_chunk": 0}, "max_chunk"),
-        ({"shuffle": "grouped", "clips_per_video": 1, "num_streams": 0}, "num_streams"),
-        ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1, got 0"),
-        ({"order": "Torch"}, 'order must be one of "framespool", "dali", "torch", got "Torch"'),
-        ({"order": "dali"}, 'shuffle must be "buffer" or False with order="dali", got "full"'),
-        ({"order": "torch", "shuffle": "buffer"}, 'shuffle must be "full" or False with order="torch"'),
-        ({"order": "torch", "stick_to_shard": True}, 'stick_to_shard must be False with order="torch"'),
+        (
+            {"shuffle": "grouped", "clips_per_video": 1, "num_shards": fsp.options.Shards(1, stick_to_shard=True)},
+            "stick_to_shard must be False",
+        ),
+        (
+            {"shuffle": fsp.order.TorchOrder(False), "num_shards": fsp.options.Shards(1, stick_to_shard=True)},
+            "stick_to_shard must be False with TorchOrder",
+        ),
         ({"shard_id": 2, "num_shards": 2}, "shard_id must be below num_shards=2, got 2"),
-        ({"worker_id": 1}, "worker_id must be below num_workers=1, got 1"),
-        ({"num_workers": 2}, "num_workers=2 is given without worker_id"),
-        ({"stick_to_shard": True, "num_shards": 24}, "num_clips must be at least num_shards=24"),
-        ({"stick_to_shard": 1}, "stick_to_shard must be True or False, got 1"),
+        ({"num_shards": fsp.options.Shards(1, worker_id=1)}, "worker_id must be below num_workers=1, got 1"),
+        ({"num_shards": fsp.options.Shards(24, stick_to_shard=True)}, "num_clips must be at least num_shards=24"),
         ({"last_batch": "pad"}, 'last_batch must be one of "partial", "drop", "fill", got "pad"'),
         ({"seed": 2**64}, "seed must be at most"),
         ({"mix": 3}, "mix must be a framespool.order.Mixture or None, got 3"),
@@ -135,6 +138,27 @@ def test_a_wrong_value_is_repeated_back(keywords, part):
     with pytest.raises(ArgumentError) as error:
         order(**keywords)
     assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fsp.GroupedShuffle(max_chunk=0), "max_chunk must be at least 1, got 0"),
+        (lambda: fsp.GroupedShuffle(num_streams=0), "num_streams must be at least 1, got 0"),
+        (lambda: fsp.GroupedShuffle(block_size="2"), "block_size must be an int, got '2'"),
+        (lambda: fsp.BufferShuffle(0), "initial_fill must be at least 1, got 0"),
+        (lambda: fsp.order.DaliOrder(initial_fill=0), "initial_fill must be at least 1, got 0"),
+        (lambda: fsp.order.DaliOrder("full"), "shuffle must be True or False, got 'full'"),
+        (lambda: fsp.order.TorchOrder("grouped"), "shuffle must be True or False, got 'grouped'"),
+        (lambda: fsp.options.Shards(1, stick_to_shard=1), "stick_to_shard must be True or False, got 1"),
+        (lambda: fsp.options.Shards(2, num_workers=2), "num_workers=2 is given without worker_id: one worker makes"),
+        (lambda: fsp.options.Shards("2"), "num_shards must be an int, got '2'"),
+    ],
+)
+def test_objects_of_the_order_check_their_fields(make, message):
+    with pytest.raises(ArgumentError) as error:
+        make()
+    assert str(error.value).startswith(message)
 
 
 def test_wrong_places_are_repeated_back():
@@ -163,9 +187,9 @@ DALI = [[0, 3], [2, 4], [6, 5, 1], [0, 3], [2, 4]]
 
 
 def test_the_orders_of_others_are_theirs():
-    torch = order(num_clips=11, order="torch", num_shards=2, seed=9)
+    torch = order(num_clips=11, shuffle=fsp.order.TorchOrder(), num_shards=2, seed=9)
     assert [clip for batch in torch.epoch(3) for clip in batch] == TORCH
-    dali = order(num_clips=7, order="dali", shuffle="buffer", initial_fill=4, num_shards=3, seed=11)
+    dali = order(num_clips=7, shuffle=fsp.order.DaliOrder(initial_fill=4), num_shards=3, seed=11)
 
     def real(epoch):
         marks = (mark for n in range(len(dali)) for mark in dali.padding(n, epoch=epoch))

@@ -87,7 +87,7 @@ def test_single_batch_is_that_of_an_iteration(tiny_clips, shuffle):
     for make in (
         lambda: loader(tiny_clips, **options),
         lambda: rank(tiny_clips, 1, 2, **options, last_batch="fill"),
-        lambda: loader(tiny_clips, **{**options, "batch_size": None}, batch_pixels=20_000),
+        lambda: loader(tiny_clips, **{**options, "batch_size": fsp.PixelBudget(20_000)}),
     ):
         run = make()
         epochs = [[digest(batch) for batch in run] for _ in range(2)]
@@ -155,7 +155,9 @@ def test_drawn_seed_applies_to_all_that_depends_on_it(tiny_clips, tmp_path):
         Image.fromarray(np.full((16, 16), number, np.uint8)).save(files[-1])
 
     def pixels():
-        return fsp.ClipLoader(tiny_clips, SAMPLING, batch_pixels=2500, transforms=resize, shuffle="full", seed=None)
+        return fsp.ClipLoader(
+            tiny_clips, SAMPLING, batch_size=fsp.PixelBudget(2500), transforms=resize, shuffle="full", seed=None
+        )
 
     def images():
         return fsp.ImageLoader(files, masks=files, batch_size=3, shuffle="full", seed=None, on_error="raise")

@@ -52,8 +52,10 @@ def test_frames_are_made_of_the_field_shown_first(interlaced, method):
     (chunk,) = video.chunks(chunk_size=FRAMES)
     assert (chunk.frames.numpy() == expected).all()
     rule = fsp.samplers.windows(sequence_length=3, step=2)
-    keywords = {"layout": "NTHWC", "collate": "stack", "index": False, "deinterlace": method}
-    (batch,) = fsp.ClipLoader([interlaced], rule, batch_size=8, **keywords)
+    keywords = {"layout": "NTHWC", "collate": "stack", "index": False}
+    (batch,) = fsp.ClipLoader(
+        [interlaced], rule, batch_size=8, transforms=[fsp.transforms.Deinterlace(method)], **keywords
+    )
     clips = zip(batch.frames.numpy(), batch.indices.tolist(), strict=True)
     assert all((clip == expected[indices]).all() for clip, indices in clips)
     # Resizing reads the deinterlaced lines.
@@ -104,8 +106,11 @@ def test_unknown_methods_are_errors(videos):
     rule = fsp.samplers.windows(sequence_length=1)
     with pytest.raises(fsp.errors.ArgumentError, match='deinterlace must be one of .*"linear".* got .?yadif'):
         fsp.Video(path, deinterlace="yadif", layout="THWC")
-    with pytest.raises(fsp.errors.ArgumentError, match="deinterlace must be one of"):
-        fsp.ClipLoader([path], rule, batch_size=1, deinterlace=None)
+    with pytest.raises(fsp.errors.ArgumentError, match="Deinterlace: method must be one of"):
+        fsp.transforms.Deinterlace("weave")
+    late = [fsp.transforms.Resize(32), fsp.transforms.Deinterlace("bob")]
+    with pytest.raises(fsp.errors.ArgumentError, match="must be the first transform of a ClipLoader"):
+        fsp.ClipLoader([path], rule, batch_size=1, transforms=late)
 
 
 def test_a_state_fits_only_loaders_that_deinterlace_in_the_same_way(videos):
@@ -113,7 +118,8 @@ def test_a_state_fits_only_loaders_that_deinterlace_in_the_same_way(videos):
 
     def made(method: str) -> fsp.ClipLoader:
         rule = fsp.samplers.windows(sequence_length=1)
-        return fsp.ClipLoader([path], rule, batch_size=1, index=False, deinterlace=method)
+        first = [] if method == "weave" else [fsp.transforms.Deinterlace(method)]
+        return fsp.ClipLoader([path], rule, batch_size=1, index=False, transforms=first)
 
     state = made("bob").state_dict()
     made("bob").load_state_dict(state)
@@ -128,14 +134,15 @@ def test_the_warning_names_the_option_and_is_absent_with_it(videos):
         import framespool as fsp
 
         logging.basicConfig(format="%(name)s %(message)s", stream=sys.stdout)
-        options = {"index": False, "deinterlace": sys.argv[2]}
-        video = fsp.Video(sys.argv[1], **options, layout="THWC")
+        video = fsp.Video(sys.argv[1], index=False, deinterlace=sys.argv[2], layout="THWC")
         video[0], video.info.color_range
-        list(fsp.ClipLoader([sys.argv[1]], fsp.samplers.indices([0]), batch_size=1, **options))
+        first = [] if sys.argv[2] == "weave" else [fsp.transforms.Deinterlace(sys.argv[2])]
+        one = fsp.samplers.indices([0])
+        list(fsp.ClipLoader([sys.argv[1]], one, batch_size=1, index=False, transforms=first))
     """
     path = videos / "derived" / "h264_mbaff_720x576.mp4"
     for method, count in [("weave", 1), ("linear", 0)]:
         command = [sys.executable, "-c", textwrap.dedent(program), str(path), method]
         lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
         assert len(lines) == count
-        assert all('the option deinterlace to "bob"' in line for line in lines)
+        assert all('Deinterlace("linear")' in line for line in lines)

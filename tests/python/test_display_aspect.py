@@ -204,7 +204,7 @@ def test_budget_counts_the_pixels_of_the_result(stretched):
     loader = fsp.ClipLoader(
         [stretched["upright"]] * 4,
         fsp.samplers.windows(sequence_length=2),
-        batch_pixels=2 * 2 * 48 * 102,
+        batch_size=fsp.PixelBudget(2 * 2 * 48 * 102),
         transforms=[resize],
     )
     assert {len(batch.clip_ids) for batch in loader} == {2}

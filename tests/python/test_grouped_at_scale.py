@@ -89,10 +89,8 @@ def stretch(per_video: int, batch_size: int, num_workers: int, shuffle: str = "g
         batch_size=batch_size,
         shuffle=shuffle,
         clips_per_video=per_video,
-        num_shards=8,
+        num_shards=fsp.options.Shards(8, worker_id=num_workers - 1, num_workers=num_workers),
         shard_id=3,
-        num_workers=num_workers,
-        worker_id=num_workers - 1,
         seed=1,
     )
     batches = min(len(sampler), 20 * CACHED // batch_size)

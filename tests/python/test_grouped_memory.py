@@ -38,7 +38,7 @@ def test_repeats_of_a_clip_fit_into_the_clip_cache(tiny_clips):
     assert stats["frames_decoded"] <= 1.2 * most["frames_decoded"], (stats, most)
     # The block of a loader without repeats, in which only a third of the clips fits.
     block = loader(videos, cache=budget)._native.grouped[1]
-    wide = deliver(loader(videos, repeats=3, cache=budget, shuffle_block_size=block, **crops))[1]
+    wide = deliver(loader(videos, repeats=3, cache=budget, shuffle=fsp.GroupedShuffle(block_size=block), **crops))[1]
     assert wide["frames_decoded"] > 1.2 * most["frames_decoded"]
     assert stats["clip_cache_peak_bytes"] <= budget
     # The cost is estimated per clip, for any number of repeats.
@@ -96,19 +96,19 @@ def deep(encoder, tmp_path_factory):
 def test_more_than_8_bits_is_a_warning_that_names_the_block(deep, dtype):
     options = {"dtype": dtype, "cache": 320 * CLIP_BYTES, "num_threads": 1}
     run = loader(deep, **options)
-    with pytest.warns(UserWarning, match=r"more than 8 bits.*shuffle_block_size=\d+ on all ranks") as caught:
+    with pytest.warns(UserWarning, match=r"more than 8 bits.*block_size=\d+\) on all ranks") as caught:
         deliver(run)
     text = [str(w.message) for w in caught if "8 bits" in str(w.message)]
     assert len(text) == 1 and run.stats()["clips_cached_over_8_bits"] > 0
     size = 4 if dtype == "float32" else 2
     assert f"{CLIP_BYTES * size} bytes in the clip cache instead of {CLIP_BYTES}" in text[0]
-    block = int(text[0].split("shuffle_block_size=")[1].split()[0])
+    block = int(text[0].split("block_size=")[1].split(")")[0])
     codes = loader(deep, cache=320 // size * CLIP_BYTES)
     assert block == codes._native.grouped[1] < run._native.grouped[1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="clips of one video")
-        fits = deliver(loader(deep, shuffle_block_size=block, **options))[1]
+        fits = deliver(loader(deep, shuffle=fsp.GroupedShuffle(block_size=block), **options))[1]
         deliver(loader(deep, **{**options, "dtype": "uint8"}))
     ample = deliver(loader(deep, **{**options, "cache": "1GiB"}))[1]
     # Which clips are ready when their memory is needed depends on the load of the machine.
@@ -118,7 +118,7 @@ def test_more_than_8_bits_is_a_warning_that_names_the_block(deep, dtype):
 def test_evicted_clips_are_counted_when_they_are_made_again(tiny_clips):
     # A block for 8 times the memory: siblings are due far apart, and nearer ones evict them.
     block = loader(tiny_clips * 2, cache=80 * CLIP_BYTES)._native.grouped[1]
-    run = loader(tiny_clips * 2, cache=10 * CLIP_BYTES, shuffle_block_size=block)
+    run = loader(tiny_clips * 2, cache=10 * CLIP_BYTES, shuffle=fsp.GroupedShuffle(block_size=block))
     stats = deliver(run)[1]
     assert 0 < stats["clips_decoded_again"] <= stats["clips_evicted"]
     ample = deliver(loader(tiny_clips * 2, cache="1GiB"))[1]
@@ -151,7 +151,7 @@ def test_true_without_known_videos_or_with_own_shards_is_full(tiny_clips):
     assert list(fsp.order.BatchSampler(num_clips=30, batch_size=4, shuffle=True).epoch(1)) == list(
         fsp.order.BatchSampler(num_clips=30, batch_size=4, shuffle="full").epoch(1)
     )
-    shards = {"num_shards": 2, "shard_id": 1, "stick_to_shard": True}
+    shards = {"num_shards": fsp.options.Shards(2, stick_to_shard=True), "shard_id": 1}
     one, full = (loader(tiny_clips, shuffle=shuffle, **shards) for shuffle in (True, "full"))
     assert one._native.grouped is None and deliver(one)[0] == deliver(full)[0]
     one.load_state_dict(full.state_dict())
@@ -182,7 +182,9 @@ def test_suspended_decoders_evict_no_clip(tiny_clips, threads, ranks):
         budget = 16 * len(videos) // ranks * clip_bytes
         tight = loader(videos, sampler, cache=budget, shard_id=rank, **options)
         grouped = tight._native.grouped
-        keywords = {"num_streams": grouped[0], "shuffle_block_size": grouped[1], "max_chunk": grouped[2]}
+        keywords = {
+            "shuffle": fsp.GroupedShuffle(block_size=grouped[1], max_chunk=grouped[2], num_streams=grouped[0]),
+        }
         ample = loader(videos, sampler, cache="1GiB", shard_id=rank, **keywords, **options)
         (found, stats), (expected, most) = deliver(tight), deliver(ample)
         assert found == expected and stats["clip_cache_peak_bytes"] <= budget

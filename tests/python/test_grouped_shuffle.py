@@ -50,7 +50,7 @@ def delivered(run):
     ],
 )
 def test_order_is_that_of_the_oracle(lengths, num_streams, block, max_chunk):
-    options = {"num_streams": num_streams, "shuffle_block_size": block, "max_chunk": max_chunk}
+    options = {"shuffle": fsp.GroupedShuffle(block_size=block, max_chunk=max_chunk, num_streams=num_streams)}
     for epoch in (0, 3):
         expected = grouped_oracle.order(lengths, num_streams, block, max_chunk, 5, epoch).tolist()
         one = sampler(num_clips=sum(lengths), clips_per_video=lengths, **options)
@@ -70,8 +70,7 @@ def test_ranks_share_the_positions_by_remainder(num_shards, last_batch):
             batch_size=batch_size,
             num_shards=num_shards,
             shard_id=rank,
-            num_streams=6,
-            shuffle_block_size=60,
+            shuffle=fsp.GroupedShuffle(block_size=60, num_streams=6),
             last_batch=last_batch,
         )
         for rank in range(num_shards)
@@ -108,7 +107,7 @@ def test_dataset_that_fits_is_shuffled_fully_within_streams():
     quality = one.quality()
     assert quality["mixing"] > 0.97 and 0.95 < quality["mean_share"] * 3 < 1.05
     # A block of all clips has few videos at the start of the epoch.
-    spread = sampler(num_clips=800, clips_per_video=40, batch_size=8, shuffle_block_size=800)
+    spread = sampler(num_clips=800, clips_per_video=40, batch_size=8, shuffle=fsp.GroupedShuffle(block_size=800))
     assert len({clip // 40 for batch in spread.epoch(0)[:10] for clip in batch}) < 15
     assert len({clip // 40 for batch in one.epoch(0)[:10] for clip in batch}) > 18
 
@@ -145,8 +144,8 @@ def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
 
 
 def test_cost_of_other_orders_is_not_estimated(tiny_clips):
-    with pytest.raises(fsp.errors.ArgumentError, match='order="framespool"'):
-        loader(tiny_clips, shuffle="full", order="torch").estimate_cost()
+    with pytest.raises(fsp.errors.ArgumentError, match="orders of framespool"):
+        loader(tiny_clips, shuffle=fsp.order.TorchOrder()).estimate_cost()
 
 
 def test_true_is_grouped_and_falls_back_to_full(tiny_clips):
@@ -185,15 +184,24 @@ def test_checkpoint_resumes_on_other_ranks_with_other_memory(tiny_clips):
 
 @pytest.mark.parametrize("num_shards", [1, 2])
 def test_each_worker_has_its_own_videos(num_shards):
-    options = {"num_clips": 6400, "clips_per_video": 16, "batch_size": 8, "num_shards": num_shards, "num_workers": 3}
+    options = {"num_clips": 6400, "clips_per_video": 16, "batch_size": 8}
     ranks = range(num_shards)
-    workers = [[sampler(**options, shard_id=rank, worker_id=w) for w in range(3)] for rank in ranks]
+
+    def shards(worker):
+        return fsp.options.Shards(num_shards, worker_id=worker, num_workers=3)
+
+    workers = [[sampler(**options, shard_id=rank, num_shards=shards(w)) for w in range(3)] for rank in ranks]
     streams = 3 * 8 * num_shards
     assert workers[0][0].grouped[0] == streams
     owners = {}
     for rank in ranks:
         block = workers[rank][0].grouped[1]
-        one = sampler(**{**options, "num_workers": 1}, shard_id=rank, num_streams=streams, shuffle_block_size=block)
+        one = sampler(
+            **options,
+            num_shards=num_shards,
+            shard_id=rank,
+            shuffle=fsp.GroupedShuffle(block_size=block, num_streams=streams),
+        )
         assert one.grouped == workers[rank][0].grouped
         for n in range(len(one)):
             assert workers[rank][n % 3].batch(n // 3) == one.batch(n)
@@ -205,7 +213,12 @@ def test_each_worker_has_its_own_videos(num_shards):
 
 def test_mixing_is_the_share_of_different_videos():
     counts = [5, 30, 12] * 40
-    options = {"num_clips": sum(counts), "clips_per_video": counts, "num_shards": 2, "shuffle_block_size": 200}
+    options = {
+        "num_clips": sum(counts),
+        "clips_per_video": counts,
+        "num_shards": 2,
+        "shuffle": fsp.GroupedShuffle(block_size=200),
+    }
     ranks = [sampler(**options, shard_id=rank, last_batch="drop") for rank in range(2)]
     quality = ranks[0].quality()
     video_of = [video for video, count in enumerate(counts) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""`index_progress=`: what a loader reports while it indexes videos, and that nothing else is written."""
+"""`Index(progress=)`: what a loader reports while it indexes videos, and that nothing else is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def terminal(monkeypatch):
 
 def slow_loader(monkeypatch, dataset, wait, **keywords):
     """A loader whose batches arrive when ``wait`` returns."""
-    loader = fsp.ClipLoader(dataset, RANDOM, batch_size=4, index=False, **keywords)
+    loader = fsp.ClipLoader(dataset, RANDOM, batch_size=4, **{"index": False, **keywords})
     native = loader._native.next_batch
 
     class Slow:
@@ -55,7 +55,10 @@ def slow_loader(monkeypatch, dataset, wait, **keywords):
 def test_a_function_is_called_while_all_videos_are_indexed(short_clips):
     calls = []
     loader = fsp.ClipLoader(
-        short_clips, WINDOWS, batch_size=4, index=False, index_progress=lambda *counts: calls.append(counts)
+        short_clips,
+        WINDOWS,
+        batch_size=4,
+        index=fsp.options.Index(False, progress=lambda *counts: calls.append(counts)),
     )
     assert calls[-1] == (13, 13) and calls == sorted(calls) and all(total == 13 for _, total in calls)
     before = len(calls)
@@ -66,7 +69,7 @@ def test_a_function_is_called_while_all_videos_are_indexed(short_clips):
 def test_a_function_is_called_in_the_first_epoch_if_videos_are_indexed_then(short_clips):
     calls = []
     loader = fsp.ClipLoader(
-        short_clips, RANDOM, batch_size=2, index=False, index_progress=lambda *counts: calls.append(counts)
+        short_clips, RANDOM, batch_size=2, index=fsp.options.Index(False, progress=lambda *counts: calls.append(counts))
     )
     assert not calls
     batches = len(list(loader))
@@ -81,16 +84,16 @@ def test_an_error_of_the_function_is_raised(short_clips):
         raise KeyError("no")
 
     with pytest.raises(KeyError):
-        fsp.ClipLoader(short_clips, WINDOWS, batch_size=4, index=False, index_progress=refuse)
-    loader = fsp.ClipLoader(short_clips, RANDOM, batch_size=4, index=False, index_progress=refuse)
+        fsp.ClipLoader(short_clips, WINDOWS, batch_size=4, index=fsp.options.Index(False, progress=refuse))
+    loader = fsp.ClipLoader(short_clips, RANDOM, batch_size=4, index=fsp.options.Index(False, progress=refuse))
     batches = iter(loader)
     with pytest.raises(KeyError):
         next(batches)
 
 
 def test_other_values_are_refused(short_clips):
-    with pytest.raises(fsp.errors.ArgumentError, match="index_progress must be None, True, False or a function"):
-        fsp.ClipLoader(short_clips, RANDOM, batch_size=4, index_progress="yes")
+    with pytest.raises(fsp.errors.ArgumentError, match="progress must be None, True, False or a function"):
+        fsp.ClipLoader(short_clips, RANDOM, batch_size=4, index=fsp.options.Index(progress="yes"))
 
 
 def test_indexing_of_all_videos_is_shown_and_the_line_cleared(short_clips, terminal):
@@ -124,9 +127,9 @@ def test_known_indexes_are_not_shown(short_clips, terminal, monkeypatch, tmp_pat
 @pytest.mark.parametrize("option", [None, False])
 def test_nothing_is_written_where_stderr_is_no_terminal(short_clips, terminal, monkeypatch, option):
     monkeypatch.setattr(terminal, "isatty", lambda: option is False)
-    fsp.ClipLoader(short_clips, WINDOWS, batch_size=4, index=False, index_progress=option)
+    fsp.ClipLoader(short_clips, WINDOWS, batch_size=4, index=fsp.options.Index(False, progress=option))
     wait = lambda: time.sleep(0.1)  # noqa: E731  # ten intervals of a display
-    next(iter(slow_loader(monkeypatch, short_clips, wait, index_progress=option)))
+    next(iter(slow_loader(monkeypatch, short_clips, wait, index=fsp.options.Index(False, progress=option))))
     assert terminal.getvalue() == ""
 
 
@@ -134,7 +137,9 @@ def test_true_shows_it_anywhere_and_other_ranks_are_quiet(short_clips, terminal,
     fsp.ClipLoader(short_clips, WINDOWS, batch_size=1, index=False, num_shards=2, shard_id=1)
     assert terminal.getvalue() == ""
     monkeypatch.setattr(terminal, "isatty", lambda: False)
-    fsp.ClipLoader(short_clips, WINDOWS, batch_size=1, index=False, num_shards=2, shard_id=1, index_progress=True)
+    fsp.ClipLoader(
+        short_clips, WINDOWS, batch_size=1, index=fsp.options.Index(False, progress=True), num_shards=2, shard_id=1
+    )
     assert "13/13" in terminal.getvalue()
 
 

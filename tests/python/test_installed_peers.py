@@ -36,10 +36,9 @@ def test_batches_are_those_of_distributed_sampler():
         rank, seed, epoch = draw.randrange(shards), draw.choice(SEEDS), draw.choice([0, 1, 17, 2**31, 2**33])
         shuffle, drop = draw.random() < 0.8, draw.random() < 0.5
         ours = fsp.order.BatchSampler(
-            order="torch",
+            shuffle=fsp.order.TorchOrder("full" if shuffle else False),
             num_clips=n,
             batch_size=batch,
-            shuffle="full" if shuffle else False,
             shard_id=rank,
             num_shards=shards,
             seed=seed,
@@ -65,7 +64,9 @@ class Batches(IterableDataset):
     def __iter__(self):
         worker = get_worker_info()
         return iter(
-            fsp.order.BatchSampler(**self.keywords, worker_id=worker.id, num_workers=worker.num_workers).epoch(3)
+            fsp.order.BatchSampler(
+                **self.keywords, num_shards=fsp.options.Shards(1, worker_id=worker.id, num_workers=worker.num_workers)
+            ).epoch(3)
         )
 
 

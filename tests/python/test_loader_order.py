@@ -29,18 +29,18 @@ def videos_39(tiny_clips):
 
 
 def test_shuffle_buffer_bounds_clip_displacement(videos_39):
-    run = loader(videos_39, shuffle="buffer", initial_fill=5)
+    run = loader(videos_39, shuffle=fsp.BufferShuffle(5))
     first, second = flat(clips(run)), flat(clips(run))
     for epoch in (first, second):
         assert sorted(epoch) == list(range(39)) and epoch != list(range(39))
         assert all(abs(clip - place) < 7.5 for place, clip in enumerate(epoch))
     assert first != second
-    assert flat(clips(loader(videos_39, shuffle="buffer", initial_fill=1))) == list(range(39))
+    assert flat(clips(loader(videos_39, shuffle=fsp.BufferShuffle(1)))) == list(range(39))
 
 
 def test_stick_to_shard_keeps_shards_in_all_epochs(videos_39):
     for rank in range(3):
-        run = loader(videos_39, shuffle="full", stick_to_shard=True, shard_id=rank, num_shards=3)
+        run = loader(videos_39, shuffle="full", num_shards=fsp.options.Shards(3, stick_to_shard=True), shard_id=rank)
         first, second = flat(clips(run)), flat(clips(run))
         assert sorted(first) == sorted(second) == list(range(13 * rank, 13 * rank + 13)) and first != second
 
@@ -49,17 +49,21 @@ def test_stick_to_shard_keeps_shards_in_all_epochs(videos_39):
 def test_workers_in_turn_are_one_loader(videos_39, workers):
     for settings in (
         {"shuffle": "full"},
-        {"shuffle": "buffer", "order": "dali", "initial_fill": 7, "last_batch": "fill"},
+        {"shuffle": fsp.order.DaliOrder(initial_fill=7), "last_batch": "fill"},
     ):
         whole = clips(loader(videos_39, **settings))
-        parts = [loader(videos_39, worker_id=w, num_workers=workers, **settings) for w in range(workers)]
+        parts = [
+            loader(videos_39, num_shards=fsp.options.Shards(1, worker_id=w, num_workers=workers), **settings)
+            for w in range(workers)
+        ]
         of_each = [clips(part) for part in parts]
         assert [len(part) for part in parts] == [len(of) for of in of_each]
         assert [of_each[n % workers][n // workers] for n in range(len(whole))] == whole
 
 
 def test_a_worker_resumes_its_own_batches(videos_39):
-    make = lambda: loader(videos_39, shuffle="full", worker_id=1, num_workers=2)  # noqa: E731
+    second = fsp.options.Shards(1, worker_id=1, num_workers=2)
+    make = lambda: loader(videos_39, shuffle="full", num_shards=second)  # noqa: E731
     expected = clips(make())
     run = make()
     batches = iter(run)
@@ -78,7 +82,7 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
         [11, 24, 23, 16, 13, 17, 15, 9, 7, 6, 36, 34, 0, 21, 22, 37, 8, 1, 29, 14],
     ]
     for rank in range(2):
-        run = loader(videos_39, shuffle="full", order="torch", shard_id=rank, num_shards=2)
+        run = loader(videos_39, shuffle=fsp.order.TorchOrder(), shard_id=rank, num_shards=2)
         run.set_epoch(2)
         assert flat(clips(run)) == expected[rank]
 
@@ -86,7 +90,7 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
 def test_dalis_order_is_its_readers(tiny_clips):
     # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, rotating each epoch.
     recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
-    keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "shard_id": 0, "num_shards": 2}
+    keywords = {"shuffle": fsp.order.DaliOrder(initial_fill=4), "seed": 11, "shard_id": 0, "num_shards": 2}
     run = loader(tiny_clips[:7], batch_size=3, last_batch="fill", **keywords)
     assert [flat(clips(run)) for _ in recorded] == recorded
     run.set_epoch(2)
@@ -94,27 +98,20 @@ def test_dalis_order_is_its_readers(tiny_clips):
 
 
 def test_endless_replay_of_an_epoch_is_rejected(tiny_clips):
-    run = loader(tiny_clips, order="dali", shuffle="buffer")
+    run = loader(tiny_clips, shuffle=fsp.order.DaliOrder())
     with pytest.raises(fsp.errors.ArgumentError, match="epoch must be at most"):
         run.set_epoch(2**60)
-    order = fsp.order.BatchSampler(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
+    order = fsp.order.BatchSampler(num_clips=100_000, batch_size=8, shuffle=fsp.order.DaliOrder())
     with pytest.raises(fsp.errors.ArgumentError, match="epoch must be at most"):
         order.batch(0, epoch=2**60)
 
 
 def test_what_no_order_can_keep_is_refused(tiny_clips):
     for keywords, message in [
-        ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1"),
-        ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
-        ({"shuffle": "full", "order": "dali"}, 'order="dali"'),
-        ({"order": "random"}, "order must be"),
         ({"shuffle": "all"}, "shuffle must be"),
-        ({"shuffle": "grouped", "order": "dali"}, 'needs order="framespool"'),
-        ({"shuffle": "grouped", "max_chunk": 0}, "max_chunk"),
-        ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
-        ({"num_workers": 4}, "num_workers=4 is given without worker_id: .* 1 of 4 batches; .* use num_threads="),
+        ({"num_shards": fsp.options.Shards(1, worker_id=2, num_workers=2)}, "below num_workers=2, got 2"),
         ({"num_shards": 4}, "num_shards=4 is given without shard_id: .* 1 of 4 clips; give shard_id.*rank_and_world"),
-        ({"stick_to_shard": True, "shard_id": 0, "num_shards": 20}, "at least num_shards=20"),
+        ({"num_shards": fsp.options.Shards(20, stick_to_shard=True), "shard_id": 0}, "at least num_shards=20"),
     ]:
         with pytest.raises(fsp.errors.ArgumentError, match=message):
             loader(tiny_clips, **keywords)

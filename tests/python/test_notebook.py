@@ -102,7 +102,7 @@ def test_operations_of_a_tensor_are_those_of_other_libraries(short_clips):
     frame = fsp.Video(short_clips[0][0])[0]
     for name in ("mean", "flatten", "float", "to", "T"):
         with pytest.raises(
-            AttributeError, match=rf"framespool.Tensor has no attribute '{name}'.*\.torch\(\) or \.numpy"
+            AttributeError, match=rf"framespool.video.Tensor has no attribute '{name}'.*\.torch\(\) or \.numpy"
         ):
             getattr(frame, name)
     assert not hasattr(frame, "pin_memory") and hasattr(frame, "torch")

@@ -43,10 +43,10 @@ from ray_helpers import (  # noqa: E402, F401
     [
         (1, RANDOM, {}),
         (2, RANDOM, {}),
-        (2, RANDOM, {"shuffle": "buffer", "initial_fill": 8, "dtype": "float32", "layout": "NCTHW"}),
+        (2, RANDOM, {"shuffle": fsp.BufferShuffle(8), "dtype": "float32", "layout": "NCTHW"}),
         (1, WINDOWS, {"shuffle": False, "last_batch": "drop", "dtype": "bfloat16"}),
         (1, WINDOWS, {"shuffle": False, "dtype": "uint16"}),
-        (2, WINDOWS, {"last_batch": "fill", "order": "torch"}),
+        (2, WINDOWS, {"last_batch": "fill", "shuffle": fsp.order.TorchOrder(False)}),
     ],
 )
 def test_batches_match_the_local_loader(cluster, few, workers, sampling, keywords):

@@ -43,4 +43,4 @@ def test_without_ray_there_is_still_the_local_mode(short_clips, monkeypatch):
     expected = [batch.frames.tobytes() for batch in fsp.ClipLoader(short_clips, SAMPLING, **keywords)]
     with fsp.ray.ClipLoader(short_clips, SAMPLING, distribute_mode=False, num_workers=7, **keywords) as loader:
         assert [batch.frames.tobytes() for batch in loader] == expected
-        assert isinstance(next(iter(loader)).frames, fsp.Tensor)
+        assert isinstance(next(iter(loader)).frames, fsp.video.Tensor)

@@ -143,13 +143,15 @@ def test_threads_are_the_cpus_of_the_task(cluster, few):
     [
         ({"shuffle": True}, r"shuffle cannot.*random_shuffle\(\)"),
         ({"shard_id": 0, "num_shards": 2}, "shard_id, num_shards cannot.*streaming_split"),
-        ({"num_workers": 2, "order": "torch"}, "num_workers, order.*streaming_split.*random_shuffle"),
+        (
+            {"num_shards": fsp.options.Shards(1, num_workers=2), "shuffle": fsp.order.TorchOrder(False)},
+            "num_workers, order.*streaming_split.*random_shuffle",
+        ),
         ({"device": "cuda:0"}, "device cannot.*map_batches"),
         ({"device": "gpu"}, "device must be"),
         ({"last_batch": "drop"}, "last_batch cannot.*drop_last"),
-        ({"batch_pixels": 9}, "batch_pixels cannot.*batch_size="),
+        ({"batch_size": fsp.PixelBudget(9)}, "batch_pixels cannot.*batch_size="),
         ({"repeats": 2}, "repeats cannot.*flat_map"),
-        ({"index_progress": True}, "index_progress"),
         ({"dtype": "bfloat16"}, "float16"),
         ({"dtype": "int8"}, "dtype must be"),
         ({"on_error": "ignore"}, "on_error must be"),

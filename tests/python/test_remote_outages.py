@@ -115,7 +115,7 @@ def test_server_errors_are_waited_for_with_one_request_at_a_time(status: int, co
 def test_an_outage_is_raised_at_once_if_requested(refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", NEVER)
     urls = [f"http://{refusing}/{number}.mp4" for number in range(12)]
-    loader = loader_of(urls, on_error="skip", on_outage="raise", batch_size=1)
+    loader = loader_of(urls, on_error=fsp.options.OnError("skip", outage="raise"), batch_size=1)
     batches, raised = iter(loader), 0
     while True:
         try:
@@ -124,21 +124,25 @@ def test_an_outage_is_raised_at_once_if_requested(refusing: str, monkeypatch: py
             break
         except fsp.errors.UnavailableError as error:
             raised += 1
-            assert f"{refusing} has been unavailable for" in str(error) and "on_outage" in str(error)
+            assert f"{refusing} has been unavailable for" in str(error) and "OnError(outage=)" in str(error)
             assert isinstance(error, fsp.errors.ReadError) and error.file is not None
     assert raised == len(urls)
     assert not loader.failures()
 
 
-@pytest.mark.parametrize(("settings", "timeout"), [({"on_outage": 2}, NEVER), ({}, "2")], ids=["loader", "environment"])
+@pytest.mark.parametrize(
+    ("on_error", "timeout"),
+    [(fsp.options.OnError("replace", outage=2), NEVER), ("replace", "2")],
+    ids=["loader", "environment"],
+)
 def test_an_outage_is_raised_after_the_time_to_wait(
-    settings: dict[str, Any], timeout: str, content: bytes, monkeypatch: pytest.MonkeyPatch
+    on_error: Any, timeout: str, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", timeout)
     begun = time.monotonic()
     with FaultyServer(content, lambda *_: FaultyResponse(status=503)).running() as server:
         urls = [server.url(f"{number}.mp4") for number in range(12)]
-        batches = iter(loader_of(urls, on_error="replace", num_threads=1, **settings))
+        batches = iter(loader_of(urls, on_error=on_error, num_threads=1))
         with pytest.raises(fsp.errors.UnavailableError):
             next(batches)
         assert time.monotonic() - begun >= 2
@@ -174,10 +178,10 @@ def test_lists_are_not_shortened_by_an_outage(refusing: str, monkeypatch: pytest
 
 
 def test_invalid_times_are_rejected(refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(fsp.errors.ArgumentError, match="on_outage"):
-        loader_of(["a.mp4"], on_outage="skip")
-    with pytest.raises(fsp.errors.ArgumentError, match="on_outage"):
-        loader_of(["a.mp4"], on_outage=-1)
+    with pytest.raises(fsp.errors.ArgumentError, match="outage must be"):
+        loader_of(["a.mp4"], on_error=fsp.options.OnError("raise", outage="skip"))
+    with pytest.raises(fsp.errors.ArgumentError, match="outage must be"):
+        loader_of(["a.mp4"], on_error=fsp.options.OnError("raise", outage=-1))
     for text in ("soon", "-1", "1e30"):
         monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", text)
         with pytest.raises(fsp.errors.ArgumentError, match="FRAMESPOOL_REMOTE_TIMEOUT"):

@@ -178,7 +178,7 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
     assert 0 < len(short) < 12
 
     def listed(*arguments, **keywords):
-        dropped = fsp.ClipLoader(*arguments, batch_size=2, index=False, **keywords).dropped()
+        dropped = fsp.ClipLoader(*arguments, **{"batch_size": 2, "index": False, **keywords}).dropped()
         return [(each["video_id"], each["path"], each["reason"][:9], each["clips"]) for each in dropped]
 
     expected = [(video, files[video], "too short", 0) for video in short]
@@ -202,14 +202,14 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
     for more, clips in (
         ({"shard_id": 0, "num_shards": 2}, 1),
         ({"shard_id": 0, "num_shards": 2, "group_clips": True}, 1),
-        ({"num_shards": 2, "shard_id": 1, "worker_id": 1, "num_workers": 2}, 1),
+        ({"num_shards": fsp.options.Shards(2, worker_id=1, num_workers=2), "shard_id": 1}, 1),
         ({}, 1),
-        ({"batch_pixels": 600, "shard_id": 0, "num_shards": 5}, None),
+        ({"batch_size": fsp.PixelBudget(600), "shard_id": 0, "num_shards": 5}, None),
     ):
         keywords = {"transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop", **more}
         ((video, path, reason, count),) = listed(short_clips, one, **keywords)
         assert (video, path, reason) == (None, None, "last_batc") and count == (13 % 5 if clips is None else clips)
-    few = {"batch_pixels": 600, "transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop"}
+    few = {"batch_size": fsp.PixelBudget(600), "transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop"}
     limited = fsp.ClipLoader(files[:3], one, index=False, **few)
     assert len(limited) > 0 and limited.dropped() == []
     loader = fsp.ClipLoader([*files[:3], bad_file], one, batch_size=2, on_error="skip", index=False)

@@ -136,7 +136,10 @@ def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], byt
             assert len(video.info.streams) == 2
         fsp._framespool.flush_index()
     loader = fsp.ClipLoader(
-        [made / "small_large.mp4"], windows(sequence_length=2, step=8), batch_size=1, index=place, stream=0
+        fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=0),
+        windows(sequence_length=2, step=8),
+        batch_size=1,
+        index=place,
     )
     assert next(iter(loader)).frames[0].shape == (2, 3, SMALL[1], SMALL[0])
     assert loader.stats()["index_hits"] == 1
@@ -146,18 +149,14 @@ def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], byt
 def test_loaders_and_datasets_take_a_stream(made: Path, plain: dict[tuple[int, int], bytes], name: str) -> None:
     every = windows(sequence_length=1, step=7)
 
-    def loaded(dataset: object, **keywords: object) -> bytes:
-        loader = fsp.ClipLoader(dataset, every, batch_size=1, layout="NTHWC", **keywords)  # type: ignore[arg-type]
+    def loaded(dataset: datasets.Dataset) -> bytes:
+        loader = fsp.ClipLoader(dataset, every, batch_size=1, layout="NTHWC")
         return b"".join(clip.numpy().tobytes() for batch in loader for clip in batch.frames)
 
     for stream, size in ((0, SMALL), (1, LARGE)):
         dataset = datasets.Dataset([(made / name, 0)]).with_stream(stream)
         assert loaded(dataset) == plain[size]
-        assert loaded([made / name], stream=stream) == plain[size]
-        assert loaded(dataset.with_stream(1 - stream), stream=stream) == plain[size], (
-            "the loader's argument has priority"
-        )
-        assert loaded([(made / name).read_bytes()], stream=stream) == plain[size]
+        assert loaded(datasets.Dataset([((made / name).read_bytes(), 0)], stream=stream)) == plain[size]
         assert loaded(pickle.loads(pickle.dumps(dataset[:].subset([0])))) == plain[size]
     video = pickle.loads(pickle.dumps(fsp.Video(made / name, stream=1, layout="THWC")))
     assert frames(video) == plain[LARGE]
@@ -167,7 +166,13 @@ def test_torch_datasets_take_a_stream(made: Path, plain: dict[tuple[int, int], b
     pytest.importorskip("torch")
     from framespool.torch import ClipDataset
 
-    batches = list(ClipDataset([made / "small_large.mp4"], windows(sequence_length=1, step=7), batch_size=1, stream=0))
+    batches = list(
+        ClipDataset(
+            fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=0),
+            windows(sequence_length=1, step=7),
+            batch_size=1,
+        )
+    )
     assert b"".join(clip.numpy().tobytes() for batch in batches for clip in batch["frames"]) == plain[SMALL]
 
 
@@ -185,7 +190,11 @@ def test_datasets_of_different_streams_are_not_joined(made: Path) -> None:
 
 def test_a_state_belongs_to_the_stream(made: Path) -> None:
     def loader(stream: int | None) -> fsp.ClipLoader:
-        return fsp.ClipLoader([made / "small_large.mp4"], windows(sequence_length=1), batch_size=1, stream=stream)
+        return fsp.ClipLoader(
+            fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=stream),
+            windows(sequence_length=1),
+            batch_size=1,
+        )
 
     state = loader(1).state_dict()
     loader(1).load_state_dict(state)
@@ -196,7 +205,12 @@ def test_a_state_belongs_to_the_stream(made: Path) -> None:
 
 def test_a_file_without_the_stream_is_a_bad_file(made: Path) -> None:
     files = [made / "small.mp4", made / "small_large.mp4"]
-    loader = fsp.ClipLoader(files, windows(sequence_length=1, step=10), batch_size=1, stream=1, on_error="skip")
+    loader = fsp.ClipLoader(
+        fsp.datasets.Dataset([(file, 0) for file in files], stream=1),
+        windows(sequence_length=1, step=10),
+        batch_size=1,
+        on_error="skip",
+    )
     assert sum(len(batch) - int(np.sum(batch.padding.numpy())) for batch in loader) == 5
     (failure,) = loader.failures()
     assert (failure["kind"], failure["path"]) == ("no_video", str(files[0]))
@@ -243,7 +257,9 @@ def test_stream_index_can_be_prebuilt_and_exported(made: Path, tmp_path: Path) -
     lines, here, there = tmp_path / "lines.jsonl", tmp_path / "here", tmp_path / "there"
     assert main(["index", str(folder), "--index", str(here), "--stream", "0", "--export", str(lines)]) == 0
     assert main(["index", str(folder), "--index", str(there), "--stream", "0", "--import", str(lines)]) == 0
-    loader = fsp.ClipLoader([folder / "a.mp4"], windows(sequence_length=1), batch_size=1, index=there, stream=0)
+    loader = fsp.ClipLoader(
+        fsp.datasets.Dataset([(folder / "a.mp4", 0)], stream=0), windows(sequence_length=1), batch_size=1, index=there
+    )
     assert next(iter(loader)).frames[0].shape[2:] == SMALL[::-1]
     assert loader.stats()["index_hits"] == 1
     damaged = tmp_path / "damaged.jsonl"

@@ -133,7 +133,7 @@ def test_torch_gets_the_same_memory(tensor):
 def test_indices_give_the_views_that_numpy_gives(tensor, index):
     array = tensor.numpy()
     part, wanted = tensor[index], array[index]
-    assert type(part) is fsp.Tensor and part.shape == np.shape(wanted)
+    assert type(part) is fsp.video.Tensor and part.shape == np.shape(wanted)
     assert part.tolist() == wanted.tolist() and part.tobytes() == wanted.tobytes() and part.nbytes == wanted.nbytes
     assert np.array_equal(pickle.loads(pickle.dumps(part)).numpy(), wanted)
     given = np.from_dlpack(part)

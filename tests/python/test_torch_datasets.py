@@ -34,7 +34,7 @@ def test_batches_do_not_depend_on_num_workers(short_clips, workers):
 def test_grouped_shuffle_comes_through_workers(short_clips, workers):
     """With the streams given, workers do not change the order; by default each worker has streams of its own."""
     keywords = {**KEYWORDS, "shuffle": "grouped", "cache": 20 * 16 * 24 * 3 * 2}
-    given = {**keywords, "num_streams": 12, "shuffle_block_size": 20}
+    given = {**keywords, "shuffle": fsp.GroupedShuffle(block_size=20, num_streams=12)}
     dataset = ClipDataset(short_clips, SAMPLING, **given)
     batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
     loader = fsp.ClipLoader(short_clips, SAMPLING, **given)
@@ -141,7 +141,7 @@ def test_a_dataset_has_a_length(short_clips):
 def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
     one = fsp.samplers.random(sequence_length=2)
     with pytest.raises(fsp.errors.ArgumentError, match="num_workers is that of the DataLoader"):
-        ClipDataset(short_clips, one, batch_size=2, num_workers=4)
+        ClipDataset(short_clips, one, batch_size=2, num_shards=fsp.options.Shards(1, num_workers=4))
     for make in (
         lambda **more: framespool.torch.ClipLoader(short_clips, one, **more),
         lambda **more: framespool.torch.ImageLoader(photos, **more),
@@ -149,7 +149,10 @@ def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
     ):
         with pytest.raises(fsp.errors.ArgumentError, match="num_workers=4 is given without worker_id.*ClipDataset"):
             make(batch_size=2, num_workers=4)
-        assert len(make(batch_size=2, num_workers=2, worker_id=1)) == len(make(batch_size=2)) // 2
+        assert (
+            len(make(batch_size=2, num_shards=fsp.options.Shards(1, worker_id=1, num_workers=2)))
+            == len(make(batch_size=2)) // 2
+        )
 
 
 def test_too_many_worker_threads_are_reported():
@@ -261,7 +264,7 @@ def test_workers_do_not_report_how_many_videos_are_indexed(short_clips, tmp_path
         with open(tmp_path / "calls", "a") as file:
             file.write(f"{done}/{total} ")
 
-    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS, index=False, index_progress=report)
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS, index=fsp.options.Index(False, progress=report))
     list(DataLoader(dataset, batch_size=None, num_workers=1))
     assert not (tmp_path / "calls").exists()
     list(DataLoader(dataset, batch_size=None, num_workers=0))
@@ -272,7 +275,7 @@ def test_batches_limited_by_tokens_come_through_workers(videos):
     """Batches of different numbers of clips, whose sizes differ."""
     names = ["derived/base_640x360.mp4", "action/phone_176x144.mp4", "action/street_426x240.mp4"]
     keywords = {
-        "batch_tokens": 120,
+        "batch_size": fsp.TokenBudget(120),
         "transforms": [fsp.transforms.SmartResize(28, max_pixels=30 * 28 * 28, min_pixels=4 * 28 * 28)],
         "shuffle": "full",
         "index": False,

@@ -200,7 +200,7 @@ def test_one_transform_in_place_of_a_list(short_clips):
         np.testing.assert_array_equal(batch.frames.numpy(), expected.frames.numpy())
     assert fsp.Video(short_clips[0][0]).frames([0], transforms=v2.Resize((24, 32))).frames.shape == (1, 3, 24, 32)
     with pytest.raises(fsp.errors.ArgumentError, match="batch_tokens needs transforms.SmartResize"):
-        fsp.ClipLoader(short_clips[:2], rule, batch_tokens=100, transforms=v2.Compose(recipe))
+        fsp.ClipLoader(short_clips[:2], rule, batch_size=fsp.TokenBudget(100), transforms=v2.Compose(recipe))
     with pytest.raises(fsp.errors.ArgumentError, match="transforms must be a list"):
         fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=len)
 
@@ -515,7 +515,10 @@ def test_random_numbers_of_per_batch_depend_on_seed_epoch_batch_and_rank(short_c
     resumed.load_state_dict(begun.state_dict())
     assert same(first[1:], drawn(resumed)) == [True] * 3
     for worker in range(2):
-        assert same(first[worker::2], drawn(loader(num_workers=2, worker_id=worker))) == [True] * 2
+        assert (
+            same(first[worker::2], drawn(loader(num_shards=fsp.options.Shards(1, worker_id=worker, num_workers=2))))
+            == [True] * 2
+        )
     ranks = [drawn(loader(num_shards=2, shard_id=rank)) for rank in range(2)]
     twice = loader()
     list(twice)

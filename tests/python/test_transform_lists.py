@@ -94,7 +94,7 @@ def test_torch_module_gets_torch_others_get_tensor(torch, videos):
     small = t.Resize((8, 9))
     assert video.frames([0, 1], transforms=[small, Module()]).frames == ("module", np.ndarray)
     assert video.frames([0, 1], transforms=[small, lambda frames: (type(frames), frames.shape)]).frames == (
-        fsp.Tensor,
+        fsp.video.Tensor,
         (2, 3, 8, 9),
     )
 
@@ -103,7 +103,7 @@ def test_without_torch_a_callable_gets_a_tensor(monkeypatch, videos):
     video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
     for torch in (None, types.ModuleType("torch")):  # an import that is blocked, and one that is incomplete
         monkeypatch.setitem(sys.modules, "torch", torch)
-        assert video.frames([0], transforms=[lambda frames: type(frames)]).frames is fsp.Tensor
+        assert video.frames([0], transforms=[lambda frames: type(frames)]).frames is fsp.video.Tensor
 
 
 def test_every_frame_method_accepts_a_callable(videos):
@@ -130,7 +130,7 @@ def test_a_loader_hands_each_batch_to_the_callable(short_clips):
 
     plain = list(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[small]))
     done = list(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[small, mean]))
-    assert seen == [(fsp.Tensor, (n, 2, 3, 8, 9)) for n in (2, 2, 1)]
+    assert seen == [(fsp.video.Tensor, (n, 2, 3, 8, 9)) for n in (2, 2, 1)]
     for a, b in zip(plain, done, strict=True):
         assert mean(a.frames).tolist() == b.frames.tolist() and a.labels.tolist() == b.labels.tolist()
 

@@ -37,9 +37,13 @@ def epoch(one, number=0):
     ],
 )
 def test_order_is_that_of_the_oracle(lengths, weights, epoch_clips, replacement):
-    options = {"num_clips": sum(lengths), "clips_per_video": lengths, "num_streams": 3, "shuffle_block_size": 24}
+    options = {
+        "num_clips": sum(lengths),
+        "clips_per_video": lengths,
+        "shuffle": fsp.GroupedShuffle(block_size=24, max_chunk=8, num_streams=3),
+    }
     for number in (0, 2):
-        one = sampler(weights, replacement, epoch_clips, max_chunk=8, **options)
+        one = sampler(weights, replacement, epoch_clips, **options)
         drawn = grouped_oracle.copies(lengths, weights, epoch_clips, replacement, False, (5, number))
         expected = grouped_oracle.order(lengths, 3, 24, 8, 5, number, drawn=drawn, epoch_clips=epoch_clips)
         assert epoch(one, number) == list(zip(*expected.tolist(), strict=True))
@@ -72,17 +76,21 @@ def test_counts_follow_the_weights_and_copies_are_complete(shuffle):
     assert epoch(one, 0) != epoch(one, 1) and epoch(one, 3) == epoch(one, 3)
 
 
-@pytest.mark.parametrize("shuffle", ["grouped", "full"])
+@pytest.mark.parametrize("shuffle", [fsp.GroupedShuffle(num_streams=6), "full"])
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_and_workers_share_an_epoch(shuffle, ranks):
-    options = {"num_clips": 120, "clips_per_video": 6, "shuffle": shuffle, "num_streams": 6, "epoch_clips": 91}
+    options = {"num_clips": 120, "clips_per_video": 6, "shuffle": shuffle, "epoch_clips": 91}
     weights, each = [1, 2] * 10, 12 // ranks
     whole = Counter(epoch(sampler(weights, batch_size=12, **options)))
     found = Counter()
     for rank in range(ranks):
         for worker in range(2):
             one = sampler(
-                weights, batch_size=each, num_shards=ranks, shard_id=rank, num_workers=2, worker_id=worker, **options
+                weights,
+                batch_size=each,
+                num_shards=fsp.options.Shards(ranks, worker_id=worker, num_workers=2),
+                shard_id=rank,
+                **options,
             )
             for n in range(len(one)):
                 slots = zip(one.batch(n), one.visits(n), one.padding(n), strict=True)
@@ -92,7 +100,7 @@ def test_ranks_and_workers_share_an_epoch(shuffle, ranks):
 
 def test_quality_compares_with_a_full_shuffle_of_the_same_weights():
     weights = [1.0] * 90 + [40.0] * 10
-    grouped = sampler(weights, num_clips=1600, clips_per_video=16, shuffle_block_size=100).quality()
+    grouped = sampler(weights, num_clips=1600, clips_per_video=16, shuffle=fsp.GroupedShuffle(block_size=100)).quality()
     assert grouped["full"]["mixing"] == pytest.approx(1, abs=0.06) and grouped["mixing"] < 0.9
     assert grouped["mean_clips"] is None
 
@@ -183,8 +191,8 @@ def test_weighted_datasets_keep_their_weights(tiny_clips):
         ({"weights": [1, 2, 3, 4, -1]}, "got -1 for video 4"),
         ({"weights": [0] * 5}, "finite sum above 0"),
         ({"shuffle": False}, 'shuffle must be "full" or "grouped" with weights'),
-        ({"order": "torch", "shuffle": "full"}, 'weights need order="framespool"'),
-        ({"shuffle": "full", "stick_to_shard": True}, "stick_to_shard"),
+        ({"shuffle": fsp.order.TorchOrder()}, "weights need an order of framespool"),
+        ({"shuffle": "full", "num_shards": fsp.options.Shards(1, stick_to_shard=True)}, "stick_to_shard"),
         ({"mix": fsp.order.Mixture(sizes=[20], weights=[1])}, "cannot be combined with a mix"),
     ],
 )

@@ -26,7 +26,7 @@ SHOWN_AGAIN = re.compile(r"a picture that access unit \d+ or a later one display
 def loaders(clip: Clip, sampling: Any, **keywords: Any) -> tuple[fsp.ClipLoader, fsp.ClipLoader]:
     """The same loader on NVDEC and on the CPU."""
     common: dict[str, Any] = {"batch_size": 8, "index": False, **keywords}
-    ours = fsp.ClipLoader([str(clip.path)], sampling, device="cuda:0", decoder="nvdec", **common)
+    ours = fsp.ClipLoader([str(clip.path)], sampling, device=fsp.Gpu("cuda:0", decoder="nvdec"), **common)
     return ours, fsp.ClipLoader([str(clip.path)], sampling, **common)
 
 

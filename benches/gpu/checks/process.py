@@ -156,7 +156,7 @@ def memory(context: Context) -> Iterator[Row]:
     cpu = batches(fsp.ClipLoader(paths, sampling, **keywords))
     right = {tuple(batch.clip_ids.tolist()): outcome for outcome, batch in cpu}
     # Kernels and streams of the first use must not be what fails.
-    list(fsp.ClipLoader(paths[:1], sampling, device="cuda:0", decoder="nvdec", nvdec_threads=1, **keywords))
+    list(fsp.ClipLoader(paths[:1], sampling, device=fsp.Gpu("cuda:0", decoder="nvdec", threads=1), **keywords))
     for leave_bytes in (2 << 30, 512 << 20, 128 << 20, 32 << 20, 1 << 20):
         from framespool import gpu
 
@@ -164,7 +164,9 @@ def memory(context: Context) -> Iterator[Row]:
         name = f"{leave_bytes >> 20} MiB left"
         with driver.occupied(leave_bytes) as free:
             asked = "batches == CPU's, or GpuError"
-            begun = Outcome.of(lambda: [fsp.ClipLoader(paths, sampling, device="cuda:0", decoder="nvdec", **keywords)])
+            begun = Outcome.of(
+                lambda: [fsp.ClipLoader(paths, sampling, device=fsp.Gpu("cuda:0", decoder="nvdec"), **keywords)]
+            )
             if begun.error is not None:
                 yield Row(name, asked, *clear(begun.error), {"free_MB": free / 1e6})
                 continue
@@ -193,7 +195,7 @@ def memory(context: Context) -> Iterator[Row]:
                 yield Row(name, asked, *clear(errors[0]), figures)
             else:
                 yield Row(name, asked, OK, "; ".join(stats["cpu_fallbacks"])[:300], figures)
-    after = fsp.ClipLoader(paths, sampling, device="cuda:0", decoder="nvdec", **keywords)
+    after = fsp.ClipLoader(paths, sampling, device=fsp.Gpu("cuda:0", decoder="nvdec"), **keywords)
     compared = Comparison()
     for (left, _), (clip_ids, want) in zip(batches(after), right.items(), strict=True):
         differ(f"clips {clip_ids}", left, want, compared)

@@ -43,7 +43,7 @@ def cost(video: BenchVideo, workers: int, context: Context) -> Row:
     for length in [n for n in LENGTHS if n <= video.frames and not (n > 2 and context.left() < 0)]:
 
         def make(length: int = length, **options: object) -> fsp.ClipLoader:
-            keywords = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": workers, **options}
+            keywords = {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=workers), **options}
             sampling = fsp.samplers.indices(list(range(length)))
             transforms = [fsp.transforms.Resize((64, 64))]
             # Repeated files: a loader decodes each entry separately.

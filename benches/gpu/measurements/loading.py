@@ -142,7 +142,7 @@ def workers(context: Context) -> Iterator[Row]:
             seconds=context.budget_seconds / len(counts) / 4,
             ceiling=None,
             repeats=2,
-            nvdec_threads=count,
+            device=fsp.Gpu(0, threads=count, output="cpu"),
         )
 
 

@@ -221,7 +221,7 @@ def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
     ) > 6.0:  # always BT.601, so the difference is larger than for others
         return Row(name, asked, IMPOSSIBLE, f"not timed: its first sequence differs by {off:.1f} in the mean")
     sampler = fsp.samplers.windows(sequence_length=16)
-    loader = fsp.ClipLoader(files, sampler, batch_size=8, device="cuda:0", decoder="nvdec", layout="NTHWC")
+    loader = fsp.ClipLoader(files, sampler, batch_size=8, device=fsp.Gpu("cuda:0", decoder="nvdec"), layout="NTHWC")
 
     def run_dali() -> None:
         for _ in range(sequences // 8):

@@ -17,8 +17,6 @@ _index = logging.getLogger("framespool.index")
 _MAX_WARNINGS = 20
 _INTERVAL_SECONDS = 60.0
 
-_ACTIONS = {"skip": "skipped", "replace": "replaced"}
-
 _lock = threading.Lock()
 _reported_places: set[str] = set()
 _disk_cache_advised = False
@@ -77,15 +75,15 @@ def disk_cache_advice(frames_per_clip: float, gop: float, option: str) -> None:
     )
 
 
-def loader_failures(on_error: str, failures: list[tuple[str, str, bool]], omitted: int) -> None:
+def loader_failures(replaced: bool, failures: list[tuple[str, str, bool]], omitted: int) -> None:
     """Logs failures: each at level DEBUG, and the first of each file as a warning.
 
     Args:
-        on_error: Policy of the loader, `"skip"` or `"replace"`.
+        replaced: Whether the loader replaces clips; else it skips them.
         failures: Message, kind, and whether it is the first failure of its file.
         omitted: Number of further failures that were too many to be listed.
     """
-    action = _ACTIONS[on_error]
+    action = "replaced" if replaced else "skipped"
     for message, kind, is_first in failures:
         if is_first and (last := _is_warned()) is not None:
             _loader.warning("clips of a file are %s (%s): %s", action, kind, message)

@@ -79,7 +79,7 @@ def tensors(batch: Any) -> dict[str, Any]:
 
 
 def page_locked(batch: Any) -> list[Any]:
-    """Lists the page-locked `framespool.Tensor` of a batch, also of one that was converted to PyTorch.
+    """Lists the page-locked `framespool.video.Tensor` of a batch, also of one that was converted to PyTorch.
 
     Args:
         batch: A batch of a loader.

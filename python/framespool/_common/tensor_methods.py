@@ -11,7 +11,7 @@ def _missing(self: Any, name: str) -> Any:
     """Refuses an attribute that a tensor does not have, with what to use instead."""
     if name.startswith("_"):
         return object.__getattribute__(self, name)  # raises the error of the class, or that of a property
-    kind = "ray.Tensor" if type(self).__module__.startswith("framespool.ray") else "Tensor"
+    kind = "ray.Tensor" if type(self).__module__.startswith("framespool.ray") else "video.Tensor"
     raise AttributeError(
         f"framespool.{kind} has no attribute {name!r}: it holds memory and computes nothing; use .torch() or .numpy()",
         name=name,

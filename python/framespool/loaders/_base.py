@@ -15,8 +15,8 @@ from framespool import _framespool
 from framespool._common.counters import merged, with_derived
 from framespool._common.flat_stats import flattened
 from framespool._common.index_cache import cache_location
-from framespool._common.ranks import cores_per_rank, warn_of_machines, warn_unsharded
-from framespool._common.validate_args import device_number, integer, stream_index, user_stacklevel
+from framespool._common.ranks import warn_of_machines, warn_unsharded
+from framespool._common.validate_args import integer, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._columns import Column
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
@@ -28,9 +28,11 @@ from framespool.loaders._engine import Engine
 from framespool.loaders._epoch_iterator import EpochIterator
 from framespool.loaders._index_progress import IndexProgress
 from framespool.loaders._lightning_epoch import LightningSampler
-from framespool.options._cache import Cache
+from framespool.options._batch_size import PixelBudget, TokenBudget
 from framespool.options._loader import LoaderOptions
-from framespool.options._order import DrawnSeed, max_epoch
+from framespool.options._order import DrawnSeed, is_sampler, max_epoch, shuffle_name
+from framespool.order._batch_budget import BatchBudget
+from framespool.order._sampler_batches import SamplerBatches
 from framespool.transforms._compose import on_workers, split
 from framespool.transforms._functions import BatchContext, apply_functions
 from framespool.transforms._worker_functions import ClipWorkers
@@ -74,67 +76,81 @@ class BaseLoader(Generic[B]):
         dataset: The dataset, as the caller gave it.
         rule: The arguments of the clip sampler for the engine.
         options: The keyword arguments that all loaders share.
-        cache: The clip cache.
-        own: Settings of this kind of loader.
+        group_clips: Whether the clips of a video stay together.
+        images: Whether the files are images.
+        exact: Whether images are decoded completely.
+        quiet: Whether HDR video gives no warning.
 
     Raises:
         ArgumentError: If an argument is invalid.
     """
 
     def __init__(
-        self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, cache: Cache, own: Mapping[str, Any]
+        self,
+        dataset: Iterable[Any],
+        rule: Any,
+        options: LoaderOptions,
+        *,
+        group_clips: bool = False,
+        images: bool = False,
+        exact: bool = False,
+        quiet: bool = False,
     ) -> None:
-        options.validate()
         self.dataset = as_dataset(dataset)
         warn_of_other_numbers(self.dataset)
         mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
-        ordered = options.order_settings(replacement=mixture is not None and mixture.replacement)
+        ordered = options.order_settings(can_group=mixture is None or not mixture.replacement)
         if isinstance(self.dataset, WeightedDataset):
-            weighted = self.dataset
-            ordered["weights"] = (weighted.weights, weighted.replacement, weighted.epoch_clips)
-        warn_unsharded(ordered["num_shards"])
-        threads, strict = options.num_threads, own.get("strict")
-        self._strict = os.environ.get("FRAMESPOOL_STRICT_GPU") == "1" if strict is None else strict
+            ordered["weights"] = {
+                "weights": self.dataset.weights,
+                "replacement": self.dataset.replacement,
+                "epoch_clips": self.dataset.epoch_clips,
+            }
+        #: What makes the batches in place of the engine's batch sampler.
+        self._plan: BatchBudget | SamplerBatches | None = None
+        if is_sampler(options.shuffle):
+            self._plan = SamplerBatches(options.shuffle, ordered)
+        else:
+            warn_unsharded(ordered["num_shards"])
+        if isinstance(options.batch_size, (PixelBudget, TokenBudget)):
+            if self._plan is not None:
+                raise ArgumentError(f"batch_size must be a number if shuffle is a sampler, got {options.batch_size!r}")
+            self._plan = BatchBudget(options.batch_size, options.transforms, ordered)
+        if self._plan is not None and group_clips:
+            raise ArgumentError("group_clips=True needs a number as batch_size and an order of framespool")
+        self._strict = options.device is not None and options.device._is_strict
         self._settings: dict[str, Any] = {
             "order": ordered,
-            "mixture": mixture,
-            **options.error_settings(),
-            "num_threads": cores_per_rank() if threads is None else integer("num_threads", threads),
-            "prefetch_batches": integer("prefetch_batches", options.prefetch_batches),
-            **cache._for_engine(),
-            "dtype": options.dtype,
-            "layout": own["layout"],
-            "collate": options.collate,
-            "index": cache_location(own.get("index")),
-            "device": device_number(options.device),
-            "decoder": own.get("decoder", "auto"),
-            "nvdec_threads": own.get("nvdec_threads"),
-            "ignores_hdr": options.hdr == "ignore",
-            "deinterlace": options.deinterlace,
-            "images": own.get("images", False),
-            "group_clips": own.get("group_clips", False),
-            "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
-            "exact": own.get("exact", False),
-            "label_fill": None,
+            "mixture": None
+            if mixture is None
+            else {
+                "items": mixture.lengths,
+                "weights": mixture.weights,
+                "replacement": mixture.replacement,
+                "epoch_clips": mixture.epoch_clips,
+            },
+            "frames": options.frame_settings(exact=exact, ignores_hdr=quiet),
+            "index": cache_location(options.index.folder),
+            "options": options.engine_settings(self.dataset.stream, images=images, group_clips=group_clips),
         }
-        if self._settings["disk_cache"] is not None:
+        own = self._settings["options"]
+        if own["clip_store"] is not None:
             warn_of_machines(ordered)
-        self._pin_memory = _page_lock.checked(options.pin_memory, self._settings["device"])
-        decoder = self._settings["decoder"]
-        on_gpu = decoder == "nvdec" or (decoder == "auto" and self._settings["device"] is not None)
-        self._uses_nvdec = on_gpu and not self._settings["images"]
+        self._pin_memory = _page_lock.checked(options.pin_memory, own["gpu"]["device"])
+        decoder, device = own["gpu"]["decoder"], own["gpu"]["device"]
+        self._uses_nvdec = not images and (decoder == "nvdec" or (decoder == "auto" and device is not None))
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
         #: Whether the frames of a batch do not follow from the content keys of its clips.
         self._changes_frames = any(getattr(function, "_changes_frames", True) for function in self._functions)
         early = tuple(function for function in self._functions if on_workers(function))
-        if early and self._settings["device"] is not None:
+        if early and device is not None:
             raise ArgumentError(f'{early[0]!r} needs frames on the CPU: use device="cpu", or on="consumer"')
         self._num_early = len(early)
-        self._clip_workers = ClipWorkers(early, max(1, self._settings["num_threads"])) if early else None
-        quiet = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
-        self._index_progress = IndexProgress(own.get("index_progress", False), len(self.dataset), quiet=quiet)
+        self._clip_workers = ClipWorkers(early, max(1, own["num_threads"])) if early else None
+        others = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
+        self._index_progress = IndexProgress(options.index.progress, len(self.dataset), quiet=others)
         with self._index_progress.creation() as self._report_index:
             self._native = self._engine(self.dataset, rule, steps, self._settings)
         self._report_index = None
@@ -143,14 +159,20 @@ class BaseLoader(Generic[B]):
         self._single: list[_framespool.Loader] = []
         self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
         self._seed_is_drawn = isinstance(options.seed, DrawnSeed)
-        if ordered["shuffle"] == "grouped" and self._native.grouped is None:
+        if shuffle_name(ordered) == "grouped" and self._native.grouped is None:
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
-        elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
-            on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
+        elif shuffle_name(ordered) == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
+            on_device = device is not None and own["device_memory_budget"] is not None
             option, budget = ("device_memory", "device_memory_budget") if on_device else ("memory", "memory_budget")
-            _warn_if_poorly_mixed(self._native, option, self._settings[budget])
-        by_count = getattr(self, "_budget", None) is None  # the native loader does not know batches limited by pixels
-        if ordered["last_batch"] == "drop" and by_count and ordered["num_workers"] == 1 and len(self._native) == 0:
+            _warn_if_poorly_mixed(self._native, option, own[budget])
+        if self._plan is not None and not isinstance(self._native, _framespool.Loader):
+            raise ArgumentError("workers on Ray need a number as batch_size, and an order of framespool as shuffle")
+        if (
+            ordered["last_batch"] == "drop"
+            and self._plan is None
+            and ordered["num_workers"] == 1
+            and len(self._native) == 0
+        ):
             all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
             warnings.warn(
                 f"this loader has no batches: {all_ranks} is more than the dataset has ({self.num_clips} clips), and "
@@ -158,6 +180,12 @@ class BaseLoader(Generic[B]):
                 stacklevel=3,
             )
         self._order = _checkpoint.order(ordered, mixture)
+        if group_clips:
+            self._order |= {"group_clips": True}
+        if isinstance(self._plan, BatchBudget):
+            self._plan.shuffle = self._order["shuffle"]  # a grouped shuffle of videos with one clip is a full one
+        if self._plan is not None:
+            self._order |= self._plan.config()
         self._numbers = {
             "seed": ordered["seed"],
             "global_batch_size": self.batch_size * ordered["num_shards"],
@@ -172,7 +200,7 @@ class BaseLoader(Generic[B]):
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
         self._epoch_set_at: int | None = None  # the next batch of that pass when set_epoch chose another epoch
-        self._max_epoch = max_epoch(options.order, options.shuffle, self.num_clips)
+        self._max_epoch = max_epoch(ordered, self.num_clips)
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[Engine, int]] = []
@@ -195,6 +223,8 @@ class BaseLoader(Generic[B]):
 
     def _set_seed(self, seed: int) -> None:
         """Creates the native loaders again, with another seed."""
+        if self._plan is not None:
+            self._plan.set_seed(seed)
         self._cancel()
         order = {**self._settings["order"], "seed": seed}
         self._settings["order"], self._numbers["seed"] = order, seed
@@ -229,7 +259,7 @@ class BaseLoader(Generic[B]):
 
     def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
         """Returns the frames of a batch as functions get them, and their layout."""
-        return made["frames"], self._settings["layout"]
+        return made["frames"], self._settings["frames"]["layout"]
 
     def _clip_keys(self, values: dict[str, Any], epoch: int) -> list[tuple[int, ...]]:
         """Returns the numbers from which the seed of each clip of a batch is derived."""
@@ -281,7 +311,12 @@ class BaseLoader(Generic[B]):
         return self._num_batches(self._next[0])
 
     def _num_batches(self, epoch: int) -> int:
-        return len(self._native)
+        return len(self._native) if self._plan is None else self._plan.num_batches(self._local(), epoch)
+
+    def _local(self) -> _framespool.Loader:
+        """The engine of a loader with a plan, which `__init__` refuses for other engines."""
+        assert isinstance(self._native, _framespool.Loader)
+        return self._native
 
     @property
     def num_clips(self) -> int:
@@ -313,7 +348,7 @@ class BaseLoader(Generic[B]):
             epoch: Number of the epoch, from 0.
 
         Raises:
-            ArgumentError: If `epoch` is negative, or beyond the last epoch that `order="dali"` can replay.
+            ArgumentError: If `epoch` is negative, or beyond the last epoch that a `DaliOrder` can replay.
         """
         number = integer("epoch", epoch, most=self._max_epoch)
         if self._pass is not None and self._is_unconsumed() and number == self._pass[1]:
@@ -373,6 +408,8 @@ class BaseLoader(Generic[B]):
         state = {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
         if self._order["shuffle"] == "grouped":
             state["grouped"] = list(self._native.grouped or ())
+        if isinstance(self._plan, SamplerBatches) and batch > 0:
+            state["sampled"] = self._plan.digest(self._local(), epoch)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -405,6 +442,15 @@ class BaseLoader(Generic[B]):
                 # Derived from the memory budget and the number of ranks of the loader that wrote the state.
                 for native in [self._native, *self._companions]:
                     native.set_grouped(*grouped)
+            sampled = state.get("sampled")
+            if isinstance(self._plan, SamplerBatches) and sampled not in (
+                None,
+                self._plan.digest(self._local(), epoch),
+            ):
+                raise ArgumentError(
+                    f"the sampler yields other clips for epoch {epoch} than when the state was written; give it a seed "
+                    "and a set_epoch() that determine its order, as DistributedSampler has"
+                )
             return self._num_batches(epoch)
 
         position = _checkpoint.position(state, mine, length, self._max_epoch)
@@ -445,11 +491,11 @@ class BaseLoader(Generic[B]):
 
     def _config(self) -> dict[str, Any]:
         if self._configuration is None:
-            method = self._settings["deinterlace"]
+            method = self._settings["frames"]["deinterlace"]
             # The default adds nothing, so that states of earlier releases still fit.
             before = [] if method == "weave" else [{"deinterlace": method}]
             self._configuration = _checkpoint.configuration(
-                _checkpoint.fingerprint(self.dataset, self._settings["stream"]),
+                _checkpoint.fingerprint(self.dataset, self.dataset.stream),
                 self._rule,
                 [*before, *self._steps, *self._functions],
                 self._order,
@@ -478,7 +524,7 @@ class BaseLoader(Generic[B]):
         fetch = self._index_progress.fetch(self._native)
         make = functools.partial(self._batch, epoch)
         self._cancel_ahead()
-        start, ahead = self._functions_on_workers(epoch), self._settings["prefetch_batches"]
+        start, ahead = self._functions_on_workers(epoch), self._settings["options"]["prefetch_batches"]
         batches = EpochIterator(self._running, make, check, fetch, start, ahead)
         self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
         return self._running[0][1], batches
@@ -498,7 +544,10 @@ class BaseLoader(Generic[B]):
 
     def _begin(self, native: Engine, epoch: int, batch: int) -> int:
         """Starts a pass of a native loader; returns its number."""
-        return native.start_epoch(epoch, batch)
+        if self._plan is None:
+            return native.start_epoch(epoch, batch)
+        assert isinstance(native, _framespool.Loader)
+        return native.start_batches(epoch, batch, self._plan.batches(self._local(), epoch))
 
     def batch(self, *, epoch: int, index: int) -> B:
         """Makes one batch of an epoch, as an iteration delivers it.
@@ -531,12 +580,13 @@ class BaseLoader(Generic[B]):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
         if not self._single:
             # A single batch needs nothing made ahead, and must not delete the clips of the epochs before its own.
-            settings = {**self._settings, "prefetch_batches": 0, "disk_cache": None}
-            single = {key: settings[key] for key in ("prefetch_batches", "disk_cache", "order")}
+            alone, order = {"prefetch_batches": 0, "clip_store": None}, {"order": self._settings["order"]}
             self._single = [
-                _framespool.Loader(dataset._for_engine(), rule, steps, {**own, **single})
+                _framespool.Loader(
+                    dataset._for_engine(), rule, steps, {**own, **order, "options": {**own["options"], **alone}}
+                )
                 for dataset, rule, steps, own in [
-                    (self.dataset, self._rule, self._steps, settings),
+                    (self.dataset, self._rule, self._steps, self._settings),
                     *self._companion_arguments,
                 ]
             ]
@@ -574,7 +624,7 @@ class BaseLoader(Generic[B]):
             reasons = [reason for reason, count in (new if any(new.values()) else counts).items() if count]
             text = f"the CPU decoded {instead} of {decoded} pictures in place of the GPU: {'; '.join(reasons)}"
             if self._strict:
-                raise GpuError(f"strict=True, but {text}; exclude these videos, or use strict=False")
+                raise GpuError(f'on_fallback="raise", but {text}; exclude these videos, or use on_fallback="warn"')
             if instead > MAX_FALLBACK_SHARE * decoded:
                 warnings.warn(
                     f"in this epoch {text}; `framespool doctor FILE` tries the GPU on a file, strict=True makes it an "
@@ -703,11 +753,13 @@ class BaseLoader(Generic[B]):
 
     def _incomplete_clips(self) -> int:
         """Clips of the next epoch that do not fill the last batch, over all ranks."""
+        if self._plan is not None:
+            return self._plan.omitted(self._local(), self.epoch)
         order = self._settings["order"]
         source: Any = self.dataset
         clips = getattr(source, "epoch_clips", None) or self.num_clips
         step = self.batch_size * order["num_shards"]
-        if self._settings["group_clips"]:
+        if self._settings["options"]["group_clips"]:
             step *= self.num_clips // max(len(self.dataset), 1)
         if order["num_workers"] > 1:
             return int(clips % max(step, 1))

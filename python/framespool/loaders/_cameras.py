@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from framespool._common.validate_args import display_repr
@@ -10,6 +11,7 @@ from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders import _checkpoint
+from framespool.options._loader import LoaderOptions
 from framespool.transforms import Resize, _augment, _color, _erasing
 from framespool.transforms._compose import split
 from framespool.video._sources import VideoSegment
@@ -34,47 +36,43 @@ class Cameras:
 
     Args:
         dataset: The dataset.
-        transforms: Those of the loader; each camera draws the same random parameters for a clip.
-        on_error: That of the loader.
-        dtype: That of the loader.
-        collate: That of the loader.
+        options: Those of the loader; each camera draws the same random parameters for a clip.
 
     Raises:
         ArgumentError: If a clip of one camera could be skipped or replaced alone.
     """
 
-    def __init__(
-        self, dataset: LeRobotFrames, transforms: Sequence[Any] | None, on_error: str, dtype: str, collate: str
-    ) -> None:
-        if len(dataset.cameras) > 1 and on_error != "raise":
-            raise ArgumentError(f'several cameras need on_error="raise", got {on_error!r}; they fail together')
+    def __init__(self, dataset: LeRobotFrames, options: LoaderOptions) -> None:
+        if len(dataset.cameras) > 1 and (action := options.on_error.action) != "raise":
+            raise ArgumentError(f'several cameras need on_error="raise", got {action!r}; they fail together')
         self._dataset = dataset
         self._sources = dataset._sources()
-        self._dtype = dtype
-        self._transforms = transforms
-        steps, _ = split(transforms, dtype)
+        self._options = options
+        self._transforms = transforms = options.transforms
+        steps, _ = split(transforms, options.dtype)
         kinds = {type(step).__name__ for step in steps}
         sized = any(isinstance(step, Resize) and isinstance(step.size, tuple) for step in steps)
         fixed = sized or not kinds.isdisjoint(_FIXED_SIZE)
         known = all(size is not None for _, _, _, size in self._sources)
         same = kinds <= _SAME_SIZE and not any(getattr(step, "expand", False) for step in steps)
         #: Whether the frames must have the size that info.json states: the size of the result follows from it.
-        self._stated = not transforms or (collate == "auto" and known and same and not fixed)
-        #: The loader's, or `"stack"` where only the metadata say that all frames have one size.
-        self.collate = "stack" if transforms and self._stated else collate
+        self._stated = not transforms or (options.collate == "auto" and known and same and not fixed)
 
     def _steps(self, size: tuple[int, int] | None) -> Sequence[Any] | None:
         # Without transforms the size is known only from the metadata. The resize changes no frame: see values().
         return [Resize(size)] if not self._transforms and size is not None else self._transforms
 
-    def first(self) -> tuple[Any, Sequence[Any] | None]:
-        """The clip sampler and the transforms of the first camera.
+    def first(self) -> tuple[Any, LoaderOptions]:
+        """The clip sampler of the first camera, and the options of its native loader.
 
         Returns:
             Both.
         """
         _, _, sampler, size = self._sources[0]
-        return sampler, self._steps(size)
+        # Where only the metadata say that all frames have one size, the engine must not decide that.
+        collate = "stack" if self._transforms and self._stated else self._options.collate
+        own = replace(self._options.shared(len(self._sources)), transforms=self._steps(size), collate=collate)
+        return sampler, own
 
     def others(self) -> list[tuple[Dataset, Any, list[Any]]]:
         """The other cameras.
@@ -87,22 +85,11 @@ class Cameras:
         """
         found = []
         for _, view, sampler, size in self._sources[1:]:
-            steps, functions = split(self._steps(size), self._dtype)
+            steps, functions = split(self._steps(size), self._options.dtype)
             if functions:
                 raise ArgumentError("a callable among the transforms applies to one camera; apply it to the batch")
             found.append((view, sampler._spec(), steps))
         return found
-
-    def share(self, total: int) -> int:
-        """The part of a number that one camera gets.
-
-        Args:
-            total: Threads or bytes.
-
-        Returns:
-            An equal part, at least 1; 0 of 0.
-        """
-        return total if total == 0 else max(1, total // len(self._sources))
 
     def config(self) -> str:
         """What determines the clips of all cameras, for checkpoints.

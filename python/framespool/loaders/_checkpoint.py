@@ -14,6 +14,7 @@ from framespool._common.validate_args import as_sequence, integer
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
+from framespool.options._order import shuffle_name
 from framespool.transforms._functions import FunctionTransform
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
@@ -92,29 +93,28 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
     Returns:
         The settings by name.
     """
-    names = ["shuffle", "last_batch", "order"]
-    if settings["shuffle"] == "buffer":
-        names.append("initial_fill")
-    if settings["stick_to_shard"] or settings["order"] != "framespool":
+    found: dict[str, Any] = {
+        "shuffle": shuffle_name(settings),
+        "last_batch": settings["last_batch"],
+        "order": settings["clip_order"],
+    }
+    names = []
+    if found["shuffle"] == "buffer":
+        found |= settings["shuffle"]["buffer"]
+    if settings["stick_to_shard"] or settings["clip_order"] != "framespool":
         # Each rank has a list of its own, which depends on the number of ranks.
         names += ["stick_to_shard", "num_shards"]
-    if settings["num_nodes"] > 1:
-        names += ["num_nodes"]
-    if settings["num_workers"] > 1:
-        names += ["num_workers"]
-    if settings["repeats"] > 1:
-        names += ["repeats"]
-    rest: dict[str, Any] = {}
-    if settings["weights"] is not None:
-        weights, replacement, epoch_clips = settings["weights"]
+    names += [name for name in ("num_nodes", "num_workers", "repeats") if settings[name] > 1]
+    found |= {name: settings[name] for name in names}
+    if (weights := settings["weights"]) is not None:
         import hashlib
 
         # A digest: there may be millions of weights.
-        digest = hashlib.blake2b(array("d", weights).tobytes(), digest_size=8).hexdigest()
-        rest = {"weights": (digest, replacement, epoch_clips)}
+        digest = hashlib.blake2b(array("d", weights["weights"]).tobytes(), digest_size=8).hexdigest()
+        found["weights"] = (digest, weights["replacement"], weights["epoch_clips"])
     if mixture is not None:
-        rest = {"mix": (mixture.lengths, mixture.weights, mixture.replacement, mixture.epoch_clips)}
-    return {**{name: settings[name] for name in names}, **rest}
+        found["mix"] = (mixture.lengths, mixture.weights, mixture.replacement, mixture.epoch_clips)
+    return found
 
 
 def text(value: Any) -> str:

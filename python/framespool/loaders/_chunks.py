@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from framespool._common.validate_args import batch_layout, integer
-from framespool.datasets import VideoSegment
+from framespool.datasets import Dataset, VideoSegment
 from framespool.errors import ArgumentError
-from framespool.loaders._clips import ClipLoader
-from framespool.options._cache import Cache
+from framespool.loaders._clips import ClipLoader, QuietClipLoader
+from framespool.options import Cache, Gpu, Index
 from framespool.samplers import windows
+from framespool.transforms import Deinterlace
 from framespool.video._video import FrameBatch, Video, is_file_object
 
 #: Layouts of a clip, and those of a batch of clips.
@@ -28,6 +29,7 @@ def chunks(
     chunk_size: int,
     bounds: tuple[float | None, float | None],
     num_threads: int | None,
+    transforms: Sequence[Any] | None,
     options: dict[str, Any],
 ) -> Iterator[FrameBatch]:
     """Implements `Video.chunks()`.
@@ -39,6 +41,7 @@ def chunks(
         chunk_size: Frames of a chunk.
         bounds: Start and end in seconds.
         num_threads: Threads.
+        transforms: Transforms of the frames.
         options: Further arguments of the loader.
 
     Returns:
@@ -55,20 +58,22 @@ def chunks(
         )
     if bounds != (None, None):
         source = VideoSegment(source, start_seconds=bounds[0], end_seconds=bounds[1])
-    loader = ClipLoader(
-        [source],
+    device: Any = video.device
+    if video.device != "cpu" or video.decoder == "nvdec":
+        output: Any = "cpu" if video.device == "cpu" else "gpu"
+        device = Gpu(0 if video.device == "cpu" else video.device, decoder=video.decoder, output=output)
+    method: Any = video._deinterlace
+    before = [] if method == "weave" else [Deinterlace(method)]
+    loader = (QuietClipLoader if video._hdr == "ignore" else ClipLoader)(
+        Dataset([(source, 0)], stream=video._stream),
         windows(sequence_length=chunk_size, stride=stride, fps=fps, pad_mode="edge"),
         batch_size=1,
-        device=video.device,
-        decoder=video.decoder,
+        device=device,
         num_threads=num_threads,
         cache=Cache(_CACHE_MEMORY, lookahead=16 + _FRAMES_AHEAD // chunk_size),
         layout=batch_layout(video.layout),
-        index=video._index,
-        stream=video._stream,
-        hdr=video._hdr,
-        deinterlace=video._deinterlace,
-        index_progress=False,
+        index=Index(video._index, progress=False),
+        transforms=[*before, *(transforms or ())] if before else transforms,
         **options,
     )
     return _each(video, loader, chunk_size)

@@ -8,17 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from framespool import _framespool
-from framespool._common.ranks import cores_per_rank, is_first_process
-from framespool._common.validate_args import (
-    BatchLayout,
-    Dtype,
-    boolean,
-    choice,
-    integer,
-    keyword_hints,
-    user_stacklevel,
-)
+from framespool._common.ranks import is_first_process
+from framespool._common.validate_args import BatchLayout, Dtype, boolean, choice, keyword_hints, user_stacklevel
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
@@ -27,15 +18,16 @@ from framespool.loaders._base import BaseLoader
 from framespool.loaders._batch import BatchMethods
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice
-from framespool.loaders._engine import Engine
 from framespool.loaders._frame_columns import FrameColumns
-from framespool.options._cache import Cache, as_cache
+from framespool.options import Cache, Index, OnError, PixelBudget, Shards, TokenBudget
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
-from framespool.order._batch_budget import BatchBudget
+from framespool.options._order import Shuffle
+from framespool.order._sampler_batches import SamplerBatches
 from framespool.samplers import ClipSampler, custom
 from framespool.samplers._common import KEYWORD_HINTS as SAMPLER_HINTS
 from framespool.samplers._custom import Custom
 from framespool.transforms import Transform
+from framespool.transforms._deinterlace import without_deinterlace
 from framespool.video._info import VideoColumns
 
 _KEYWORD_HINTS = {
@@ -43,18 +35,11 @@ _KEYWORD_HINTS = {
     **dict.fromkeys(("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.random(sequence_length=16)"),
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
     "audio": "nothing: the audio of videos is not read",
-    "memory_budget": 'cache=, a size such as "2GiB"',
-    "device_memory_budget": "cache=framespool.Cache(device_memory=...)",
-    "disk_cache": "cache=framespool.Cache(disk=..., disk_size=...)",
-    "lookahead_clips": "cache=framespool.Cache(lookahead=...)",
     **KEYWORD_HINTS,
 }
 
 #: Length of a video that is too short for no clip sampler.
 _MANY_FRAMES = 2**31 - 1
-
-#: Clips per batch that the order assumes if batches are limited by pixels or tokens.
-_USUAL_BATCH = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -198,52 +183,27 @@ class ClipLoader(BaseLoader[Batch]):
             `datasets.VideoSegment` may replace a path.
         clip_sampler: A clip sampler of `framespool.samplers`, or a function `fn(info, rng)` that returns the frame
             indices of a clip (see `samplers.custom()`). `None` only for the frames of `datasets.lerobot()`.
-        batch_size: Clips per batch of this rank. With `batch_pixels` or `batch_tokens`: their maximum number.
-        batch_pixels: Limit of the pixels of a batch: frames x height x width, summed over its clips. Batches then have
-            different numbers of clips, and clips of like shape share a batch; see docs/howto/sampling.md.
-        batch_tokens: The same in tokens of a video-language model: two frames x a square of the factor of
-            `transforms.SmartResize`.
+        batch_size: Clips per batch of this rank; or a `PixelBudget` or `TokenBudget`, which limits what they cost.
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
             receives the frames of each batch on the thread that takes batches. `None`: no transforms.
-        device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`.
-        decoder: Which decoders a loader with a GPU uses. Videos that NVDEC cannot decode exactly fall back to the CPU,
-            with the same result; `stats()` reports the reasons.
-            - `"auto"`: its NVDEC engines together with the CPU threads.
-            - `"nvdec"`: its NVDEC engines, without further CPU threads.
-            - `"cpu"`: the CPU threads.
-        strict: `True`: an error (`GpuError`, in place of the next batch) if the CPU decodes pictures because NVDEC
-            cannot. `False`: a warning after an epoch in which the CPU decoded more than 10 % of the pictures for such
-            reasons. `None`: as the environment variable `FRAMESPOOL_STRICT_GPU` says, which is 1 for `True`.
-        nvdec_threads: Decode tasks that NVDEC runs at the same time, 1 to 64. `None`: two per engine, fewer if the
-            GPU is short of memory.
-        shuffle: Order of the clips in an epoch.
-            - `"grouped"`: a new permutation of all videos each epoch. The clips of a video stay on one rank, spread
-              over as many batches as the clip cache permits, so each video is decoded once at any dataset size.
+        device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`; or a
+            `Gpu`, which also selects the decoders. The result is the same.
+        shuffle: Order of the clips in an epoch. See docs/concepts/batch-sampler.md.
+            - `"grouped"` or a `GroupedShuffle`: a new permutation of all videos each epoch. The clips of a video stay
+              on one rank, spread over as many batches as the clip cache permits, so each video is decoded once at any
+              dataset size.
             - `True`: the same, or `"full"` if videos have one clip each or with `stick_to_shard`.
             - `"full"`: a new permutation of all clips each epoch.
-            - `"buffer"`: each clip moves by less than 1.5 times `initial_fill` positions, so that neighbors in the
-              dataset stay close.
+            - `"buffer"` or a `BufferShuffle`: each clip moves by less than 1.5 times its `initial_fill` positions, so
+              that neighbors in the dataset stay close.
             - `False`: the order of the dataset.
-        initial_fill: Size of the shuffle buffer in clips.
-        shuffle_block_size: For `"grouped"`: positions over which the clips of a video are spread, over all ranks.
-            `None`: derived from the memory of `cache`, the size of a clip, the clips per video and `num_shards`.
-        num_streams: For `"grouped"`: number of streams. On any number of ranks that divides it, each video is on one
-            rank. `None`: `num_shards` times up to 8.
-        max_chunk: For `"grouped"`: longer videos are cut into chunks of at most this many clips.
-        order: Algorithm of the order: `"framespool"`, `"torch"` (`DistributedSampler` and `DataLoader`) or
-            `"dali"` (its readers with `pad_last_batch`). See docs/concepts/batch-sampler.md.
+            - `order.TorchOrder` or `order.DaliOrder`: that of `DistributedSampler` and `DataLoader`, or of DALI.
+            - a sampler of PyTorch, or another iterable that yields the ids of this rank's clips each time it is
+              iterated: in its order. `set_epoch()` is called if it has one. A state can be loaded within an epoch if
+              the same epoch yields the same ids.
         shard_id: Rank of this process, from 0. Required if there are several.
-        num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
-        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips
-            are distributed again each epoch.
-        num_nodes: Number of machines, if each has a disk cache of its own. It divides `num_shards`, and the ranks of a
-            machine are consecutive. The videos are divided among the machines once, at random, and each epoch is
-            shuffled within these parts, so that a machine finds the clips of its videos on its disk. A run may continue
-            on other machines with the same `num_nodes`. Not with weights, `mix()` and `stick_to_shard`.
-        worker_id: Worker of this rank, from 0, for processes that share the batches of a rank; `torch.ClipDataset` sets
-            it. Required if there are several.
-        num_workers: Workers of this rank. Worker `w` makes only the batches `w`, `w + num_workers`, and so on. The
-            number of decoding threads is `num_threads`.
+        num_shards: Number of ranks; or `options.Shards`, which also has the number of machines and of worker processes.
+            All ranks get the same number of batches of the same sizes.
         seed: Seed of the shuffle and of all random clips and transforms. A number, also the default 0, is independent
             of `torch.manual_seed()`. `None`: drawn from PyTorch's default generator if PyTorch is imported, else from
             Python's `random`; `loader.seed` is the result. A state has the seed, and `load_state_dict()` takes it over.
@@ -256,10 +216,7 @@ class ClipLoader(BaseLoader[Batch]):
             - `"raise"`: the error is raised in place of the batch.
             - `"skip"`: the clip is omitted.
             - `"replace"`: another clip replaces it, chosen by (seed, epoch, clip).
-        on_outage: What happens while the server of a URL is unavailable. No clip is omitted or replaced because of it.
-            - `"wait"`: it is waited for, for `FRAMESPOOL_REMOTE_TIMEOUT` seconds (120), then the error is raised.
-            - `"raise"`: the error is raised after about a second.
-            - a number: the time in seconds for which it is waited for.
+            - an `options.OnError`: one of these, and how long an unavailable server is waited for.
         num_threads: Worker threads, each with a single-threaded decoder. `None`: one per core of this rank's share: the
             CPU affinity and the cgroup's quota, divided by `LOCAL_WORLD_SIZE`, which torchrun sets.
         repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
@@ -292,18 +249,8 @@ class ClipLoader(BaseLoader[Batch]):
               largest height, width and length of the batch; see `Batch.unpadded_sizes`.
             - `"list"`: always a list with a Tensor for each clip.
         index: The index cache, shared by all processes of a machine: a folder, `False` for none, or `None` or `"auto"`
-            for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache). See docs/howto/indexing.md.
-        index_progress: How the indexing of videos is reported before training starts.
-            - `None`: on stderr if that is a terminal, by the first rank, after a second.
-            - `True`: on stderr, by every rank, also if that is no terminal, such as in a notebook.
-            - `False`: not at all.
-            - a function of (done, total), the numbers of indexed videos and of samples: it is called while the loader
-              is created if the clip sampler counts clips by the lengths of the videos, else after each batch of the
-              first epoch.
-        stream: Index of the video stream among all streams of a file. `None`: the `stream` of the dataset, else the
-            best one of each file.
-        hdr: `"warn"` or `"ignore"`, as for `framespool.Video`.
-        deinterlace: `"weave"`, `"bob"` or `"linear"`, as for `framespool.Video`.
+            for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache); or an `options.Index`, which also
+            has how the indexing of videos is reported. See docs/howto/indexing.md.
         frame_columns: Further columns with a value for each frame: by name a list with one entry per sample.
             `batch.columns` has the values of the frames of each clip, with the shape of `indices`. An entry is
             - a list or array of numbers, one for each frame of the video, or of the segment that is the sample; or
@@ -313,7 +260,7 @@ class ClipLoader(BaseLoader[Batch]):
     Raises:
         ArgumentError: If an argument is invalid.
         GpuError: If the GPU cannot be used.
-        NoVideoError: While iterating, if `stream` is no video stream of a file.
+        NoVideoError: While iterating, if the `stream` of the dataset is no video stream of a file.
 
     Example:
         >>> import framespool as fsp
@@ -328,36 +275,24 @@ class ClipLoader(BaseLoader[Batch]):
         ((2, 8, 3, 112, 112), 'uint8')
     """
 
+    #: Whether HDR video gives no warning.
+    _is_quiet = False
+
     @keyword_hints(_KEYWORD_HINTS)
     def __init__(
         self,
         dataset: Dataset | Iterable[Any],
         clip_sampler: ClipSampler | Callable[[Any, Any], Iterable[int]] | None = None,
         *,
-        batch_size: int | None = None,
-        batch_pixels: int | None = None,
-        batch_tokens: int | None = None,
+        batch_size: int | PixelBudget | TokenBudget,
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         device: Any = "cpu",
-        decoder: Literal["auto", "cpu", "nvdec"] = "auto",
-        strict: bool | None = None,
-        nvdec_threads: int | None = None,
-        shuffle: Literal["grouped", "full", "buffer"] | bool = False,
-        initial_fill: int = 1024,
-        shuffle_block_size: int | None = None,
-        num_streams: int | None = None,
-        max_chunk: int = 64,
-        order: Literal["framespool", "dali", "torch"] = "framespool",
+        shuffle: Shuffle = False,
         shard_id: int | None = None,
-        num_shards: int = 1,
-        stick_to_shard: bool = False,
-        num_nodes: int = 1,
-        worker_id: int | None = None,
-        num_workers: int = 1,
+        num_shards: int | Shards = 1,
         seed: int | None = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
-        on_error: Literal["raise", "skip", "replace"] = "raise",
-        on_outage: Literal["wait", "raise"] | float = "wait",
+        on_error: Literal["raise", "skip", "replace"] | OnError = "raise",
         num_threads: int | None = None,
         repeats: int = 1,
         group_clips: bool = False,
@@ -367,15 +302,12 @@ class ClipLoader(BaseLoader[Batch]):
         layout: BatchLayout = "NTCHW",
         dtype: Dtype = "uint8",
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
-        index: str | os.PathLike[str] | Literal[False] | None = None,
-        index_progress: bool | Callable[[int, int], object] | None = None,
-        stream: int | None = None,
-        hdr: Literal["warn", "ignore"] = "warn",
-        deinterlace: Literal["weave", "bob", "linear"] = "weave",
+        index: str | os.PathLike[str] | Literal[False] | Index | None = None,
         frame_columns: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        choice("decoder", decoder, ("auto", "cpu", "nvdec"))
-        cache = as_cache(cache)
+        choice("layout", layout, get_args(BatchLayout))
+        deinterlace, transforms = without_deinterlace(transforms)
+        options = LoaderOptions.of(locals())
         robot = dataset if isinstance(dataset, LeRobotFrames) else None
         self._cameras: Cameras | None = None
         if robot is not None:
@@ -383,11 +315,12 @@ class ClipLoader(BaseLoader[Batch]):
                 raise ArgumentError(
                     "the frames of datasets.lerobot() are chosen by delta_timestamps; omit clip_sampler"
                 )
-            self._cameras = Cameras(robot, transforms, on_error, dtype, collate)
-            clip_sampler, transforms = self._cameras.first()
-            collate = self._cameras.collate  # type: ignore[assignment]
-            num_threads = self._cameras.share(cores_per_rank() if num_threads is None else num_threads)
-            cache = cache._shared(self._cameras.share)
+            if frame_columns is not None:
+                raise ArgumentError("the frames of datasets.lerobot() have columns of their own; omit frame_columns")
+            if group_clips:
+                raise ArgumentError("group_clips=True needs a dataset of videos")
+            self._cameras = Cameras(robot, options)
+            clip_sampler, options = self._cameras.first()
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.random(sequence_length=16)")
         if not isinstance(clip_sampler, ClipSampler):
@@ -397,73 +330,14 @@ class ClipLoader(BaseLoader[Batch]):
                     "for example framespool.samplers.random(sequence_length=16, stride=4)"
                 )
             clip_sampler = custom(clip_sampler)
-        choice("layout", layout, get_args(BatchLayout))
         self.clip_sampler = clip_sampler
-        limited = batch_pixels is not None or batch_tokens is not None
-        if batch_size is None and not limited:
-            raise ArgumentError("batch_size is missing: the number of clips per batch, or give batch_pixels=")
-        options = LoaderOptions(
-            # With a limit it matters only for how far a grouped shuffle spreads the clips of a video.
-            batch_size=_USUAL_BATCH if batch_size is None else batch_size,
-            transforms=transforms,
-            device=device,
-            shuffle=shuffle,
-            repeats=repeats,
-            initial_fill=initial_fill,
-            order=order,
-            shard_id=shard_id,
-            num_shards=num_shards,
-            stick_to_shard=stick_to_shard,
-            num_nodes=num_nodes,
-            worker_id=worker_id,
-            num_workers=num_workers,
-            seed=seed,
-            last_batch=last_batch,
-            on_error=on_error,
-            on_outage=on_outage,
-            num_threads=num_threads,
-            prefetch_batches=prefetch_batches,
-            pin_memory=pin_memory,
-            collate=collate,
-            dtype=dtype,
-            hdr=hdr,
-            deinterlace=deinterlace,
-            shuffle_block_size=shuffle_block_size,
-            num_streams=num_streams,
-            max_chunk=max_chunk,
-        )
-        own = {
-            "layout": layout,
-            "index": index,
-            "index_progress": index_progress,
-            "stream": stream,
-            "group_clips": boolean("group_clips", group_clips),
-            "decoder": decoder,
-            "strict": None if strict is None else boolean("strict", strict),
-            "nvdec_threads": None
-            if nvdec_threads is None
-            else integer("nvdec_threads", nvdec_threads, least=1, most=64),
-        }
-        if frame_columns is not None and robot is not None:
-            raise ArgumentError("the frames of datasets.lerobot() have columns of their own; omit frame_columns")
-        if group_clips and (limited or robot is not None):
-            raise ArgumentError("group_clips=True needs batch_size= and a dataset of videos")
-        self._budget: BatchBudget | None = None
-        if limited:
-            most = None if batch_size is None else integer("batch_size", batch_size)
-            settings = options.order_settings(replacement=False)
-            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
-        super().__init__(dataset, clip_sampler._spec(), options, cache, own)
+        if options.device is not None and options.device.decoder == "nvjpeg":
+            raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
+        group_clips = boolean("group_clips", group_clips)
+        super().__init__(dataset, clip_sampler._spec(), options, group_clips=group_clips, quiet=self._is_quiet)
         self._frame_columns = None if frame_columns is None else FrameColumns(frame_columns, self.dataset)
-        if group_clips:
-            self._order |= {"group_clips": True}
-            if self._functions:
-                raise ArgumentError("group_clips=True excludes a callable among the transforms; apply it to the batch")
-        if self._budget is not None:
-            if not isinstance(self._native, _framespool.Loader):
-                raise ArgumentError("workers on Ray cannot limit batches by pixels or tokens; use batch_size=")
-            self._budget.shuffle = self._order["shuffle"]  # a grouped shuffle of videos with one clip is a full one
-            self._order |= self._budget.config()
+        if group_clips and self._functions:
+            raise ArgumentError("group_clips=True excludes a callable among the transforms; apply it to the batch")
         if self._cameras is not None:
             for view, sampling, steps in self._cameras.others():
                 self._add_companion(view, sampling, steps, self._settings)
@@ -490,28 +364,6 @@ class ClipLoader(BaseLoader[Batch]):
                 stacklevel=user_stacklevel(),
             )
 
-    def _incomplete_clips(self) -> int:
-        return super()._incomplete_clips() if self._budget is None else self._budget.omitted(self._local(), self.epoch)
-
-    def _num_batches(self, epoch: int) -> int:
-        return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._local(), epoch))
-
-    def _begin(self, native: Engine, epoch: int, batch: int) -> int:
-        if self._budget is None:
-            return super()._begin(native, epoch, batch)
-        assert isinstance(native, _framespool.Loader)
-        return native.start_batches(epoch, batch, self._budget.batches(self._local(), epoch))
-
-    def _local(self) -> _framespool.Loader:
-        """The engine of a loader with limited batches, which `__init__` refuses for other engines."""
-        assert isinstance(self._native, _framespool.Loader)
-        return self._native
-
-    def _set_seed(self, seed: int) -> None:
-        super()._set_seed(seed)
-        if self._budget is not None:
-            self._budget.set_seed(seed)
-
     def _extra_config(self) -> dict[str, str]:
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
 
@@ -536,7 +388,7 @@ class ClipLoader(BaseLoader[Batch]):
             dict: The values by name.
 
         Raises:
-            ArgumentError: With `order` other than `"framespool"`, or `stick_to_shard`.
+            ArgumentError: With an order other than framespool's, or `stick_to_shard`.
             Error: If none of the videos can be read.
 
         Example:
@@ -549,6 +401,8 @@ class ClipLoader(BaseLoader[Batch]):
             >>> [disk_cache["epochs"] for disk_cache in cost["disk_caches"]]
             [4, 8, 16]
         """
+        if isinstance(self._plan, SamplerBatches):
+            raise ArgumentError("the cost of an order that a sampler makes is not known; use an order of framespool")
         (single, full, grouped, mixing), frames, disk_caches = self._native.estimate_cost()
         names = ("epochs", "frames_per_clip", "first_epoch_frames_per_clip", "disk_bytes")
         return {
@@ -581,6 +435,12 @@ class ClipLoader(BaseLoader[Batch]):
         if self._frame_columns is not None:
             values["columns"] |= self._frame_columns.take(made[0])
         values["frames"] = made[0].get("awaited", values["frames"])
-        values |= self._apply_functions(values, self._settings["layout"], epoch)
+        values |= self._apply_functions(values, self._settings["frames"]["layout"], epoch)
         named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
         return Batch(**named)
+
+
+class QuietClipLoader(ClipLoader):
+    """A `ClipLoader` that gives no warning of HDR video, for programs that keep its values."""
+
+    _is_quiet = True

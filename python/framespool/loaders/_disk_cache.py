@@ -27,7 +27,7 @@ def wants_disk_cache_advice(settings: Mapping[str, Any]) -> bool:
         `False` in other processes than the first rank, and if it was logged before or level INFO is not enabled.
     """
     # A program that has not imported `logging` has not enabled level INFO, and importing it takes milliseconds.
-    if settings["disk_cache"] is not None or "logging" not in sys.modules:
+    if settings["options"]["clip_store"] is not None or "logging" not in sys.modules:
         return False
     from framespool._common import logs
 

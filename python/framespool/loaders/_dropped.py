@@ -50,7 +50,7 @@ def dropped(loader: Any) -> list[dict[str, Any]]:
     """
     found, failures, dataset = [], loader.failures(), loader.dataset
     for failure in failures:
-        if loader._settings["on_error"] == "skip" or failure["clips"] == 0:
+        if loader._settings["options"]["on_error"] == "skip" or failure["clips"] == 0:
             named = {name: value for name, value in failure.items() if name not in ("kind", "message", "clips")}
             found.append({**named, "reason": failure["message"], "clips": failure["clips"]})
     each = loader._clips_per_video()

@@ -18,8 +18,9 @@ from framespool.errors import ArgumentError, InternalError
 from framespool.loaders import _checkpoint
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._batch import BatchMethods
-from framespool.options._cache import Cache
+from framespool.options import Cache, Index, OnError, Shards
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
+from framespool.options._order import Shuffle
 from framespool.transforms import Transform
 from framespool.transforms._compose import split, steps
 from framespool.transforms._functions import apply_functions
@@ -91,8 +92,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
     "decode, then resize"; docs/howto/images.md has the figures. Rows outside a crop are not decoded, so damage there is
     not detected. A truncated file always is.
 
-    With `decoder="nvjpeg"` progressive and unusual JPEG files, other formats, `exact=True` and masks fall back to the
-    CPU; `stats()` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG
+    With `Gpu(decoder="nvjpeg")` progressive and unusual JPEG files, other formats, `exact=True` and masks fall back to
+    the CPU; `stats()` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG
     differ a little from those of the CPU. nvJPEG also detects less damage: a truncated file is an error on both, a file
     with wrong bits may be delivered as it was decoded.
 
@@ -109,22 +110,14 @@ class ImageLoader(BaseLoader[ImageBatch]):
         mask_fill: Label where there is no image, 0 to 255.
         exact: Decode the full file to the RGB bytes of libjpeg-turbo, Pillow, OpenCV and torchvision before the
             transforms, of WebP to those of libwebp. AVIF, which libraries convert differently, is converted as video.
-        device: Where batches are placed, `"cpu"` or `"cuda:0"`.
-        decoder: `"auto"` and `"cpu"` decode on the CPU, to the same bytes as without a GPU. `"nvjpeg"` decodes
-            JPEG files on the GPU; NVIDIA's library comes with the CUDA toolkit and PyTorch, not with the driver.
-        shuffle: `"full"` or `True`, `"buffer"`, or `False`, as for `framespool.ClipLoader`.
-        initial_fill: Size of the shuffle buffer in images.
-        order: `"framespool"`, `"dali"` or `"torch"`, as for `framespool.ClipLoader`.
+        device: Where batches are placed: `"cpu"`, `"cuda:0"`, or a `Gpu`. The CPU decodes, to the same bytes as without
+            a GPU, unless its `decoder` is `"nvjpeg"`.
+        shuffle: As for `framespool.ClipLoader`; `True` is `"full"`.
         shard_id: Rank of this process, from 0. Required if there are several.
-        num_shards: Number of ranks.
-        stick_to_shard: Each rank keeps its own contiguous part of the dataset.
-        num_nodes: Number of machines, if each has a disk cache of its own, as for `framespool.ClipLoader`.
-        worker_id: Worker of this rank, from 0, as for `ClipLoader`.
-        num_workers: Workers of this rank, as for `ClipLoader`; not the number of decoding threads.
+        num_shards: Number of ranks, or `options.Shards`, as for `framespool.ClipLoader`.
         seed: Seed of the shuffle and of all random transforms, or `None`, as for `framespool.ClipLoader`.
         last_batch: `"partial"`, `"drop"` or `"fill"`, as for `framespool.ClipLoader`.
-        on_error: `"raise"`, `"skip"` or `"replace"`, as for `framespool.ClipLoader`.
-        on_outage: `"wait"`, `"raise"` or a number of seconds, as for `framespool.ClipLoader`.
+        on_error: `"raise"`, `"skip"`, `"replace"` or an `options.OnError`, as for `framespool.ClipLoader`.
         num_threads: Worker threads. `None`: one per core of this rank's share, as for `ClipLoader`.
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
@@ -162,20 +155,12 @@ class ImageLoader(BaseLoader[ImageBatch]):
         mask_fill: int = 0,
         exact: bool = False,
         device: Any = "cpu",
-        decoder: Literal["auto", "cpu", "nvjpeg"] = "auto",
-        shuffle: Literal["grouped", "full", "buffer"] | bool = False,
-        initial_fill: int = 1024,
-        order: Literal["framespool", "dali", "torch"] = "framespool",
+        shuffle: Shuffle = False,
         shard_id: int | None = None,
-        num_shards: int = 1,
-        stick_to_shard: bool = False,
-        num_nodes: int = 1,
-        worker_id: int | None = None,
-        num_workers: int = 1,
+        num_shards: int | Shards = 1,
         seed: int | None = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
-        on_error: Literal["raise", "skip", "replace"] = "raise",
-        on_outage: Literal["wait", "raise"] | float = "wait",
+        on_error: Literal["raise", "skip", "replace"] | OnError = "raise",
         num_threads: int | None = None,
         repeats: int = 1,
         prefetch_batches: int = 2,
@@ -186,7 +171,6 @@ class ImageLoader(BaseLoader[ImageBatch]):
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
-        choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
         images = as_dataset(dataset)
         known = isinstance(images.samples, SampleList) and images.samples.table.are_whole
         for place, (source, _) in enumerate([] if known else images.samples):
@@ -195,55 +179,38 @@ class ImageLoader(BaseLoader[ImageBatch]):
                     f"dataset sample {place}: must be a file, an ArchiveMember or bytes, got {source!r}; "
                     "use ClipLoader for videos"
                 )
-        options = LoaderOptions(
-            batch_size=batch_size,
-            transforms=transforms,
-            device=device,
-            shuffle=shuffle,
-            repeats=repeats,
-            initial_fill=initial_fill,
-            order=order,
-            shard_id=shard_id,
-            num_shards=num_shards,
-            stick_to_shard=stick_to_shard,
-            num_nodes=num_nodes,
-            worker_id=worker_id,
-            num_workers=num_workers,
-            seed=seed,
-            last_batch=last_batch,
-            on_error=on_error,
-            on_outage=on_outage,
-            num_threads=num_threads,
-            prefetch_batches=prefetch_batches,
-            pin_memory=pin_memory,
-            collate=collate,
-            dtype=dtype,
-            hdr="warn",
-        )
-        own = {
-            "layout": _LAYOUTS[layout],
-            "index": False,
-            "decoder": "cpu" if decoder == "auto" else decoder,
-            "images": True,
-            "exact": boolean("exact", exact),
-        }
-        if masks is not None and on_error != "raise":
-            raise ArgumentError(f'masks need on_error="raise", got {on_error!r}; an image and its mask fail together')
-        rule = samplers.indices([0])._spec()
+        integer("batch_size", batch_size)
         if cache is not None and (not isinstance(cache, Cache) or cache.disk is None):
             raise ArgumentError(
                 f"cache must be a framespool.Cache with a disk, got {cache!r}; images of one epoch share no decoded "
                 "frames, so memory alone saves nothing"
             )
-        # Clips wait in memory only because they share decoded frames; images of one epoch share none.
-        own_cache = Cache(0, lookahead=0) if cache is None else replace(cache, lookahead=0)
-        super().__init__(images, rule, options, own_cache, own)
+        options = LoaderOptions.of(
+            locals(),
+            layout=_LAYOUTS[layout],
+            index=Index(False, progress=False),
+            # Clips wait in memory only because they share decoded frames; images of one epoch share none.
+            cache=Cache(0, lookahead=0) if cache is None else replace(cache, lookahead=0),
+        )
+        if options.device is not None:
+            if options.device.decoder == "nvdec":
+                raise ArgumentError('decoder="nvdec" is for videos; use "auto", "nvjpeg" or "cpu" for images')
+            if options.device.decoder == "auto":
+                options = replace(options, device=replace(options.device, decoder="cpu"))
+        by_nvjpeg = options.device is not None and options.device.decoder == "nvjpeg"
+        if masks is not None and (action := options.on_error.action) != "raise":
+            raise ArgumentError(f'masks need on_error="raise", got {action!r}; an image and its mask fail together')
+        rule = samplers.indices([0])._spec()
+        super().__init__(images, rule, options, images=True, exact=boolean("exact", exact))
         self._layout = _LAYOUTS[layout]
-        self._decoding = {"exact": own["exact"], "nvjpeg": decoder == "nvjpeg"}
+        self._decoding = {"exact": exact, "nvjpeg": by_nvjpeg}
         self._masks: Dataset | None = None
         if masks is not None:
             # The dtype is that of the images: the engine makes uint8 masks and skips Normalize.
-            settings = {**self._settings, "label_fill": integer("mask_fill", mask_fill, most=255)}
+            fill = integer("mask_fill", mask_fill, most=255)
+            frames, own = {**self._settings["frames"], "label_fill": fill}, self._settings["options"]
+            own = {**own, "collate": {"pad": fill}} if options.collate == "pad" else own
+            settings = {**self._settings, "frames": frames, "options": own}
             self._masks = _paired_with(images, masks)
             self._decoding |= {"masks": _checkpoint.fingerprint(self._masks), "mask_fill": mask_fill}
             self._add_companion(self._masks, rule, self._steps, settings)

@@ -9,30 +9,23 @@ from typing import Any
 
 from framespool import _framespool
 from framespool._common.progress import Progress, is_terminal
-from framespool.errors import ArgumentError, Error
+from framespool.errors import Error
 
 #: Shorter waits show nothing, and the interval of updates after that.
 _DELAY_SECONDS, _INTERVAL_SECONDS = 1.0, 0.2
 
 
 class IndexProgress:
-    """What the keyword `index_progress` of a loader requests.
+    """What `Index.progress` of a loader requests.
 
     Args:
         option: `None`: a display if stderr is a terminal and `quiet` is false. `True` or `False`: always or never. Or a
             function of (done, total).
         total: Number of samples.
         quiet: Whether other processes of the same terminal display their progress.
-
-    Raises:
-        ArgumentError: If `option` is anything else.
     """
 
     def __init__(self, option: Any, total: int, *, quiet: bool) -> None:
-        if option is not None and not isinstance(option, bool) and not callable(option):
-            raise ArgumentError(
-                f"index_progress must be None, True, False or a function of (done, total), got {option!r}"
-            )
         self._function: Callable[[int, int], object] | None = option if callable(option) else None
         self._displays = option is True or (option is None and not quiet and is_terminal())
         self._total = total

@@ -76,8 +76,10 @@ class Cache:
             byte_size("device_memory", self.device_memory)
         if self.disk is not None:
             folder = os.fspath(self.disk) if isinstance(self.disk, (str, os.PathLike)) else None
-            if not isinstance(folder, str) or not folder or is_url(folder):
-                raise ArgumentError(f"disk must be a folder on a local disk, got {display_repr(self.disk)}")
+            if not isinstance(folder, str) or not folder or is_url(folder) or not _is_unicode(folder):
+                raise ArgumentError(
+                    f"disk must be a folder on a local disk whose name is Unicode, got {display_repr(self.disk)}"
+                )
         if self.disk_size is not None:
             byte_size("disk_size", self.disk_size)
         integer("epochs", self.epochs, least=1, most=1 << 20)
@@ -99,13 +101,13 @@ class Cache:
         disk = None
         if self.disk is not None:
             folder = os.path.abspath(os.path.expanduser(self.disk))
-            disk = (folder, byte_size("disk_size", self.disk_size), int(self.epochs))
+            disk = {"folder": folder, "bytes": byte_size("disk_size", self.disk_size), "epochs": int(self.epochs)}
         return {
             "memory_budget": byte_size("memory", self.memory),
             "device_memory_budget": None
             if self.device_memory is None
             else byte_size("device_memory", self.device_memory),
-            "disk_cache": disk,
+            "clip_store": disk,
             "lookahead_clips": int(self.lookahead),
         }
 
@@ -117,6 +119,14 @@ class Cache:
         """
         device = None if self.device_memory is None else share(byte_size("device_memory", self.device_memory))
         return replace(self, memory=share(byte_size("memory", self.memory)), device_memory=device)
+
+
+def _is_unicode(folder: str) -> bool:
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_cache(cache: Cache | int | str) -> Cache:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from framespool._common.validate_args import boolean, check_dtype, choice, integer, number
-from framespool.options._order import (
-    grouped_settings,
-    resolve_seed,
-    resolve_shuffle,
-    shard_settings,
-    validate_shuffle,
-    worker_settings,
-)
+from framespool._common.index_cache import cache_location
+from framespool._common.ranks import cores_per_rank
+from framespool._common.validate_args import check_dtype, choice, integer
+from framespool.errors import ArgumentError
+from framespool.options._batch_size import clips_per_batch
+from framespool.options._cache import as_cache
+from framespool.options._files import Index, OnError
+from framespool.options._gpu import as_gpu
+from framespool.options._order import as_shards, is_sampler, order_for_engine, order_settings, resolve_seed
 
-#: Keywords of other libraries for the arguments of loaders.
+#: Keywords of other libraries, and earlier ones, for the arguments of loaders.
 KEYWORD_HINTS = {
     **dict.fromkeys(("rank", "process_index"), "shard_id="),
     **dict.fromkeys(("world_size", "num_replicas", "process_count"), "num_shards="),
@@ -30,109 +30,176 @@ KEYWORD_HINTS = {
     **dict.fromkeys(("persistent_workers", "worker_init_fn"), "nothing: a loader decodes on threads, not in processes"),
     "generator": "seed=",
     **dict.fromkeys(("device_id", "ctx"), 'device="cuda:0"'),
+    "memory_budget": 'cache=, a size such as "2GiB"',
+    "device_memory_budget": "cache=framespool.Cache(device_memory=...)",
+    "disk_cache": "cache=framespool.Cache(disk=..., disk_size=...)",
+    "lookahead_clips": "cache=framespool.Cache(lookahead=...)",
+    "batch_pixels": "batch_size=framespool.PixelBudget(...)",
+    "batch_tokens": "batch_size=framespool.TokenBudget(...)",
+    "decoder": "device=framespool.Gpu(0, decoder=...)",
+    "strict": 'device=framespool.Gpu(0, on_fallback="raise")',
+    "nvdec_threads": "device=framespool.Gpu(0, threads=...)",
+    "initial_fill": "shuffle=framespool.BufferShuffle(initial_fill=...)",
+    "shuffle_block_size": "shuffle=framespool.GroupedShuffle(block_size=...)",
+    **{name: f"shuffle=framespool.GroupedShuffle({name}=...)" for name in ("num_streams", "max_chunk")},
+    "order": "shuffle=, which takes framespool.order.TorchOrder(), order.DaliOrder() and samplers of PyTorch",
+    "stick_to_shard": "num_shards=framespool.options.Shards(..., stick_to_shard=True)",
+    "num_nodes": "num_shards=framespool.options.Shards(..., num_nodes=...)",
+    "worker_id": "num_shards=framespool.options.Shards(..., worker_id=..., num_workers=...)",
+    "num_workers": (
+        "num_threads=, since a loader decodes on threads; framespool.torch.ClipDataset and ImageDataset are for the "
+        "workers of a DataLoader, and other programs with several processes for each rank use "
+        "num_shards=framespool.options.Shards(..., worker_id=..., num_workers=...)"
+    ),
+    "on_outage": 'on_error=framespool.options.OnError("raise", outage=...)',
+    "index_progress": "index=framespool.options.Index(progress=...)",
+    "stream": "dataset.with_stream(...)",
+    "hdr": 'warnings.filterwarnings("ignore", category=framespool.errors.HdrWarning)',
+    "deinterlace": "framespool.transforms.Deinterlace(...) at the begin of transforms=",
 }
 
-#: What to write instead of `num_workers=` alone, which means processes elsewhere.
-_WORKER_REMEDY = (
-    "a loader decodes on threads, so use num_threads=, or framespool.torch.ClipDataset or ImageDataset "
-    "for the workers of a DataLoader"
-)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoaderOptions:
-    """The keyword arguments that all loaders share, as the caller gave them."""
+    """The keyword arguments that all loaders share, checked and with an object for each that may be a plain value."""
 
-    batch_size: int
+    batch_size: Any
     transforms: Sequence[Any] | None
     device: Any
     shuffle: Any
-    initial_fill: int
-    order: str
     shard_id: int | None
-    num_shards: int
-    stick_to_shard: bool
-    worker_id: int | None
-    num_workers: int
+    num_shards: Any
     seed: int | None
     last_batch: str
-    on_error: str
-    on_outage: str | float
+    on_error: Any
     num_threads: int | None
     prefetch_batches: int
+    cache: Any
+    layout: str
     dtype: str
-    hdr: str
+    collate: str
+    repeats: int
+    pin_memory: Any
+    index: Any
     deinterlace: str = "weave"
-    num_nodes: int = 1
-    shuffle_block_size: int | None = None
-    num_streams: int | None = None
-    max_chunk: int = 64
-    repeats: int = 1
-    pin_memory: Any = "auto"
-    collate: str = "auto"
 
-    def __post_init__(self) -> None:
-        shards = integer("num_shards", self.num_shards) if self.seed is None else 1
-        # Drawn once: the settings of the order are requested several times.
-        object.__setattr__(self, "seed", resolve_seed(self.seed, shards))
-
-    def validate(self) -> None:
-        """Checks the arguments that take one of several words.
-
-        Raises:
-            ArgumentError: If a value is not one of the known words.
-        """
-        validate_shuffle(self.shuffle)
-        choice("order", self.order, ("framespool", "dali", "torch"))
-        check_dtype(self.dtype)
-        choice("hdr", self.hdr, ("warn", "ignore"))
-        choice("deinterlace", self.deinterlace, ("weave", "bob", "linear"))
-        choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
-        choice("collate", self.collate, ("auto", "stack", "pad", "list"))
-        choice("on_error", self.on_error, ("raise", "skip", "replace"))
-        self.error_settings()
-
-    def error_settings(self) -> dict[str, Any]:
-        """The settings that determine what happens to clips that cannot be read.
-
-        Returns:
-            `on_error`, and `outage_timeout`: how long in seconds an unavailable server is waited for, or `None` for the
-            default.
-
-        Raises:
-            ArgumentError: If `on_outage` is neither a known word nor a number of seconds.
-        """
-        if isinstance(self.on_outage, str):
-            choice("on_outage", self.on_outage, ("wait", "raise"))
-            timeout = 0.0 if self.on_outage == "raise" else None
-        else:
-            timeout = number("on_outage", self.on_outage, least=0, most=1e9)
-        return {"on_error": self.on_error, "outage_timeout": timeout}
-
-    def order_settings(self, *, replacement: bool) -> dict[str, Any]:
-        """The settings that determine the order of clips.
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any], **more: Any) -> LoaderOptions:
+        """Takes the arguments of a loader.
 
         Args:
-            replacement: Whether the dataset is a mixture whose clips are drawn with replacement.
+            arguments: Arguments by name; those that other options have are ignored.
+            more: Values in place of arguments.
 
         Returns:
-            The settings by name, as the engine takes them.
+            The options.
+        """
+        return cls(**({each.name: arguments[each.name] for each in fields(cls) if each.name in arguments} | more))
+
+    def __post_init__(self) -> None:
+        shards = as_shards(self.num_shards)
+        order_for_engine(self.shuffle, can_group=False)
+        if is_sampler(self.shuffle) and shards.num_shards > 1:
+            raise ArgumentError(
+                f"shuffle={self.shuffle!r} makes the order of this rank, so omit shard_id and num_shards; a "
+                "DistributedSampler has num_replicas and rank for that"
+            )
+        on_error, index = self.on_error, self.index
+        if not isinstance(index, Index):
+            cache_location(index)
+            index = Index(index)
+        settled = {
+            "device": as_gpu(self.device),
+            "num_shards": shards,
+            # Drawn once: the settings of the order are requested several times.
+            "seed": resolve_seed(self.seed, integer("num_shards", shards.num_shards)),
+            "on_error": on_error if isinstance(on_error, OnError) else OnError(on_error),
+            "num_threads": (cores_per_rank() if self.num_threads is None else integer("num_threads", self.num_threads)),
+            "cache": as_cache(self.cache),
+            "index": index,
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        clips_per_batch(self.batch_size)
+        integer("prefetch_batches", self.prefetch_batches)
+        check_dtype(self.dtype)
+        choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
+        choice("collate", self.collate, ("auto", "stack", "pad", "list"))
+
+    def shared(self, parts: int) -> LoaderOptions:
+        """The options of each of several native loaders, which have an equal part of the threads and of the memory.
+
+        Args:
+            parts: Number of native loaders.
+
+        Returns:
+            The options.
+        """
+
+        def share(total: int) -> int:
+            return total if total == 0 else max(1, total // parts)
+
+        return replace(self, num_threads=share(self.num_threads or 0), cache=self.cache._shared(share))
+
+    def order_settings(self, *, can_group: bool) -> dict[str, Any]:
+        """The settings that determine the order of clips, as the engine takes them.
+
+        Args:
+            can_group: Whether `shuffle=True` may be a grouped shuffle.
+
+        Returns:
+            The settings by name.
+        """
+        return order_settings(
+            batch_size=clips_per_batch(self.batch_size),
+            shuffle=self.shuffle,
+            can_group=can_group,
+            shard_id=self.shard_id,
+            shards=self.num_shards,
+            seed=int(self.seed or 0),
+            last_batch=self.last_batch,
+            repeats=self.repeats,
+        )
+
+    def frame_settings(self, **more: Any) -> dict[str, Any]:
+        """What is made of frames besides the transforms, as the engine takes it.
+
+        Args:
+            more: Values in place of those of a loader of videos.
+
+        Returns:
+            The settings by name.
         """
         return {
-            "num_clips": 0,  # set when the videos are known
-            "batch_size": integer("batch_size", self.batch_size),
-            "repeats": integer("repeats", self.repeats, least=1, most=1024),
-            "shuffle": resolve_shuffle(self.shuffle, self.order, can_group=not replacement and not self.stick_to_shard),
-            **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
-            "clips_per_video": None,  # set when the videos are known
-            "initial_fill": integer("initial_fill", self.initial_fill),
-            "order": self.order,
-            **shard_settings(self.shard_id, self.num_shards),
-            "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
-            "num_nodes": integer("num_nodes", self.num_nodes),
-            **worker_settings(self.worker_id, self.num_workers, _WORKER_REMEDY),
-            "seed": int(self.seed or 0),
-            "last_batch": self.last_batch,
-            "mix": None,  # set when the clips of its datasets are known
-            "weights": None,  # set by the dataset
+            "dtype": self.dtype,
+            "layout": self.layout,
+            "ignores_hdr": False,
+            "deinterlace": self.deinterlace,
+            "exact": False,
+            "label_fill": None,
+            **more,
+        }
+
+    def engine_settings(self, stream: int | None, **more: Any) -> dict[str, Any]:
+        """The other settings of the engine.
+
+        Args:
+            stream: The stream of each file.
+            more: Values in place of those of a loader of videos.
+
+        Returns:
+            The settings by name.
+        """
+        no_gpu = {"device": None, "decoder": "auto", "nvdec_threads": None}
+        return {
+            "images": False,
+            "stream": stream,
+            "group_clips": False,
+            **self.on_error._for_engine(),
+            "collate": {"pad": 0} if self.collate == "pad" else self.collate,
+            "num_threads": self.num_threads,
+            "prefetch_batches": int(self.prefetch_batches),
+            **self.cache._for_engine(),
+            "gpu": no_gpu if self.device is None else self.device._for_engine(),
+            **more,
         }

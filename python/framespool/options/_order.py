@@ -1,12 +1,14 @@
-"""Checks the options that determine the order of clips."""
+"""The options that determine the order of clips."""
 
 from __future__ import annotations
 
 import random
 import sys
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
-from framespool._common.validate_args import integer
+from framespool._common.validate_args import boolean, choice, integer
 from framespool.errors import ArgumentError
 
 MAX_U64 = 2**64 - 1
@@ -15,34 +17,340 @@ MAX_U64 = 2**64 - 1
 _MAX_REPLAYED = 2**35
 
 
-def validate_shuffle(shuffle: Any) -> None:
-    """Checks a value of `shuffle`.
+@dataclass(frozen=True, kw_only=True)
+class GroupedShuffle:
+    """A new permutation of all videos each epoch, which decodes each video once at any dataset size.
+
+    In place of `shuffle="grouped"`. The clips of a video stay on one rank, spread over as many batches as the clip
+    cache permits.
+
+    Args:
+        block_size: Positions over which the clips of a video are spread, over all ranks. With twice the number of clips
+            or more, the clips of each stream are shuffled fully. `None`: derived from the memory of the clip cache, the
+            size of a clip, the clips per video and the number of ranks.
+        max_chunk: Longer videos are cut into chunks of at most this many clips.
+        num_streams: Number of streams. On any number of ranks that divides it, each video is on one rank. `None`: the
+            number of ranks times up to 8.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> loader = fsp.ClipLoader(
+        ...     fsp.datasets.folder("videos/"),
+        ...     fsp.samplers.random(sequence_length=8, clips_per_video=4),
+        ...     batch_size=2,
+        ...     shuffle=fsp.GroupedShuffle(block_size=64),
+        ... )
+    """
+
+    block_size: int | None = None
+    max_chunk: int = 64
+    num_streams: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.block_size is not None:
+            integer("block_size", self.block_size, most=MAX_U64)
+        integer("max_chunk", self.max_chunk, least=1)
+        if self.num_streams is not None:
+            integer("num_streams", self.num_streams, least=1)
+
+    def _for_engine(self) -> tuple[str, Any]:
+        return "framespool", {
+            "grouped": {"block_size": self.block_size, "max_chunk": self.max_chunk, "num_streams": self.num_streams}
+        }
+
+
+@dataclass(frozen=True)
+class BufferShuffle:
+    """A local shuffle: each clip moves by less than 1.5 times `initial_fill` positions.
+
+    In place of `shuffle="buffer"`. Neighbors in the dataset stay close.
+
+    Args:
+        initial_fill: Size of the shuffle buffer in clips.
+
+    Raises:
+        ArgumentError: If it is not an int in its range.
+
+    Example:
+        >>> import framespool as fsp
+        >>> sampler = fsp.order.BatchSampler(num_clips=100, batch_size=4, shuffle=fsp.BufferShuffle(initial_fill=8))
+        >>> max(sampler.batch(0)) < 16
+        True
+    """
+
+    initial_fill: int = 1024
+
+    def __post_init__(self) -> None:
+        integer("initial_fill", self.initial_fill, least=1)
+
+    def _for_engine(self) -> tuple[str, Any]:
+        return "framespool", {"buffer": {"initial_fill": self.initial_fill}}
+
+
+@dataclass(frozen=True)
+class TorchOrder:
+    """The order of PyTorch's `DistributedSampler(shuffle=..., seed=...)` with `set_epoch`, and a `DataLoader` over it.
+
+    Bit for bit. `last_batch="partial"` is `drop_last=False` for both, `"drop"` is `True` for both, and `"fill"` fills
+    the last batch from the start of the rank's own list. An epoch is shuffled when its first batch is requested, which
+    keeps 4 bytes per clip.
+
+    Args:
+        shuffle: Whether the clips are shuffled.
+
+    Example:
+        >>> import framespool as fsp
+        >>> order = fsp.order.TorchOrder(shuffle=False)
+        >>> fsp.order.BatchSampler(num_clips=6, batch_size=2, shuffle=order, shard_id=1, num_shards=2).batch(0)
+        [1, 3]
+    """
+
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        boolean("shuffle", self.shuffle)
+
+    def _for_engine(self) -> tuple[str, Any]:
+        return "torch", "full" if self.shuffle else "off"
+
+
+@dataclass(frozen=True)
+class DaliOrder:
+    """The order of DALI's readers with `pad_last_batch=True`, bit for bit.
+
+    `last_batch="fill"` delivers an epoch unchanged, `"partial"` up to the number of clips of the longest shard,
+    `"drop"` the full batches of these. Ranks move to the next shard each epoch unless `Shards(stick_to_shard=True)`.
+    Only the low 32 bits of the seed count, as in DALI.
+
+    The order keeps 4 bytes per clip and is replayed forward. Consecutive batches are cheap; an earlier batch replays
+    the epoch, an earlier epoch replays from the first one. Epochs beyond 2^35 draws are refused.
+
+    Args:
+        shuffle: Whether the clips are shuffled, as DALI's `random_shuffle`.
+        initial_fill: Size of the shuffle buffer in clips.
+
+    Example:
+        >>> import framespool as fsp
+        >>> order = fsp.order.DaliOrder(shuffle=False)
+        >>> fsp.order.BatchSampler(num_clips=6, batch_size=2, shuffle=order, shard_id=1, num_shards=2).batch(0)
+        [3, 4]
+    """
+
+    shuffle: bool = True
+    initial_fill: int = 1024
+
+    def __post_init__(self) -> None:
+        boolean("shuffle", self.shuffle)
+        integer("initial_fill", self.initial_fill, least=1)
+
+    def _for_engine(self) -> tuple[str, Any]:
+        return "dali", {"buffer": {"initial_fill": self.initial_fill}} if self.shuffle else "off"
+
+
+@dataclass(frozen=True)
+class Shards:
+    """How an epoch is divided among processes and machines.
+
+    In place of the number `num_shards`.
+
+    Args:
+        num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
+        num_nodes: Number of machines, if each has a disk cache of its own. It divides `num_shards`, and the ranks of a
+            machine are consecutive. The videos are divided among the machines once, at random, and each epoch is
+            shuffled within these parts, so that a machine finds the clips of its videos on its disk. A run may continue
+            on other machines with the same `num_nodes`. Not with weights, `mix()` and `stick_to_shard`.
+        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips are
+            distributed again each epoch.
+        worker_id: Worker of this rank, from 0, for processes that share the batches of a rank; `torch.ClipDataset` sets
+            it. Required if there are several.
+        num_workers: Workers of this rank. Worker `w` makes only the batches `w`, `w + num_workers`, and so on, as in
+            PyTorch's `DataLoader`. The number of decoding threads is the loader's `num_threads`.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or several workers are stated but not which one this is.
+
+    Example:
+        >>> import framespool as fsp
+        >>> loader = fsp.ClipLoader(
+        ...     fsp.datasets.folder("videos/"),
+        ...     fsp.samplers.random(sequence_length=8),
+        ...     batch_size=2,
+        ...     shuffle="full",
+        ...     shard_id=5,
+        ...     num_shards=fsp.options.Shards(8, num_nodes=2),
+        ... )
+    """
+
+    num_shards: int = 1
+    _: KW_ONLY
+    num_nodes: int = 1
+    stick_to_shard: bool = False
+    worker_id: int | None = None
+    num_workers: int = 1
+
+    def __post_init__(self) -> None:
+        integer("num_shards", self.num_shards)
+        integer("num_nodes", self.num_nodes)
+        boolean("stick_to_shard", self.stick_to_shard)
+        remedy = (
+            "give worker_id, from 0; a loader decodes on threads, so for more of them use num_threads=, or "
+            "framespool.torch.ClipDataset or ImageDataset for the workers of a DataLoader"
+        )
+        loss = "one worker makes only 1 of {} batches"
+        worker = _one_of("worker_id", self.worker_id, "num_workers", self.num_workers, loss, remedy)
+        object.__setattr__(self, "worker_id", worker)
+
+
+def as_shards(num_shards: Any) -> Shards:
+    """Converts the argument `num_shards` of a loader.
+
+    Args:
+        num_shards: A `Shards`, or the number of ranks.
+
+    Returns:
+        The `Shards`.
+
+    Raises:
+        ArgumentError: If it is neither.
+    """
+    return num_shards if isinstance(num_shards, Shards) else Shards(num_shards)
+
+
+#: What a loader accepts as its `shuffle`.
+Shuffle = (
+    Literal["grouped", "full", "buffer"]
+    | bool
+    | GroupedShuffle
+    | BufferShuffle
+    | TorchOrder
+    | DaliOrder
+    | Iterable[int]
+)
+
+#: The objects that stand for an order of the engine, and the words for those without options.
+_ORDERS = (GroupedShuffle, BufferShuffle, TorchOrder, DaliOrder)
+_WORDS: dict[str, tuple[str, Any]] = {
+    "grouped": GroupedShuffle()._for_engine(),
+    "full": ("framespool", "full"),
+    "buffer": BufferShuffle()._for_engine(),
+}
+
+
+def is_sampler(shuffle: Any) -> bool:
+    """Whether a value of `shuffle` is an object that yields the clips of each epoch.
 
     Args:
         shuffle: The value.
 
-    Raises:
-        ArgumentError: If it is not `"grouped"`, `"full"`, `"buffer"` or a bool.
+    Returns:
+        Whether it is.
     """
-    if not isinstance(shuffle, bool) and shuffle not in ("grouped", "full", "buffer"):
-        raise ArgumentError(f'shuffle must be "grouped", "full", "buffer" or a bool, got {shuffle!r}')
+    return not isinstance(shuffle, (bool, str, *_ORDERS)) and hasattr(shuffle, "__iter__")
 
 
-def resolve_shuffle(shuffle: Any, order: str, *, can_group: bool) -> Any:
-    """The shuffle that `True` selects.
+def order_for_engine(shuffle: Any, *, can_group: bool) -> tuple[str, Any]:
+    """The order that a value of `shuffle` selects.
 
     Args:
-        shuffle: A valid value of `shuffle`.
-        order: As for `BatchSampler`.
-        can_group: Whether a grouped shuffle is possible: not with `stick_to_shard`, not for a mixture with
+        shuffle: The value.
+        can_group: Whether `True` may select a grouped shuffle: not with `stick_to_shard`, not for a mixture with
             replacement, and only where the clips of each video are known.
+
+    Returns:
+        Whose order it is, and its shuffle, as the engine reads them.
+
+    Raises:
+        ArgumentError: If it is none.
+    """
+    if isinstance(shuffle, _ORDERS):
+        return shuffle._for_engine()
+    if shuffle is False or is_sampler(shuffle):
+        return "framespool", "off"
+    if shuffle is True:
+        return _WORDS["grouped" if can_group else "full"]
+    if isinstance(shuffle, str) and shuffle in _WORDS:
+        return _WORDS[shuffle]
+    raise ArgumentError(
+        'shuffle must be a bool, "grouped", "full" or "buffer", one of the classes GroupedShuffle, BufferShuffle, '
+        f"order.TorchOrder and order.DaliOrder, or an iterable of the clips of each epoch, got {shuffle!r}"
+    )
+
+
+def shuffle_name(settings: Mapping[str, Any]) -> str | None:
+    """The name of a shuffle.
+
+    Args:
+        settings: Settings of the order, as the engine takes them.
 
     Returns:
         `"grouped"`, `"full"`, `"buffer"` or `None`.
     """
-    if shuffle is True:
-        return {"torch": "full", "dali": "buffer"}.get(order, "grouped" if can_group else "full")
-    return shuffle or None
+    shuffle = settings["shuffle"]
+    name = shuffle if isinstance(shuffle, str) else next(iter(shuffle))
+    return None if name == "off" else name
+
+
+def order_settings(
+    *,
+    batch_size: int,
+    shuffle: Any,
+    can_group: bool,
+    shard_id: int | None,
+    shards: Shards,
+    seed: int,
+    last_batch: str,
+    repeats: int,
+) -> dict[str, Any]:
+    """The settings that determine the order of clips, as the engine takes them.
+
+    Args:
+        batch_size: As for a loader.
+        shuffle: As for a loader.
+        can_group: As for `order_for_engine`.
+        shard_id: As for a loader.
+        shards: The shards.
+        seed: The seed.
+        last_batch: As for a loader.
+        repeats: As for a loader.
+
+    Returns:
+        The settings by name. The number of clips, the clips of each video, a mixture and weights are open.
+
+    Raises:
+        ArgumentError: If a value is invalid.
+    """
+    clip_order, how = order_for_engine(shuffle, can_group=can_group and not shards.stick_to_shard)
+    ranks = integer("num_shards", shards.num_shards)
+    remedy = "give shard_id, the rank of this process; **framespool.torch.rank_and_world() gives both"
+    return {
+        "num_clips": 0,
+        "clip_order": clip_order,
+        "shuffle": how,
+        "seed": int(seed),
+        "shard_id": _one_of("shard_id", shard_id, "num_shards", ranks, "one rank gets only 1 of {} clips", remedy),
+        "num_shards": ranks,
+        "stick_to_shard": shards.stick_to_shard,
+        "num_nodes": int(shards.num_nodes),
+        "worker_id": shards.worker_id,
+        "num_workers": int(shards.num_workers),
+        "batch_size": integer("batch_size", batch_size),
+        "repeats": integer("repeats", repeats, least=1, most=1024),
+        "clips_per_group": 1,
+        "last_batch": choice("last_batch", last_batch, ("partial", "drop", "fill")),
+        "mix": None,
+        "video_clips": None,
+        "weights": None,
+    }
+
+
+def _one_of(name: str, number: Any, count_name: str, count: Any, loss: str, remedy: str) -> int:
+    several = integer(count_name, count)
+    if number is None and several > 1:
+        raise ArgumentError(f"{count_name}={several} is given without {name}: {loss.format(several)}; {remedy}")
+    return 0 if number is None else integer(name, number)
 
 
 class DrawnSeed(int):
@@ -84,77 +392,18 @@ def resolve_seed(seed: Any, num_shards: int = 1) -> int:
     return DrawnSeed(drawn[0])
 
 
-def worker_settings(worker_id: Any, num_workers: Any, remedy: str) -> dict[str, int]:
-    """Checks which worker of a rank makes the batches.
-
-    Args:
-        worker_id: The worker, or `None` if the caller did not state it.
-        num_workers: Workers of the rank.
-        remedy: What to write instead if the worker is missing.
-
-    Returns:
-        Both settings by name.
-
-    Raises:
-        ArgumentError: If one is not an int in its range, or several workers are stated but not which one this is.
-    """
-    return _one_of("worker_id", worker_id, "num_workers", num_workers, "one worker makes only 1 of {} batches", remedy)
-
-
-def shard_settings(shard_id: Any, num_shards: Any) -> dict[str, int]:
-    """Checks which rank gets the batches.
-
-    Args:
-        shard_id: The rank, or `None` if the caller did not state it.
-        num_shards: Number of ranks.
-
-    Returns:
-        Both settings by name.
-
-    Raises:
-        ArgumentError: If one is not an int in its range, or several ranks are stated but not which one this is.
-    """
-    remedy = "give shard_id, the rank of this process; **framespool.torch.rank_and_world() gives both"
-    return _one_of("shard_id", shard_id, "num_shards", num_shards, "one rank gets only 1 of {} clips", remedy)
-
-
-def _one_of(name: str, number: Any, count_name: str, count: Any, loss: str, remedy: str) -> dict[str, int]:
-    several = integer(count_name, count)
-    if number is None and several > 1:
-        raise ArgumentError(f"{count_name}={several} is given without {name}: {loss.format(several)}; {remedy}")
-    return {name: 0 if number is None else integer(name, number), count_name: several}
-
-
-def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:
+def max_epoch(settings: Mapping[str, Any], num_clips: int) -> int:
     """The last epoch that can be chosen; shuffles of DALI are replayed from the first one.
 
     Args:
-        order: As for `BatchSampler`.
-        shuffle: As for `BatchSampler`.
+        settings: Settings of the order, as the engine takes them.
         num_clips: Clips of the dataset.
 
     Returns:
         Number of the epoch.
     """
-    return 2**63 if order != "dali" or not shuffle else _MAX_REPLAYED // max(num_clips, 1)
-
-
-def grouped_settings(block_size: Any, num_streams: Any, max_chunk: Any) -> dict[str, Any]:
-    """Checks the arguments of a grouped shuffle.
-
-    Args:
-        block_size: Value of `shuffle_block_size`.
-        num_streams: Value of `num_streams`.
-        max_chunk: Value of `max_chunk`.
-
-    Returns:
-        The settings by name, as the engine takes them.
-
-    Raises:
-        ArgumentError: If one is not an int in its range.
-    """
-    return {
-        "shuffle_block_size": None if block_size is None else integer("shuffle_block_size", block_size, most=MAX_U64),
-        "num_streams": None if num_streams is None else integer("num_streams", num_streams, least=1),
-        "max_chunk": integer("max_chunk", max_chunk, least=1),
-    }
+    return (
+        2**63
+        if settings["clip_order"] != "dali" or settings["shuffle"] == "off"
+        else _MAX_REPLAYED // max(num_clips, 1)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framespool.options._order import DaliOrder, TorchOrder
 from framespool.order._batch_sampler import BatchSampler, EpochBatches, Mixture, VideoWeights
 
-__all__ = ["BatchSampler", "EpochBatches", "Mixture", "VideoWeights"]
+__all__ = ["BatchSampler", "DaliOrder", "EpochBatches", "Mixture", "TorchOrder", "VideoWeights"]

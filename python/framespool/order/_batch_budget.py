@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from framespool import _framespool
-from framespool._common.validate_args import integer
 from framespool.errors import ArgumentError
+from framespool.options._batch_size import PixelBudget, TokenBudget
+from framespool.options._order import shuffle_name
 from framespool.transforms import SmartResize
 from framespool.transforms._compose import listed
 
@@ -35,45 +36,36 @@ class BatchBudget:
     order.
 
     Args:
-        batch_pixels: Limit of a batch, or `None`.
-        batch_tokens: Limit of a batch, or `None`.
-        most: Maximum number of clips of a batch, or `None`.
+        budget: The limit of a batch.
         transforms: The transforms of the loader; a token is a square of the factor of its `SmartResize`.
         order: The settings of the order.
 
     Raises:
-        ArgumentError: If both limits are given, a limit is less than 1, the ranks have orders of their own, or tokens
-            have no size.
+        ArgumentError: If the ranks have orders of their own, or tokens have no size.
     """
 
-    def __init__(
-        self,
-        batch_pixels: int | None,
-        batch_tokens: int | None,
-        most: int | None,
-        transforms: Any,
-        order: Mapping[str, Any],
-    ) -> None:
-        if batch_pixels is not None and batch_tokens is not None:
-            raise ArgumentError("give batch_pixels or batch_tokens, not both")
-        if order["stick_to_shard"] or order["num_nodes"] > 1 or order["order"] != "framespool":
+    def __init__(self, budget: PixelBudget | TokenBudget, transforms: Any, order: Mapping[str, Any]) -> None:
+        name = type(budget).__name__
+        if order["stick_to_shard"] or order["num_nodes"] > 1 or order["clip_order"] != "framespool":
             raise ArgumentError(
-                "batch_pixels and batch_tokens need the order of all ranks: omit stick_to_shard, num_nodes and order"
+                f"batch_size={name}(...) needs the order of all ranks: omit stick_to_shard and num_nodes, and use an "
+                "order of framespool"
             )
-        self._name = "batch_pixels" if batch_tokens is None else "batch_tokens"
-        self.limit = integer(self._name, batch_pixels if batch_tokens is None else batch_tokens, least=1)
-        self._most = most
+        self._most = budget.max_clips
         self._side, self._frames = 1, 1
-        if batch_tokens is not None:
+        if isinstance(budget, PixelBudget):
+            self._text, self.limit, self._state_key = f"pixels={budget.pixels}", budget.pixels, "batch_pixels"
+        else:
+            self._text, self.limit, self._state_key = f"tokens={budget.tokens}", budget.tokens, "batch_tokens"
             factors = [each.factor for each in listed(transforms) or () if isinstance(each, SmartResize)]
             if not factors:
                 raise ArgumentError(
-                    "batch_tokens needs transforms.SmartResize, whose factor is the side of a token; use batch_pixels"
+                    "TokenBudget needs transforms.SmartResize, whose factor is the side of a token; use PixelBudget"
                 )
             self._side, self._frames = factors[-1], FRAMES_PER_TOKEN
         self._order = order
         #: Settled by the loader, which knows the clips of each video.
-        self.shuffle = order["shuffle"]
+        self.shuffle = shuffle_name(order)
         #: The batches of all ranks, by epoch and parameters of the grouped shuffle; of the two latest ones.
         self._plans: dict[Any, list[list[Slot]]] = {}
         self._warned = False
@@ -97,7 +89,7 @@ class BatchBudget:
         Returns:
             The settings by name.
         """
-        return {self._name: self.limit, "most": self._most, "num_shards": self._order["num_shards"]}
+        return {self._state_key: self.limit, "most": self._most, "num_shards": self._order["num_shards"]}
 
     def set_seed(self, seed: int) -> None:
         """Changes the seed of the order; the batches are computed again.
@@ -128,6 +120,18 @@ class BatchBudget:
         ranks, workers = self._order["num_shards"], self._order["num_workers"]
         of_rank = self._plans[key][self._order["shard_id"] :: ranks]
         return of_rank[self._order["worker_id"] :: workers]
+
+    def num_batches(self, native: _framespool.Loader, epoch: int) -> int:
+        """The number of batches of this rank and worker in an epoch.
+
+        Args:
+            native: The native loader.
+            epoch: The epoch.
+
+        Returns:
+            The number.
+        """
+        return len(self.batches(native, epoch))
 
     def omitted(self, native: _framespool.Loader, epoch: int) -> int:
         """The number of clips of an epoch that are in no batch of any rank.
@@ -183,7 +187,7 @@ class BatchBudget:
                 repeats = f" in {len(shapes[place])} repeats" if len(shapes[place]) > 1 else ""
                 warnings.warn(
                     f"clip {clips[place][0][0]} has {frames} frames of {width}x{height}, which{repeats} exceed "
-                    f"{self._name}={self.limit} alone ({cost}); such a clip is a batch of its own: limit its size with "
+                    f"{self._text} alone ({cost}); such a clip is a batch of its own: limit its size with "
                     "SmartResize, or its frames with the clip sampler",
                     stacklevel=6,
                 )

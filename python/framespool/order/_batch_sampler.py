@@ -5,19 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from itertools import accumulate
 from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._common.validate_args import as_sequence, boolean, choice, integer, number
+from framespool._common.validate_args import as_sequence, boolean, integer, number
 from framespool.errors import ArgumentError
 from framespool.options._order import (
     MAX_U64,
-    grouped_settings,
+    Shards,
+    Shuffle,
+    as_shards,
+    is_sampler,
     max_epoch,
+    order_settings,
     resolve_seed,
-    resolve_shuffle,
-    validate_shuffle,
-    worker_settings,
+    shuffle_name,
 )
 
 
@@ -118,51 +121,23 @@ class BatchSampler:
     with the same global batches, unless `stick_to_shard=True`. With `num_nodes`, keep that number and
     `batch_size * num_shards`.
 
-    `order="framespool"` computes any batch of any epoch in constant time and memory.
-
-    `order="torch"` is bit for bit that of `DistributedSampler(shuffle=..., seed=...)` with `set_epoch` and a
-    `DataLoader` over it. `last_batch="partial"` is `drop_last=False` for both, `"drop"` is `True` for both,
-    and `"fill"` fills the last batch from the start of the rank's own list. `shuffle="full"` shuffles an epoch when
-    its first batch is requested, and keeps 4 bytes per clip.
-
-    `order="dali"` is bit for bit that of DALI's readers with `pad_last_batch=True`: `shuffle="buffer"` is their
-    `random_shuffle=True` with `initial_fill`. `"fill"` delivers an epoch unchanged, `"partial"` up to the
-    number of clips of the longest shard, `"drop"` the full batches of these. Ranks move to the next shard each epoch
-    unless `stick_to_shard=True`. Only the low 32 bits of the seed count, as in DALI.
-
-    `order="dali"` keeps 4 bytes per clip and is replayed forward. Consecutive batches are cheap; an earlier batch
-    replays the epoch, an earlier epoch replays from the first one. Epochs beyond 2^35 draws are refused.
+    Any batch of any epoch is computed in constant time and memory, except for `TorchOrder` and `DaliOrder`.
 
     Attributes:
         num_clips: Clips of the dataset.
         batch_size: Clips per batch of one rank.
-        shuffle: `"grouped"`: a new permutation of all videos each epoch; the clips of a video are spread over a block
-            and stay on one rank, so that a loader decodes each video once. `True`: the same, or `"full"` if videos
-            have one clip each, without `clips_per_video` and with `stick_to_shard`. `"full"`: a new permutation
-            of all clips each epoch. `"buffer"`: a local shuffle that moves no clip by 1.5 times `initial_fill`
-            positions or more, so clips of one video stay close. `False`: no shuffle.
-        initial_fill: Size of the shuffle buffer in clips.
-        order: `"framespool"`, `"torch"` or `"dali"`.
+        shuffle: As for `ClipLoader`, but no sampler object. `True` is `"full"` without `clips_per_video`.
+            `GroupedShuffle` assumes a clip cache of 2 GiB for clips of 16 frames of 224 x 224.
         shard_id: Rank, from 0.
-        num_shards: Number of ranks; all get the same number of batches of the same sizes.
+        num_shards: Number of ranks, or `Shards`; all get the same number of batches of the same sizes. Videos are those
+            of `clips_per_video`.
         seed: Seed of the shuffle; `None` draws one, as for `ClipLoader`.
         last_batch: `"partial"` (shorter), `"drop"`, or `"fill"` (filled with the first clips of the epoch, which
             `padding()` marks).
-        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that.
-        num_nodes: Number of machines; as for `ClipLoader`. Videos are those of `clips_per_video`.
-        worker_id: Worker of this rank, from 0. Required if there are several.
-        num_workers: Workers of this rank. Worker `w` gets batches `w`, `w + num_workers` and so on, as in
-            PyTorch's `DataLoader`.
         mix: A `Mixture` of `num_clips` clips; needs `shuffle="full"` or `"grouped"`. With `"grouped"`
             each dataset has a grouped shuffle, and in each stream the datasets take turns by weight.
         weights: A `VideoWeights`; needs `shuffle="full"` or `"grouped"`, and no `mix`.
         clips_per_video: For `"grouped"` and `weights`: clips of every video, or of each video in turn.
-        shuffle_block_size: For `"grouped"`: positions over which the clips of a video are spread, over all ranks.
-            `None`: as many as a clip cache of 2 GiB for clips of 16 frames of 224 x 224 permits. With twice
-            `num_clips` or more, the clips of each stream are shuffled fully.
-        num_streams: For `"grouped"`: number of streams. If the number of ranks divides it, each video is on one rank.
-            `None`: a multiple of `num_shards`.
-        max_chunk: For `"grouped"`: longer videos are cut into chunks of at most this many clips.
         repeats: How many times each clip is delivered, one after another in its batch. A batch has `batch_size *
             repeats` slots.
 
@@ -180,74 +155,50 @@ class BatchSampler:
 
     num_clips: int
     batch_size: int
-    shuffle: Literal["grouped", "full", "buffer"] | bool = "full"
-    initial_fill: int = 1024
-    order: Literal["framespool", "dali", "torch"] = "framespool"
+    shuffle: Shuffle = "full"
     shard_id: int = 0
-    num_shards: int = 1
+    num_shards: int | Shards = 1
     seed: int | None = 0
     last_batch: Literal["partial", "drop", "fill"] = "partial"
-    stick_to_shard: bool = False
-    num_nodes: int = 1
-    worker_id: int | None = None
-    num_workers: int = 1
     mix: Mixture | None = None
     weights: VideoWeights | None = None
     clips_per_video: int | Sequence[int] | None = None
-    shuffle_block_size: int | None = None
-    num_streams: int | None = None
-    max_chunk: int = 64
     repeats: int = 1
+    _settings: dict[str, Any] = field(init=False, repr=False, compare=False)
     _sampler: _framespool.BatchSampler = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        validate_shuffle(self.shuffle)
         if self.mix is not None and not isinstance(self.mix, Mixture):
             raise ArgumentError(f"mix must be a framespool.order.Mixture or None, got {self.mix!r}")
         if self.weights is not None and not isinstance(self.weights, VideoWeights):
             raise ArgumentError(f"weights must be a framespool.order.VideoWeights or None, got {self.weights!r}")
-        counts = ("batch_size", "initial_fill", "shard_id", "num_shards")
-        settings: dict[str, Any] = {name: integer(name, getattr(self, name)) for name in counts}
-        settings |= worker_settings(self.worker_id, self.num_workers, "give worker_id, from 0")
-        object.__setattr__(self, "worker_id", settings["worker_id"])
+        if is_sampler(self.shuffle):
+            raise ArgumentError(f"{self.shuffle!r} makes an order itself; give a BatchSampler another shuffle")
+        shards = as_shards(self.num_shards)
+        object.__setattr__(self, "seed", int(resolve_seed(self.seed, integer("num_shards", shards.num_shards))))
+        draws = self.mix is not None and self.mix.replacement
+        settings = order_settings(
+            batch_size=self.batch_size,
+            shuffle=self.shuffle,
+            can_group=self.clips_per_video is not None and not draws,
+            shard_id=self.shard_id,
+            shards=shards,
+            seed=self.seed or 0,
+            last_batch=self.last_batch,
+            repeats=self.repeats,
+        )
         settings["num_clips"] = integer("num_clips", self.num_clips, most=MAX_U64)
-        settings["seed"] = int(resolve_seed(self.seed, settings["num_shards"]))
-        object.__setattr__(self, "seed", settings["seed"])
-        settings |= {
-            "shuffle": resolve_shuffle(
-                self.shuffle,
-                self.order,
-                can_group=self.clips_per_video is not None
-                and not self.stick_to_shard
-                and not (self.mix is not None and self.mix.replacement),
-            ),
-            **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
-            "repeats": integer("repeats", self.repeats, least=1, most=1024),
-            "clips_per_video": None,
-            "order": choice("order", self.order, ("framespool", "dali", "torch")),
-            "last_batch": choice("last_batch", self.last_batch, ("partial", "drop", "fill")),
-            "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
-            "num_nodes": integer("num_nodes", self.num_nodes),
-            "mix": None,
-            "weights": None,
-        }
-        if settings["shuffle"] == "grouped" and self.clips_per_video is None:
+        is_grouped = shuffle_name(settings) == "grouped"
+        if is_grouped and self.clips_per_video is None:
             raise ArgumentError(
                 "clips_per_video must be given with a grouped shuffle, got None; it states which clips are of one video"
             )
-        if self.clips_per_video is not None and (settings["shuffle"] == "grouped" or self.weights is not None):
-            lengths = as_sequence(self.clips_per_video)
-            settings["clips_per_video"] = (
-                integer("clips_per_video", self.clips_per_video, least=1, most=MAX_U64)
-                if lengths is None
-                else [integer("clips_per_video", length, most=MAX_U64) for length in lengths]
-            )
-        if self.weights is not None:
-            given = self.weights
-            settings["weights"] = (list(given.weights), given.replacement, given.epoch_clips)
-        if self.mix is not None:
-            mix = self.mix
-            settings["mix"] = (list(mix.sizes), list(mix.weights), mix.replacement, mix.epoch_clips)
+        if self.clips_per_video is not None and (is_grouped or self.weights is not None):
+            settings["video_clips"] = _video_clips(self.clips_per_video, settings["num_clips"])
+        for name in ("weights", "mix"):
+            if (given := getattr(self, name)) is not None:
+                settings[name] = {each.name: getattr(given, each.name) for each in fields(given)}
+        object.__setattr__(self, "_settings", settings)
         object.__setattr__(self, "_sampler", _framespool.BatchSampler(settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -365,18 +316,8 @@ class BatchSampler:
             >>> round(quality["mixing"], 1)
             1.0
         """
-        if clips_per_video is None:
-            return self._sampler.quality(None, self._epoch(epoch))
-        counts = as_sequence(clips_per_video)
-        if counts is None:
-            each = integer("clips_per_video", clips_per_video, least=1, most=MAX_U64)
-            return self._sampler.quality(each, self._epoch(epoch))
-        lengths = [integer("clips_per_video", count, most=MAX_U64) for count in counts]
-        if sum(lengths) != self.num_clips:
-            raise ArgumentError(
-                f"clips_per_video must add up to num_clips={self.num_clips}, got {sum(lengths)}; give each video"
-            )
-        return self._sampler.quality(lengths, self._epoch(epoch))
+        videos = None if clips_per_video is None else _video_clips(clips_per_video, self.num_clips)
+        return self._sampler.quality(videos, self._epoch(epoch))
 
     def _place(self, n: int, epoch: int) -> tuple[int, int]:
         batch = integer("n", n, most=MAX_U64)
@@ -385,7 +326,25 @@ class BatchSampler:
         return batch, self._epoch(epoch)
 
     def _epoch(self, epoch: int) -> int:
-        return integer("epoch", epoch, most=max_epoch(self.order, self.shuffle, self.num_clips))
+        return integer("epoch", epoch, most=max_epoch(self._settings, self.num_clips))
+
+
+def _video_clips(clips_per_video: Any, num_clips: int) -> dict[str, Any]:
+    """The clips of each video, as the engine reads them."""
+    lengths = as_sequence(clips_per_video)
+    if lengths is not None:
+        counts = [integer("clips_per_video", length, most=MAX_U64) for length in lengths]
+        if sum(counts) != num_clips:
+            raise ArgumentError(
+                f"clips_per_video must add up to num_clips={num_clips}, got {sum(counts)}; give each video"
+            )
+        return {"offsets": [0, *accumulate(counts)]}
+    clips = integer("clips_per_video", clips_per_video, least=1, most=MAX_U64)
+    if num_clips % clips:
+        raise ArgumentError(
+            f"num_clips={num_clips} must be a multiple of clips_per_video={clips}; give the number of each video"
+        )
+    return {"equal": {"videos": num_clips // clips, "clips": clips}}
 
 
 class EpochBatches(Sequence[list[int]]):

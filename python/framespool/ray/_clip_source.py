@@ -12,25 +12,21 @@ from framespool._common.validate_args import device_number, display_path, intege
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
+from framespool.options import Index, Shards
 from framespool.options._order import resolve_seed
 from framespool.ray._errors import import_ray
 from framespool.ray._worker import as_arrays
 
 #: Arguments of the loader that Ray Data replaces, with what to use there.
 _REPLACED = {
+    "shuffle": "random_shuffle() of the Ray dataset",
     **dict.fromkeys(
-        ("shuffle", "initial_fill", "shuffle_block_size", "num_streams", "max_chunk", "order"),
-        "random_shuffle() of the Ray dataset",
-    ),
-    **dict.fromkeys(
-        ("shard_id", "num_shards", "stick_to_shard", "worker_id", "num_workers"),
+        ("shard_id", "num_shards"),
         "streaming_split() of the Ray dataset, or override_num_blocks= for the number of read tasks",
     ),
     "device": "iter_torch_batches(device=...), or a function of map_batches(num_gpus=...) that moves its batch",
     "last_batch": "iter_batches(drop_last=...)",
-    **dict.fromkeys(("batch_pixels", "batch_tokens"), "batch_size="),
     "repeats": "flat_map() of the Ray dataset",
-    "index_progress": "the progress bars of Ray Data",
 }
 
 #: Columns of the rows, besides those of the dataset.
@@ -199,7 +195,7 @@ class _UnopenedLoader(framespool.ClipLoader):
 def _validate(dataset: Any, clip_sampler: Any, keywords: dict[str, Any]) -> None:
     """Raises what a loader would raise about its arguments."""
     with contextlib.suppress(_Valid):
-        _UnopenedLoader(dataset, clip_sampler, shard_id=0, num_shards=2, index_progress=False, **keywords)
+        _UnopenedLoader(dataset, clip_sampler, shard_id=0, num_shards=2, **keywords)
 
 
 class _ReadTask:
@@ -216,13 +212,14 @@ class _ReadTask:
 
     def _loader(self, dataset: Any, clip_sampler: Any, keywords: dict[str, Any], tasks: int) -> framespool.ClipLoader:
         return framespool.ClipLoader(
-            dataset, clip_sampler, shard_id=self._at, num_shards=tasks, stick_to_shard=True, **keywords
+            dataset, clip_sampler, shard_id=self._at, num_shards=Shards(tasks, stick_to_shard=True), **keywords
         )
 
     def __call__(self) -> Iterator[Any]:
         ray, block = import_ray(), import_ray("ray.data.block")
         folder, dataset, clip_sampler, keywords = ray.get(self._job)
-        keywords = {**keywords, "index_progress": False}
+        index = keywords.get("index")
+        keywords = {**keywords, "index": Index(index.folder if isinstance(index, Index) else index, progress=False)}
         if keywords.get("num_threads") is None:
             keywords["num_threads"] = _assigned_cpus()
         before = os.getcwd()

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import framespool
-from framespool._common.validate_args import boolean, device_number, integer, number
+from framespool._common.validate_args import boolean, integer, number
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
 from framespool.loaders._engine import Engine
+from framespool.options._gpu import as_gpu
+from framespool.options._order import as_shards
 from framespool.ray._remote_engine import RemoteEngine
 from framespool.ray._worker_pool import PoolOptions, WorkerPool
 
@@ -38,8 +40,10 @@ class _Distributed:
         distribute_mode: bool,
     ) -> None:
         """Validates the arguments that the local loader does not have, and those with another meaning here."""
-        if "worker_id" in keywords:
-            raise ArgumentError("worker_id is set by the loader, which numbers its num_workers workers; remove it")
+        if as_shards(keywords.get("num_shards", 1)).num_workers > 1:
+            raise ArgumentError(
+                "Shards(worker_id=) is set by the loader, which numbers its num_workers workers; remove it"
+            )
         if address is not None and not isinstance(address, str):
             raise ArgumentError(f'address must be None, "auto", "ray://host:port" or "host:port", got {address!r}')
         pool_options = PoolOptions(
@@ -56,7 +60,7 @@ class _Distributed:
         if not boolean("distribute_mode", distribute_mode):
             return
         self._pool_options = pool_options
-        if device_number(keywords.get("device", "cpu")) is not None:
+        if as_gpu(keywords.get("device", "cpu")) is not None:
             raise ArgumentError(
                 f'device must be "cpu", got {keywords["device"]!r}: workers deliver batches in host memory; '
                 "move them with batch.frames.torch().to(device)"
@@ -94,10 +98,10 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     """`framespool.ClipLoader` on a Ray cluster: the same batches in the same order, made by worker processes.
 
     It delivers the same `Batch`, bit for bit, in every epoch. States are those of the local loader, and each fits the
-    other. Tensors are `ray.Tensor`, with the names of `framespool.Tensor`.
+    other. Tensors are `ray.Tensor`, with the names of `framespool.video.Tensor`.
 
     These arguments of the local loader differ: `num_threads`, `prefetch_batches` and the memory of `cache` are per
-    worker, `device` must be `"cpu"`, `index_progress` has no effect, and a callable at the end of the transforms runs
+    worker, `device` must be `"cpu"`, `Index(progress=)` has no effect, and a callable at the end of the transforms runs
     in this process, on the consumer's thread. The workers of a node share the folder `disk` of a `Cache`.
 
     Paths must be valid on every node with workers; relative ones start from this process's working directory. Errors of

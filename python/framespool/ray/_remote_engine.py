@@ -10,13 +10,13 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 from framespool import _framespool
 from framespool._common.counters import merged
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError, HdrWarning, InternalError
+from framespool.options._order import shuffle_name
 from framespool.ray._errors import NoWorkersError, WorkerError, first_lines
 from framespool.ray._tensor import BufferPool, Tensor
 from framespool.ray._worker import DROPPED, FAILED, MADE, Key, WorkerConfig
@@ -96,19 +96,14 @@ class RemoteEngine:
         self._waited = self._received = 0.0
         # Columns are used by the consumer only and are not sent.
         sent = Dataset(dataset.samples)
-        mixture = settings["mixture"]
-        if mixture is not None:
-            names = ("lengths", "weights", "replacement", "epoch_clips")
-            mixture = SimpleNamespace(**{name: getattr(mixture, name) for name in names})
-        settings = {**settings, "mixture": mixture}
         self._number = pool.put(WorkerConfig(os.getcwd(), sent, rule, steps, settings, self._turns))
         properties: tuple[int, int, tuple[int, int, int] | None, Any] = self._ask("properties", 0)
         self._num_clips, first, self._grouped, self._mixing = properties
-        weights = settings["order"]["weights"]
-        epoch_clips = weights[2] if weights is not None else None if mixture is None else mixture.epoch_clips
+        drawn = settings["order"]["weights"] or settings["mixture"]
+        epoch_clips = None if drawn is None else drawn["epoch_clips"]
         clips = self._num_clips if epoch_clips is None else epoch_clips
         order = {**settings["order"], "num_clips": clips, "mix": None, "weights": None}
-        if order["shuffle"] == "grouped":
+        if shuffle_name(order) == "grouped":
             order["shuffle"] = "full"  # has as many batches, and needs no clips of each video
         self._len = len(_framespool.BatchSampler(order))
         if first != -(-self._len // self._turns):

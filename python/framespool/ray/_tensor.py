@@ -1,4 +1,4 @@
-"""Tensors from Ray's object store, with the interface of `framespool.Tensor`."""
+"""Tensors from Ray's object store, with the interface of `framespool.video.Tensor`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MIN_POOLED_BYTES = 1 << 16
 
 
 class Tensor:
-    """A tensor that came from a worker: the interface of `framespool.Tensor` over a NumPy array.
+    """A tensor that came from a worker: the interface of `framespool.video.Tensor` over a NumPy array.
 
     bfloat16, which NumPy does not have, is stored as its bits. Read-only memory (the loader has `copy=False`) is
     returned unchanged by `numpy()`, and as a copy by DLPack and `torch()`: PyTorch does not support read-only memory.

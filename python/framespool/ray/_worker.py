@@ -47,7 +47,8 @@ class WorkerConfig:
         """
         settings = {**self.settings, "order": {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}}
         if alone:
-            settings |= {"prefetch_batches": 0, "lookahead_clips": 0, "memory_budget": 0}
+            options = {"prefetch_batches": 0, "lookahead_clips": 0, "memory_budget": 0}
+            settings |= {"options": {**settings["options"], **options}}
         return _framespool.Loader(self.dataset._for_engine(), self.rule, self.steps, settings)
 
 

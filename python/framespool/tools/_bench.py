@@ -161,7 +161,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     shares["waiting"] = max(0.0, 1 - sum(shares.values()))
     frames = stats["frames"]
     each = stats["frames_decoded_per_frame_delivered"]
-    disk_cache = None if expected is None else _disk_cache_advice(expected, loader._settings)
+    disk_cache = None if expected is None else _disk_cache_advice(expected, loader._settings["options"])
     return BenchReport(
         clips=stats["clips"],
         frames=frames,
@@ -249,10 +249,10 @@ def disk_cache_text(expected: dict[str, Any]) -> str | None:
 
 def _disk_cache_advice(expected: dict[str, Any], settings: dict[str, Any]) -> str | None:
     """What to change about the disk cache of a loader; `None` if nothing."""
-    if settings["device"] is not None or not expected["disk_caches"]:
+    if settings["gpu"]["device"] is not None or not expected["disk_caches"]:
         return None
-    if settings["disk_cache"] is not None:
-        (own,), size = expected["disk_caches"], settings["disk_cache"][1]
+    if settings["clip_store"] is not None:
+        (own,), size = expected["disk_caches"], settings["clip_store"]["bytes"]
         if own["disk_bytes"] <= size:
             return None
         return (

@@ -18,10 +18,12 @@ from typing import Any, Literal
 from framespool import _framespool, gpu, samplers, transforms
 from framespool._common.format import bytes_text
 from framespool._framespool import __version__
+from framespool.datasets import Dataset
 from framespool.errors import Error
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._images import decode_image
+from framespool.options import Gpu, Index
 from framespool.tools._bench import disk_cache_text, expected_cost, expected_text
 
 #: Optional packages that framespool works with.
@@ -118,20 +120,17 @@ def nvdec_finding(loader: BaseLoader[Any]) -> Finding | None:
     Returns:
         What NVDEC decoded, and the reasons for the rest; `None` for images, and without NVDEC.
     """
-    if loader._settings["images"] or gpu.unavailable_reason() is not None or not gpu.devices()[0].engines:
+    if loader._settings["options"]["images"] or gpu.unavailable_reason() is not None or not gpu.devices()[0].engines:
         return None
     files = loader.dataset.samples[:_NVDEC_FILES]
     tried = ClipLoader(
-        list(files),
+        Dataset(files, stream=loader.dataset.stream),
         samplers.uniform(sequence_length=4),
         batch_size=1,
         transforms=[transforms.Resize((64, 64))],
-        device=0,
-        decoder="nvdec",
-        strict=False,
+        device=Gpu(0, decoder="nvdec", on_fallback="warn"),
         on_error="skip",
-        index_progress=False,
-        stream=loader._settings["stream"],
+        index=Index(progress=False),
     )
     try:
         with warnings.catch_warnings():
@@ -147,7 +146,7 @@ def nvdec_finding(loader: BaseLoader[Any]) -> Finding | None:
     if not stats["cpu_fallbacks"]:
         return Finding("NVDEC", "ok", text)
     reasons = "; ".join(f"{reason} ({count} times)" for reason, count in stats["cpu_fallbacks"].items())
-    remedy = "the CPU decodes these, with the same result; strict=True makes it an error"
+    remedy = 'the CPU decodes these, with the same result; Gpu(on_fallback="raise") makes it an error'
     return Finding("NVDEC", "note", f"{text}; the CPU decodes: {reasons}", remedy)
 
 

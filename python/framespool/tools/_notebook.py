@@ -19,6 +19,7 @@ from framespool.datasets import Dataset
 from framespool.errors import Error
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._batch import BatchMethods, described
+from framespool.order._batch_budget import BatchBudget
 from framespool.transforms import Resize
 from framespool.video._video import FrameBatch, Video
 
@@ -90,20 +91,24 @@ def loader_html(loader: BaseLoader[Any]) -> str:
     Returns:
         The HTML.
     """
-    settings, order = loader._settings, loader._settings["order"]
+    settings, order, frames = loader._settings, loader._settings["order"], loader._settings["frames"]
+    layout = frames["layout"].replace("T", "") if settings["options"]["images"] else frames["layout"]
     steps = [type(step).__name__ for step in loader._steps] + [repr(function) for function in loader._functions]
-    budget = getattr(loader, "_budget", None)
     properties = [
         ("loader", type(loader).__name__),
         ("samples", f"{len(loader.dataset)}, with {loader.num_clips} clips"),
         # Batches limited by pixels or tokens are known when all videos have been opened.
-        *([("batches per epoch", f"{len(loader)} of {loader.batch_size}")] if budget is None else []),
+        *(
+            [("batches per epoch", f"{len(loader)} of {loader.batch_size}")]
+            if not isinstance(loader._plan, BatchBudget)
+            else []
+        ),
         ("shuffle", f"{loader._order['shuffle']}, seed {loader.seed}"),
         ("shard", f"{order['shard_id']} of {order['num_shards']}"),
         ("transforms", ", ".join(steps) or "none"),
         (
             "frames",
-            f"{settings['layout'].replace('T', '') if settings['images'] else settings['layout']}, {settings['dtype']}",
+            f"{layout}, {frames['dtype']}",
         ),
         ("next", "epoch {}, batch {}".format(*loader._position())),
     ]

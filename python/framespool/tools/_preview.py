@@ -84,9 +84,11 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
     """Metadata and frames of each clip."""
     import numpy as np
 
-    settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch_batches": 0}
+    frames_as = {**loader._settings["frames"], "dtype": "uint8", "layout": "NTHWC"}
+    gpu = {"device": None, "decoder": "cpu", "nvdec_threads": None}
     # Clips of the epochs before its own must stay on disk.
-    settings |= {"decoder": "cpu", "lookahead_clips": 0, "disk_cache": None}
+    options = {**loader._settings["options"], "gpu": gpu, "prefetch_batches": 0, "lookahead_clips": 0}
+    settings = {**loader._settings, "frames": frames_as, "options": {**options, "clip_store": None}}
     steps = [step for step in loader._steps if not isinstance(step, Normalize)]
     # A separate native loader: an iteration of the given one continues.
     native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)

@@ -19,8 +19,9 @@ from framespool.datasets._failures import failure_record, sample_key, write_fail
 from framespool.datasets._source_list import list_sources
 from framespool.errors import ArgumentError, Error
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._clips import ClipLoader
+from framespool.loaders._clips import QuietClipLoader
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image
+from framespool.options import Index
 from framespool.samplers import random, windows
 from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool.video._video import Video
@@ -174,7 +175,7 @@ def _decoded(
     }
     if are_images:
         return _run(ImageLoader(entries, batch_size=64, exact=True, **common), set())
-    common |= {"batch_size": 4, "index": index, "index_progress": False, "hdr": "ignore"}
+    common |= {"batch_size": 4, "index": Index(index, progress=False)}
     every = windows(sequence_length=_FRAMES_PER_CLIP, step=_FRAMES_PER_CLIP, pad_mode="edge")
     some = random(sequence_length=_FRAMES_PER_CLIP, clips_per_video=clips or 1)
     seen: set[int] = set()
@@ -182,13 +183,13 @@ def _decoded(
     failed: dict[int, dict[str, Any]] = {}
     if clips is None:
         try:
-            frames, failed = _run(ClipLoader(entries, every, **common), seen)
+            frames, failed = _run(QuietClipLoader(entries, every, **common), seen)
         except ArgumentError:
             seen.clear()  # no video can be indexed, so there are no windows
     # Videos without windows (a segment without frames, say) have a clip that fails with the reason.
     rest = [place for place in range(len(entries)) if place not in seen and place not in failed]
     if rest:
-        more, others = _run(ClipLoader(entries.subset(rest), some, **common), set())
+        more, others = _run(QuietClipLoader(entries.subset(rest), some, **common), set())
         frames += more
         failed |= {rest[number]: failure for number, failure in others.items()}
     return frames, failed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from framespool._common.pytorch import Base, get_worker_info, needed, tensors, torch
@@ -17,7 +18,7 @@ from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._images import ImageLoader
 from framespool.loaders._lightning_epoch import epoch_of_fit
-from framespool.options._order import DrawnSeed, resolve_seed
+from framespool.options._order import DrawnSeed, Shards, as_shards, is_sampler, resolve_seed
 from framespool.torch._distributed import is_initialized, rank_and_world
 
 
@@ -27,9 +28,9 @@ class _Batches(Base):
     def __init__(self, dataset: Any, keywords: dict[str, Any]) -> None:
         needed()
         super().__init__()
-        for name in ("worker_id", "num_workers"):
-            if name in keywords:
-                raise ArgumentError(f"{name} is that of the DataLoader, which starts the workers; give it num_workers=")
+        shards = as_shards(keywords.get("num_shards", 1))
+        if shards.num_workers > 1 or "num_workers" in keywords:
+            raise ArgumentError("num_workers is that of the DataLoader, which starts the workers; give it num_workers=")
         self.dataset = as_dataset(dataset)
         warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.keywords = keywords
@@ -47,8 +48,7 @@ class _Batches(Base):
         #: With `seed=None` the seed, shared by the processes of a `DataLoader`.
         self._drawn: Any = None
         if keywords.get("seed", 0) is None:
-            shards = integer("num_shards", {**keywords, **self._part()}.get("num_shards", 1))
-            self._drawn = torch.tensor([resolve_seed(None, shards)]).share_memory_()
+            self._drawn = torch.tensor([resolve_seed(None, self._shards(self._part()).num_shards)]).share_memory_()
         #: Iterations that this process has started, and whether the latest one has delivered a batch.
         self._started, self._unused = 0, False
 
@@ -77,7 +77,7 @@ class _Batches(Base):
         if self._length is None or self._length[0] != part:
             # Workers, threads and the seed do not change it.
             seed = {} if self._drawn is None else {"seed": int(self._drawn)}
-            self._length = part, len(self._make({**self.keywords, **part, **seed, "worker_id": 0, "num_workers": 1}))
+            self._length = part, len(self._make({**self.keywords, **part, **seed}))
         return self._length[1]
 
     def _part(self) -> dict[str, int]:
@@ -85,9 +85,11 @@ class _Batches(Base):
 
         A spawned worker is in no process group: it uses the shard of its training process (see __getstate__).
         """
-        if "shard_id" in self.keywords or "num_shards" in self.keywords:
-            return {}
-        return self._rank or rank_and_world()
+        given = "shard_id" in self.keywords or "num_shards" in self.keywords
+        return {} if given or is_sampler(self.keywords.get("shuffle")) else self._rank or rank_and_world()
+
+    def _shards(self, part: Mapping[str, int]) -> Shards:
+        return as_shards({**self.keywords, **part}.get("num_shards", 1))
 
     def _here(self) -> BaseLoader[Any]:
         """Returns the loader of this process."""
@@ -104,7 +106,10 @@ class _Batches(Base):
                 keywords["seed"] = DrawnSeed(self._drawn)
             if info is not None and worker == 0:
                 _warn_oversubscribed(workers, keywords["num_threads"])
-            self._loader = self._make({**keywords, "worker_id": worker, "num_workers": workers})
+            if workers > 1 and is_sampler(sampler := keywords.get("shuffle")):
+                _check_repeatable(sampler)
+            keywords["num_shards"] = replace(self._shards(part), worker_id=worker, num_workers=workers)
+            self._loader = self._make(keywords)
             self._made_for, self._current_epoch, self._begun = place, None, False
         return self._loader
 
@@ -113,7 +118,7 @@ class _Batches(Base):
 
         It lets only the first rank iterate and distributes its batches: the clips of the other ranks would be lost.
         """
-        shards = {**self.keywords, **part}.get("num_shards", 1)
+        shards = self._shards(part).num_shards
         state, loading = sys.modules.get("accelerate.state"), sys.modules.get("accelerate.data_loader")
         if shards == 1 or state is None or loading is None:
             return
@@ -181,6 +186,15 @@ class _Batches(Base):
         # Frameworks that start their ranks themselves send datasets to processes that are not ranks yet.
         rank = rank_and_world() if is_initialized() else self._rank
         return {**self.__dict__, "_loader": None, "_made_for": None, "_current_epoch": None, "_rank": rank}
+
+
+def _check_repeatable(sampler: Any) -> None:
+    """Refuses a sampler that would yield another order in each worker, so that clips would be lost."""
+    if not hasattr(sampler, "set_epoch") and not isinstance(sampler, Sequence):
+        raise ArgumentError(
+            f"each worker of the DataLoader iterates shuffle={sampler!r} itself, and would get another order: use a "
+            'sampler with set_epoch(), as DistributedSampler, or shuffle="full"; or num_workers=0'
+        )
 
 
 class _EpochCounter:

@@ -10,6 +10,7 @@ from framespool.errors import ArgumentError
 from framespool.loaders import _clips, _images
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._lightning_epoch import LightningSampler
+from framespool.options._order import is_sampler
 from framespool.torch._distributed import rank_and_world
 
 
@@ -83,6 +84,8 @@ def _shard(group: Any, keywords: Mapping[str, Any]) -> dict[str, int]:
     """Returns the shard of this rank, unless the caller gives one."""
     needed()
     given = [name for name in ("shard_id", "num_shards") if name in keywords]
+    if not given and is_sampler(keywords.get("shuffle")):
+        given = ["shuffle"]  # divides the clips itself
     if not given:
         return rank_and_world(group)
     if group is not None:

@@ -18,6 +18,7 @@ from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._lightning_epoch import epoch_of_fit
+from framespool.options import OnError
 from framespool.options._order import resolve_seed
 from framespool.torch._datasets import _warn_oversubscribed
 from framespool.torch._occurrences import Occurrence, RepeatedRequests
@@ -26,8 +27,7 @@ from framespool.video._info import VideoColumns
 
 #: Arguments of `ClipLoader` that are about single clips.
 _KEYWORDS = (
-    *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "on_outage", "num_threads"),
-    *("cache", "layout", "dtype", "index", "index_progress", "stream", "hdr", "deinterlace", "frame_columns"),
+    *("transforms", "device", "seed", "on_error", "num_threads", "cache", "layout", "dtype", "index", "frame_columns"),
 )
 
 #: Epochs in which a clip is compared to find whether it is random, and clips after which none is expected to be.
@@ -63,10 +63,9 @@ class VideoDataset(MapBase):
         dataset: As for `framespool.ClipLoader`.
         clip_sampler: As for `framespool.ClipLoader`.
         keywords: `layout`, which is `"TCHW"`, `"CTHW"` or `"THWC"`, and arguments of `framespool.ClipLoader` that are
-            about single clips: `transforms` (no callable), `device`, `decoder`, `strict`, `nvdec_threads`, `seed`,
-            `on_error` (`"raise"` or `"replace"`), `num_threads`, `cache`, `dtype`, `index`, `index_progress`,
-            `stream`, `hdr`, `deinterlace` and `frame_columns`. By default the cores of the rank are divided among the
-            workers.
+            about single clips: `transforms` (no callable), `device`, `seed`, `on_error` (`"raise"` or `"replace"`),
+            `num_threads`, `cache`, `dtype`, `index` and `frame_columns`. By default the cores of the rank are divided
+            among the workers.
 
     Raises:
         UnsupportedError: If PyTorch is not installed.
@@ -96,7 +95,8 @@ class VideoDataset(MapBase):
                     f"VideoDataset has no argument {name!r}: it is about single clips, and the DataLoader makes the "
                     f"batches and their order; there are {', '.join(sorted(_KEYWORDS))}"
                 )
-        if keywords.get("on_error") == "skip":
+        on_error = keywords.get("on_error")
+        if (on_error.action if isinstance(on_error, OnError) else on_error) == "skip":
             raise ArgumentError('a map-style dataset cannot skip an item; use on_error="replace" or "raise"')
         _, functions = split(keywords.get("transforms"), keywords.get("dtype", "uint8"))
         if functions:

@@ -50,7 +50,7 @@ a `RandomChoice` of them draw for each clip, not for the batch. `Normalize` may 
 Functions stand at the end of a list: `PerClip`, `TubeMask` and `BlockMask` for each clip, `PerBatch`, `MixUp`,
 `CutMix`, `OneOf` of them and `LabelSmoothing` for the batch, and as the last entry any callable. A callable receives
 the finished frames in the requested layout and dtype, as a `torch.Tensor` if it is a `torch.nn.Module`, else as a
-`framespool.Tensor`. Its result replaces them.
+`framespool.video.Tensor`. Its result replaces them.
 """
 
 from framespool.transforms._apply import apply, sample_params
@@ -77,6 +77,7 @@ from framespool.transforms._color import (
     RandomPhotometricDistort,
     ToneMap,
 )
+from framespool.transforms._deinterlace import Deinterlace
 from framespool.transforms._erasing import Cutout, GridMask, RandomErasing
 from framespool.transforms._functions import BatchContext, PerBatch, PerClip
 from framespool.transforms._geometry import (
@@ -106,6 +107,7 @@ __all__ = [
     "ColorTwist",
     "CutMix",
     "Cutout",
+    "Deinterlace",
     "FiveCrop",
     "GaussianBlur",
     "Grayscale",

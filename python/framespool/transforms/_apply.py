@@ -57,7 +57,7 @@ def apply(
 
     Args:
         array: uint8, (T, H, W, 3) or one frame (H, W, 3), RGB; one channel instead of three is gray. NumPy arrays,
-            PyTorch tensors on the CPU, `framespool.Tensor` and objects with Python's buffer protocol.
+            PyTorch tensors on the CPU, `framespool.video.Tensor` and objects with Python's buffer protocol.
         transforms: List of transforms; the last entry may be a callable.
         masks: Labels of the pixels of `array`, uint8, (T, H, W) or (H, W), or a list of such arrays. They move
             exactly as `array`, each pixel taking the nearest label; color and erasing transforms and `Normalize`

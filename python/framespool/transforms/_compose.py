@@ -9,6 +9,7 @@ from framespool._common.validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _augment, _choices, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
+from framespool.transforms._deinterlace import Deinterlace
 from framespool.transforms._functions import FunctionTransform, PerClip
 from framespool.transforms._torchvision import is_torchvision, translate
 
@@ -62,7 +63,9 @@ def split(
     built_in: list[Any] = []
     functions: list[Any] = []
     for place, entry in enumerate(entries):
-        if _is_built_in(entry):
+        if isinstance(entry, Deinterlace):
+            entry._step()  # raises that it is at the wrong place
+        elif _is_built_in(entry):
             if functions:
                 raise ArgumentError(
                     f"transforms: a callable must come last, got {functions[0]!r} before {entry!r}; move it"

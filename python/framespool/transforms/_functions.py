@@ -391,7 +391,7 @@ def torch_module(transform: FunctionTransform) -> Any:
 
 
 def _tensor(frames: Any) -> Any:
-    """A `torch.Tensor` of a `framespool.Tensor`; anything else is the result of another function and stays."""
+    """A `torch.Tensor` of a `framespool.video.Tensor`; anything else is the result of another function and stays."""
     return frames.torch() if isinstance(frames, Tensor) else frames
 
 

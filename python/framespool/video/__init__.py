@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from framespool._framespool import Tensor
 from framespool.video._info import StreamInfo, VideoColumns, VideoInfo
 from framespool.video._video import FrameBatch, Video
 
-__all__ = ["FrameBatch", "StreamInfo", "Video", "VideoColumns", "VideoInfo"]
+__all__ = ["FrameBatch", "StreamInfo", "Tensor", "Video", "VideoColumns", "VideoInfo"]

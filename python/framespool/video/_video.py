@@ -308,7 +308,8 @@ class Video:
             chunk_size=chunk_size,
             bounds=(start_seconds, end_seconds),
             num_threads=self._asked_threads if num_threads is None else num_threads,
-            options={"transforms": transforms, "dtype": dtype, "seed": seed},
+            transforms=transforms,
+            options={"dtype": dtype, "seed": seed},
         )
 
     def frames(

@@ -52,8 +52,8 @@ impl DaliReaderReplay {
         let mut list = Vec::new();
         if list.try_reserve_exact(num_clips as usize).is_err() {
             return invalid_argument(format!(
-                "num_clips must fit into memory with order=\"dali\", which needs 4 bytes per clip, got \
-                 {num_clips}; order=\"framespool\" needs none"
+                "num_clips must fit into memory with DaliOrder, which needs 4 bytes per clip, got \
+                 {num_clips}; an order of framespool needs none"
             ));
         }
         list.extend(0..num_clips);

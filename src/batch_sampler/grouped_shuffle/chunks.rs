@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::weighted::{Copy, WeightedEpoch};
 
 /// The clips of each video of a dataset. Clips are numbered video by video.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum VideoClips {
     /// Each video has the same number of clips.
     Equal {

@@ -1,5 +1,7 @@
 //! The parameters of a grouped shuffle, and how those that are left open follow from the others.
 
+use serde::Deserialize;
+
 use super::chunks::Chunks;
 use super::weighted::WeightedVideos;
 use super::VideoClips;
@@ -20,7 +22,8 @@ pub struct GroupedConfig {
 }
 
 /// How to choose the parameters of a grouped shuffle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GroupedOptions {
     /// See [`GroupedConfig::num_streams`]; `None` derives it.
     pub num_streams: Option<u32>,
@@ -29,6 +32,7 @@ pub struct GroupedOptions {
     /// See [`GroupedConfig::max_chunk`].
     pub max_chunk: u32,
     /// Number of finished clips that one worker of a rank can hold before they are delivered.
+    #[serde(skip_deserializing, default = "default_cached_clips")]
     pub cached_clips: u64,
 }
 
@@ -37,6 +41,10 @@ pub const DEFAULT_MAX_CHUNK: u32 = 64;
 
 /// Default of [`GroupedOptions::cached_clips`]: 2 GiB of clips of 16 RGB frames of 224 x 224.
 pub const DEFAULT_CACHED_CLIPS: u64 = (2 << 30) / (16 * 3 * 224 * 224);
+
+fn default_cached_clips() -> u64 {
+    DEFAULT_CACHED_CLIPS
+}
 
 impl Default for GroupedOptions {
     fn default() -> Self {

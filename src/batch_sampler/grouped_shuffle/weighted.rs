@@ -7,6 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::super::permutation::mix;
 use super::super::rng::{purpose, RngKey};
 use super::VideoClips;
@@ -16,7 +18,8 @@ use crate::error::{invalid_argument, Result};
 const LINE_LENGTH: f64 = (1_u64 << 62) as f64;
 
 /// The weights of videos.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WeightConfig {
     /// Expected number of copies of each video, in any unit; 0 omits it.
     pub weights: Arc<[f64]>,

@@ -72,10 +72,10 @@ fn warn(index: &VideoIndex, is_requested: bool) {
         return;
     }
     let advice = if is_requested {
-        "The option deinterlace does not change it, because its headers state no order of fields, or each picture is one \
+        "Deinterlacing does not change it, because its headers state no order of fields, or each picture is one \
          field; deinterlace the file, for example with FFmpeg's filter bwdif"
     } else {
-        "To avoid that, set the option deinterlace to \"bob\" or \"linear\", or deinterlace the file, for example with \
+        "To avoid that, begin the transforms with Deinterlace(\"linear\"), or use Video(deinterlace=\"linear\"), or deinterlace the file, for example with \
          FFmpeg's filter bwdif"
     };
     log::warn!(

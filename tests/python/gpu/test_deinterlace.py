@@ -28,7 +28,7 @@ def test_deinterlaced_frames_are_the_same(encoder, tmp_path, decoders_are_missin
         rule = fsp.samplers.windows(sequence_length=4, step=4)
         clips = {"batch_size": 3, "transforms": [fsp.transforms.Resize((40, 56))], **keywords}
         (on_cpu,) = fsp.ClipLoader([path], rule, **clips)
-        loader = fsp.ClipLoader([path], rule, device=device, decoder="nvdec", **clips)
+        loader = fsp.ClipLoader([path], rule, device=fsp.Gpu(device, decoder="nvdec"), **clips)
         (on_gpu,) = loader
         assert on_gpu.frames.device == device and on_gpu.frames.cpu().tobytes() == on_cpu.frames.tobytes()
         assert decoders_are_missing or (loader.stats()["frames_decoded_by_gpu"] and not loader.stats()["cpu_fallbacks"])

@@ -62,7 +62,7 @@ CASES: dict[str, dict[str, Any]] = {
 )
 def test_batches_are_the_same_and_less_is_decoded(case, decoder, tiny_clips, tmp_path):
     plain = loader(tiny_clips, **CASES[case])
-    cached = loader(tiny_clips, tmp_path, device="cuda:0", decoder=decoder, nvdec_threads=2, **CASES[case])
+    cached = loader(tiny_clips, tmp_path, device=fsp.Gpu("cuda:0", decoder=decoder, threads=2), **CASES[case])
     assert epochs(cached) == epochs(plain)
     stats = cached.stats()
     assert stats["disk_clips_read"] > 0 and stats["frames_decoded"] < plain.stats()["frames_decoded"]
@@ -76,7 +76,7 @@ def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
     sampler = fsp.samplers.uniform(sequence_length=2)
     keywords = {"dtype": "float32", "transforms": [T.Resize((24, 32))], "batch_size": 2}
     expected = epochs(loader(files, None, sampler, **keywords), 2)
-    by_nvdec = {**keywords, "device": "cuda:0", "decoder": "nvdec", "nvdec_threads": 1}
+    by_nvdec = {**keywords, "device": fsp.Gpu("cuda:0", decoder="nvdec", threads=1), "nvdec_threads": 1}
     first = loader(files, tmp_path, sampler, **by_nvdec)
     # The memory for the clips of the first video is reserved for 8 bits: its depth is not known yet, and each thread
     # finds it out by itself.
@@ -153,7 +153,7 @@ def test_stored_clips_that_are_not_copied_are_decoded(fault, tiny_clips, tmp_pat
     first = loader(tiny_clips[:6], tmp_path, sampler, device="cuda:0", **FIXED)
     expected = epochs(first, 1)
     del first  # ends its workers, so that the last clip is stored
-    cached = loader(tiny_clips[:6], tmp_path, sampler, device="cuda:0", decoder="nvdec", nvdec_threads=1, **FIXED)
+    cached = loader(tiny_clips[:6], tmp_path, sampler, device=fsp.Gpu("cuda:0", decoder="nvdec", threads=1), **FIXED)
     driver.simulated_gpu_reset()
     driver.simulated_gpu_set_fault(fault.encode())
     try:

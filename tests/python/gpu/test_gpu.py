@@ -57,7 +57,7 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips, decoders_are_mi
     expected = batches(loader(short_clips))
     for more in [
         {"device": "cuda"},
-        {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": 2},
+        {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=2), "nvdec_threads": 2},
         {"decoder": "nvdec"},
     ]:
         made = loader(short_clips, **more)
@@ -123,7 +123,7 @@ def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
         options = {"batch_size": 4, "transforms": [*transforms, *final], "dtype": dtype, "num_threads": 1, "seed": 3}
         expected = batches(fsp.ClipLoader(short_clips[:4], rule, **options))
         for decoder in ("nvdec", "cpu"):
-            made = batches(fsp.ClipLoader(short_clips[:4], rule, device="cuda:0", decoder=decoder, **options))
+            made = batches(fsp.ClipLoader(short_clips[:4], rule, device=fsp.Gpu("cuda:0", decoder=decoder), **options))
             assert [b[:2] for b in made] == [e[:2] for e in expected]
 
 
@@ -196,7 +196,7 @@ def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
     (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
     options = {"batch_size": 2, "device": "cuda:0", "decoder": "nvdec"}
     rule = fsp.samplers.windows(sequence_length=4)
-    strict = fsp.ClipLoader([str(file), path], rule, strict=True, **options)
+    strict = fsp.ClipLoader([str(file), path], rule, device=fsp.Gpu(0, on_fallback="raise", output="cpu"), **options)
     for _ in range(2):
         epoch, errors, clips = iter(strict), 0, 0
         while True:

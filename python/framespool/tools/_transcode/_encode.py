@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from framespool.datasets import Dataset
 from framespool.errors import DecodeError, InternalError
-from framespool.loaders._clips import ClipLoader
+from framespool.loaders._clips import QuietClipLoader
+from framespool.options import Index
 from framespool.samplers import windows
 from framespool.tools._transcode import _ffmpeg, _mp4
 from framespool.tools._transcode._ffmpeg import CancelToken
@@ -121,8 +123,8 @@ def _frames(
     """RGB data of the frames in order, several frames at a time."""
     each = size[0] * size[1] * 3
     some = max(1, min(_MAX_FRAMES, _AT_A_TIME // each, frames))
-    loader = ClipLoader(
-        [VideoSegment(source, start_frame=0, end_frame=frames)],
+    loader = QuietClipLoader(  # the result keeps the color tags of the source
+        Dataset([(VideoSegment(source, start_frame=0, end_frame=frames), 0)], stream=stream),
         windows(sequence_length=some, step=some, pad_mode="edge"),
         batch_size=1,
         transforms=options.transforms(info),
@@ -130,10 +132,7 @@ def _frames(
         prefetch_batches=1,
         cache=_MAX_QUEUED_BYTES,
         layout="NTHWC",
-        index=index,
-        index_progress=False,
-        stream=stream,
-        hdr="ignore",  # the result keeps the color tags of the source
+        index=Index(index, progress=False),
     )
     given = 0
     for batch in loader:

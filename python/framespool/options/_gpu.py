@@ -1,0 +1,98 @@
+"""What a loader does on a GPU."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+from framespool._common.validate_args import choice, device_number, integer
+from framespool.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that holds the batches of a loader, and what it decodes.
+
+    In place of the name of a `device`.
+
+    Args:
+        device: The GPU: its number, `"cuda:0"`, or a `torch.device`.
+        decoder: Which decoders the loader uses. Files that the GPU cannot decode fall back to the CPU; `stats()`
+            reports the reasons.
+            - `"auto"`: for videos its NVDEC engines together with the CPU threads, with the same result; for images the
+              CPU threads.
+            - `"nvdec"`: for videos its NVDEC engines, without further CPU threads.
+            - `"nvjpeg"`: for JPEG images the GPU. NVIDIA's library comes with the CUDA toolkit and PyTorch, not with
+              the driver. Samples differ a little from those of the CPU.
+            - `"cpu"`: the CPU threads.
+        threads: Decode tasks that NVDEC runs at the same time, 1 to 64. `None`: two per engine, fewer if the GPU is
+            short of memory.
+        on_fallback: What happens if the CPU decodes pictures because NVDEC cannot.
+            - `"warn"`: a warning after an epoch in which these are more than 10 % of the pictures.
+            - `"raise"`: an error (`GpuError`, in place of the next batch).
+            - `None`: `"raise"` if the environment variable `FRAMESPOOL_STRICT_GPU` is 1, else `"warn"`.
+        output: Where batches are placed: `"gpu"`, or `"cpu"` for host memory, which only GPU 0 supports.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> loader = fsp.ClipLoader(  # doctest: +SKIP
+        ...     fsp.datasets.folder("videos/"),
+        ...     fsp.samplers.random(sequence_length=16),
+        ...     batch_size=8,
+        ...     device=fsp.Gpu(0, decoder="nvdec", on_fallback="raise"),
+        ... )
+    """
+
+    device: Any = 0
+    _: KW_ONLY
+    decoder: Literal["auto", "cpu", "nvdec", "nvjpeg"] = "auto"
+    threads: int | None = None
+    on_fallback: Literal["warn", "raise"] | None = None
+    output: Literal["gpu", "cpu"] = "gpu"
+
+    def __post_init__(self) -> None:
+        number = device_number(self.device)
+        if number is None:
+            raise ArgumentError('device of a Gpu must be a GPU, got "cpu"; for a loader without one omit Gpu')
+        choice("decoder", self.decoder, ("auto", "cpu", "nvdec", "nvjpeg"))
+        if self.threads is not None:
+            integer("threads", self.threads, least=1, most=64)
+        if self.on_fallback is not None:
+            choice("on_fallback", self.on_fallback, ("warn", "raise"))
+        if choice("output", self.output, ("gpu", "cpu")) == "cpu" and number != 0:
+            raise ArgumentError(
+                f'output="cpu" needs GPU 0, got {self.device!r}; make it the first of CUDA_VISIBLE_DEVICES'
+            )
+
+    @property
+    def _is_strict(self) -> bool:
+        if self.on_fallback is None:
+            return os.environ.get("FRAMESPOOL_STRICT_GPU") == "1"
+        return self.on_fallback == "raise"
+
+    def _for_engine(self) -> dict[str, Any]:
+        """The settings of the engine, by their names there."""
+        device = device_number(self.device) if self.output == "gpu" else None
+        return {"device": device, "decoder": self.decoder, "nvdec_threads": self.threads}
+
+
+def as_gpu(device: Any) -> Gpu | None:
+    """Converts the argument `device` of a loader.
+
+    Args:
+        device: A `Gpu`, or the name of a device.
+
+    Returns:
+        The `Gpu`; `None` for the CPU.
+
+    Raises:
+        ArgumentError: If it is neither.
+    """
+    if isinstance(device, Gpu):
+        return device
+    number = device_number(device)
+    return None if number is None else Gpu(number)

@@ -647,7 +647,7 @@ def test_arguments(tiny_clips, tmp_path):
     ]:
         with pytest.raises(fsp.errors.ArgumentError, match=said):
             fsp.Cache(**{"disk": "a", "disk_size": 1, **wrong})
-    assert fsp.Cache(disk="~/clips", disk_size=1)._for_engine()["disk_cache"][0] == os.path.expanduser("~/clips")
+    assert fsp.Cache(disk="~/clips", disk_size=1)._for_engine()["clip_store"]["folder"] == os.path.expanduser("~/clips")
     with pytest.raises(
         fsp.errors.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"
     ):

@@ -231,9 +231,9 @@ def test_cameras_share_threads_and_memory(tmp_path, videos):
     write(tmp_path, videos)
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
     cache = fsp.Cache(1000, device_memory="1MB", disk=tmp_path / "clips", disk_size="1GiB")
-    each = fsp.ClipLoader(dataset, batch_size=1, num_threads=6, cache=cache, index=False)._settings
+    each = fsp.ClipLoader(dataset, batch_size=1, num_threads=6, cache=cache, index=False)._settings["options"]
     assert [each[name] for name in ("num_threads", "memory_budget", "device_memory_budget")] == [3, 500, 500_000]
-    assert each["disk_cache"] == (str(tmp_path / "clips"), 1 << 30, 8)
+    assert each["clip_store"] == {"folder": str(tmp_path / "clips"), "bytes": 1 << 30, "epochs": 8}
 
 
 def test_transforms(tmp_path, videos):

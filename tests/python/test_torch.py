@@ -437,7 +437,7 @@ def test_ranks_share_the_cores_that_they_were_given(cores, here, outside, ranks,
     monkeypatch.setattr(rank_module.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
     assert rank_module.cores_per_rank() == expected
     loader = fsp.ClipLoader(["a.mp4"], SAMPLING, batch_size=1)
-    assert loader._settings["num_threads"] == expected
+    assert loader._settings["options"]["num_threads"] == expected
 
 
 def test_an_unsharded_loader_on_several_ranks_warns_once(short_clips, monkeypatch):

@@ -256,7 +256,7 @@ def test_threads_are_divided_among_local_ranks(short_clips, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(10**6))
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     next(iter(dataset))
-    assert dataset._loader._settings["num_threads"] == 1
+    assert dataset._loader._settings["options"]["num_threads"] == 1
 
 
 def test_workers_do_not_report_how_many_videos_are_indexed(short_clips, tmp_path):

@@ -577,8 +577,8 @@ class BaseLoader(Generic[B]):
                 raise GpuError(f"strict=True, but {text}; exclude these videos, or use strict=False")
             if instead > MAX_FALLBACK_SHARE * decoded:
                 warnings.warn(
-                    f"in this epoch {text}; `framespool doctor FILE` tries the GPU on a file, strict=True makes it an "
-                    "error",
+                    f"in this epoch {text}; `framespool bench FILE --device cuda:0 --decoder nvdec` tries the GPU on a "
+                    "file, strict=True makes it an error",
                     stacklevel=3,
                 )
 

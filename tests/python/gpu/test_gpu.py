@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import subprocess
@@ -180,16 +179,18 @@ def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     assert any("bit-exact" in reason for reason in made.stats()["cpu_fallbacks"])
 
 
-def test_doctor_says_what_nvdec_does_with_a_file(videos, path, capsys):
+def test_bench_says_what_nvdec_does_with_a_file(videos, path, capsys):
     (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
 
-    def finding(video):
-        assert main(["doctor", "--json", str(video), "--frames", "2"]) == 0
-        return next(f for f in json.loads(capsys.readouterr().out)["findings"] if f["name"] == "NVDEC")
+    def printed(video):
+        options = ["--frames", "2", "--device", "cuda:0", "--decoder", "nvdec", "--seconds", "0.5"]
+        assert main(["bench", str(video), *options]) == 0
+        return capsys.readouterr().out
 
-    decoded, other = finding(path), finding(file)
-    assert decoded["state"] == "ok" and "of 1 files" in decoded["text"]
-    assert other["state"] == "note" and "bit-exact" in other["text"] and "strict=True" in other["remedy"]
+    assert "NVDEC decoded " in (decoded := printed(path)) and "fell back" not in decoded
+    with pytest.warns(UserWarning, match="bit-exact"):
+        other = printed(file)
+    assert "NVDEC decoded 0 of " in other and "bit-exact" in other and "strict=True" in other
 
 
 def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):

@@ -204,8 +204,8 @@ def shuffles() -> Drawing:
     clips, clips_per_video = 1800, 18
     shuffles_shown: list[tuple[str, dict[str, Any]]] = [
         ("shuffle=False", {"shuffle": False}),
-        ("buffer, initial_fill=64", {"shuffle": "buffer", "initial_fill": 64}),
-        ("buffer, initial_fill=512", {"shuffle": "buffer", "initial_fill": 512}),
+        ("buffer, initial_fill=64", {"shuffle": fsp.BufferShuffle(64)}),
+        ("buffer, initial_fill=512", {"shuffle": fsp.BufferShuffle(512)}),
         ('shuffle="full"', {"shuffle": "full"}),
     ]
     side, gap, top = 180, 26, 62

@@ -161,7 +161,7 @@ corpus_tier() {
   of_one_file+='|loader_invariance::|parameter_sets::|timestamps::|is_detected|missing_reference|truncated_p'
   step "corpus: Rust tests" cargo nextest run "${workspace[@]}" -E "binary(engine) - test(/$of_one_file/)"
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
-  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_analyze_access.py \
+  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_access_cost.py \
     tests/python/test_docs.py::test_figures_are_those_of_the_script
   step "corpus: recipes" scripts/test_frameworks.sh tests/python/test_recipes.py -k camera_recordings
   unset FRAMESPOOL_CORPUS

@@ -53,7 +53,7 @@ def digest(batch: fsp.Batch) -> str:
 
 def find_difference(make: Callable[..., fsp.ClipLoader], count: int = CHECKED_BATCHES, **options: Any) -> str:
     """Compares the first batches with the CPU's; "" if they are equal."""
-    ours, theirs = iter(make(**options)), iter(make(device="cpu", decoder="cpu"))
+    ours, theirs = iter(make(**options)), iter(make(device="cpu"))
     for number, (a, b) in enumerate(zip(range(count), theirs, strict=False)):
         if digest(next(ours)) != digest(b):
             return f"batch {number} (of {a + 1} compared) differs from the CPU's"

@@ -73,7 +73,7 @@ def by_loader(request: dict) -> dict:
                 saved.extend(frames.copy())
     after = loader.stats()
     clips = len(order)
-    expected = loader.estimate_cost()
+    expected = loader._estimate_cost()
     # With a training step that takes constant time.
     waits = []
     steps = iter(loader) if whole else batches

@@ -28,15 +28,15 @@ def by_loader(request: dict) -> dict:
     cache = {name: request[name] for name in ("memory", "lookahead") if request.get(name) is not None}
     wanted = {
         "batch_size": request["batch_size"],
-        "shuffle": "buffer" if buffer else "full",
-        "initial_fill": request["initial_fill"] if buffer else None,
+        "shuffle": fsp.BufferShuffle(request["initial_fill"]) if buffer else "full",
         "num_threads": request.get("threads"),
         "cache": fsp.Cache(**cache) if cache else None,
         "index": request.get("index"),
         "seed": request["seed"],
         "shard_id": request.get("shard_id"),
-        "num_shards": request.get("num_shards"),
-        "stick_to_shard": request["side"] == "framespool_stick" or None,
+        "num_shards": fsp.options.Shards(
+            request.get("num_shards") or 1, stick_to_shard=request["side"] == "framespool_stick"
+        ),
     }
     with oneshot.UsageMeter() as building:
         loader = loading.make(request["files"], request["sampling"], request["size"], wanted)

@@ -19,14 +19,12 @@ from framespool.video import Video
 
 tensor_methods.add_methods()
 
-#: Earlier and natural names at the root, and where they are.
+#: Earlier and natural names at the root, and where they are or what replaces them.
 _MOVED = {
-    **dict.fromkeys(tools.__all__, "tools"),
-    **dict.fromkeys(order.__all__, "order"),
-    **dict.fromkeys(errors.__all__, "errors"),
-    **dict.fromkeys(video.__all__, "video"),
-    **dict.fromkeys(options.__all__, "options"),
-}
+    name: f"it is {module.__name__}.{name}"
+    for module in (tools, order, errors, video, options)
+    for name in module.__all__
+} | {name: f"use {replacement}" for name, replacement in tools.REPLACED.items()}
 
 if TYPE_CHECKING:
     from framespool import ray as ray
@@ -36,7 +34,7 @@ else:
         """Imports `framespool.ray` on first access, and says where a name is that is not here."""
         if name == "ray":
             return importlib.import_module("framespool.ray")
-        hint = f"; it is framespool.{_MOVED[name]}.{name}" if name in _MOVED else ""
+        hint = f"; {_MOVED[name]}" if name in _MOVED else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
     def __dir__() -> list[str]:

@@ -68,12 +68,11 @@ def stats(**more):
         ({}, 1.0, {"clips_evicted": 7}, "now 1024 MiB"),
         ({}, 1.0, {"errors": {"decode": 2}}, "2 decode"),
         ({}, 1.0, {"cpu_fallbacks": {"film grain": 3}}, "film grain"),
-        ({}, 1.0, {}, "Nothing stands out"),
     ],
 )
 def test_advice_fits_what_was_seen(shares, each, more, words):
     nothing = dict.fromkeys(("planning", "reading", "decoding", "transform", "other work", "waiting"), 0.0)
-    (sentence,) = _bench._advice(nothing | shares, each, stats(**more), None, "full")
+    (sentence,) = _bench._advice(nothing | shares, each, stats(**more))
     assert words in sentence
 
 
@@ -86,12 +85,21 @@ def test_wrong_arguments_are_rejected(short_clips):
         fsp.tools.bench(none)
 
 
-def test_grouped_shuffle_is_advised_where_it_decodes_less():
-    nothing = dict.fromkeys(["planning", "reading", "decoding", "transform", "other work", "waiting"], 0.0)
-    expected = {"packets_per_clip": {"grouped": 20.0, "full": 90.0, "single": 120.0}, "mixing": 1.0}
-    (sentence,) = _bench._advice(nothing, 1.0, stats(), expected, "full")
+def test_grouped_shuffle_is_advised_where_it_decodes_less(short_clips):
+    packets = {"grouped": 20.0, "full": 90.0, "single": 120.0}
+    expected = {"packets_per_clip": packets, "mixing": 1.0, "disk_caches": []}
+    (sentence,) = _bench.expected_advice(expected, loader(short_clips, shuffle="full"))
     assert 'shuffle="grouped" is expected to decode 4.5 times less' in sentence
-    assert _bench._advice(nothing, 1.0, stats(), expected, "grouped") == ["Nothing stands out."]
+    several = fsp.samplers.random(sequence_length=4, clips_per_video=4)
+    grouped = fsp.ClipLoader(short_clips, several, batch_size=4, shuffle="grouped")
+    assert _bench.expected_advice(expected, grouped) == []
+    assert _bench.expected_advice(None, loader(short_clips, shuffle="full")) == []
+
+
+def test_without_advice_nothing_stands_out(short_clips, monkeypatch):
+    monkeypatch.setattr(_bench, "_advice", lambda *_: [])
+    monkeypatch.setattr(_bench, "expected_advice", lambda *_: [])
+    assert fsp.tools.bench(loader(short_clips), seconds=0.1).advice == ["Nothing stands out."]
 
 
 def test_bench_reports_the_expected_cost(short_clips):
@@ -123,13 +131,11 @@ def test_command_prints_the_expected_cost_before_it_measures(videos, capsys):
     assert "--preset-option" in capsys.readouterr().err
 
 
-def test_doctor_compares_the_shuffles_of_a_dataset(videos, photos, capsys):
-    words = ["doctor", str(videos / "action" / "words"), "--frames", "2", "--resize", "16"]
-    assert main([*words, "--clips-per-video", "8", "--cache", "60KB", "--json"]) == 0
-    (found,) = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["name"] == "dataset"]
-    assert "104 clips of 13 files" in found["text"] and "grouped" in found["text"] and found["remedy"]
-    assert main(words) == 0
+def test_command_prints_the_number_of_clips(videos, photos, capsys):
+    words = ["bench", str(videos / "action" / "words"), "--frames", "2", "--resize", "16", "--seconds", "0.1"]
+    assert main([*words, "--clips-per-video", "8", "--cache", "60KB"]) == 0
     printed = capsys.readouterr().out
-    assert "13 clips of 13 files" in printed and 'shuffle="full" decodes about as little' in printed
-    assert main(["doctor", *[path for path, _ in photos[:2]]]) == 0
-    assert "images are decoded one by one" in capsys.readouterr().out
+    assert printed.startswith("104 clips of 13 samples\nexpected in an epoch: ") and "NVDEC" not in printed
+    assert main(["bench", *[path for path, _ in photos[:2]], "--seconds", "0.1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("2 clips of 2 samples\n") and "expected" not in printed

@@ -17,7 +17,7 @@ from framespool.cli import _completions as completions
 from framespool.cli import _exit_codes, main, parser
 from servers import FaultyServer
 
-COMMANDS = ["doctor", "probe", "analyze", "validate", "preview", "bench", "index", "cache", "transcode", "completions"]
+COMMANDS = ["doctor", "probe", "validate", "preview", "bench", "index", "cache", "transcode", "completions"]
 
 
 def run(capsys, *arguments):
@@ -57,8 +57,10 @@ def test_help_teaches(command, capsys):
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["analyz", "a.mp4"], "did you mean analyze?"),
-        (["analyze", "a.mp4", "--stridde", "3"], "did you mean --stride?"),
+        (["analyze", "a.mp4"], "did you mean probe?"),
+        (["previw", "a.mp4"], "did you mean preview?"),
+        (["doctor", "videos/"], "for a dataset are framespool probe and framespool bench"),
+        (["probe", "a.mp4", "--stridde", "3"], "did you mean --stride?"),
         (["validate", "v", "--failurres=x"], "did you mean --failures?"),
         (["transcode", "v", "--out", "o", "--codec", "h265"], "did you mean h264?"),
         (["transcode", "v", "--out", "o", "--bframes", "2"], "did you mean --b-frames?"),
@@ -80,7 +82,6 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
     lines = {
         "doctor": (["--index", tmp_path / "i"], ["--index", bad_file]),
         "probe": ([good], [good, bad_file]),
-        "analyze": ([good], [good, bad_file]),
         "validate": ([good], [bad_file]),
         "preview": ([good, "--out", tmp_path / "a.png"], [nowhere]),
         "bench": ([good, "--seconds", "0.2"], [nowhere]),
@@ -131,7 +132,7 @@ def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, ca
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(short_clips):
-    for words in (f"analyze {short_clips[0][0]} {short_clips[1][0]}", "--help", ""):
+    for words in (f"probe {short_clips[0][0]} {short_clips[1][0]}", "--help", ""):
         command = f"{sys.executable} -m framespool {words} | head -n 0; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
         assert (done.stdout, done.stderr, done.returncode) == ("", "", 0), words
@@ -203,7 +204,7 @@ def needs(shell):
         ("framespool transcode --codec ", {"h264", "hevc"}),
         ("framespool transcode some/folder --codec h", {"h264", "hevc"}),
         ("framespool completions ", {"bash", "fish", "zsh"}),
-        ("framespool analyze cli", {"clip one.mp4"}),
+        ("framespool probe cli", {"clip one.mp4"}),
         ("framespool validate --report cli", {"clip one.mp4"}),
         ("framespool bench --threads ", set()),
     ],
@@ -229,7 +230,7 @@ def test_shells_offer_what_there_is(shell, line, offered, tmp_path, monkeypatch,
         ("framespool transcode --cod", "--codec"),
         ("framespool transcode --codec he", "hevc"),
         ("framespool completions b", "bash"),
-        ("framespool analyze onl", "only.mp4"),
+        ("framespool probe onl", "only.mp4"),
         ("framespool validate --report onl", "only.mp4"),
     ],
 )
@@ -262,9 +263,7 @@ def test_import_of_the_command_line_is_light():
 @pytest.mark.parametrize(
     "words",
     [
-        ["doctor"],
         ["probe"],
-        ["analyze"],
         ["validate"],
         ["preview", "--out", "clips.html"],
         ["bench", "--seconds", "0.1"],
@@ -279,7 +278,7 @@ def test_each_command_takes_urls(words, is_list, short_clips, encoder, tmp_path,
     monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "index"))
     with FaultyServer(Path(short_clips[0][0]).read_bytes()).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mkv?sig=hush#t"
-        if is_list and words[0] != "analyze":
+        if is_list:
             (tmp_path / "list.txt").write_text(f"{url} 0\n")
             url = "list.txt"
         code, out, err = run(capsys, words[0], url, "--json", *words[1:])
@@ -293,7 +292,6 @@ def test_each_command_takes_urls(words, is_list, short_clips, encoder, tmp_path,
 @pytest.mark.parametrize(
     "words",
     [
-        ["doctor"],
         ["probe"],
         ["validate"],
         ["preview", "--out", "clips.html"],

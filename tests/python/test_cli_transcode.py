@@ -83,7 +83,7 @@ def test_dry_run_prints_and_writes_nothing(folder, tmp_path, capsys):
     ):
         assert part in printed
     code, said = run(capsys, folder, "--out", out, "--dry-run", "--frames", 4, "--stride", 2)
-    assert code == 0 and said["result"] is None and said["estimate"]["clip_frames"] == 4 and not out.exists()
+    assert code == 0 and said["result"] is None and said["estimate"]["sequence_length"] == 4 and not out.exists()
 
 
 def test_places_that_do_not_fit_are_refused(folder, tmp_path, capsys):

@@ -42,7 +42,7 @@ def test_repeats_of_a_clip_fit_into_the_clip_cache(tiny_clips):
     assert wide["frames_decoded"] > 1.2 * most["frames_decoded"]
     assert stats["clip_cache_peak_bytes"] <= budget
     # The cost is estimated per clip, for any number of repeats.
-    packets = tight.estimate_cost()["packets_per_clip"]
+    packets = tight._estimate_cost()["packets_per_clip"]
     measured = (stats["frames_decoded"] + stats["packets_skipped"]) / tight.num_clips
     assert packets["grouped"] == pytest.approx(measured, rel=0.2)
 
@@ -71,7 +71,7 @@ def test_parts_of_a_file_are_one_video(tiny_clips):
     ample = deliver(loader(parts, one, cache="1GiB"))[1]["frames_decoded"]
     # What is evicted from so small a cache depends on how far the worker is ahead of the consumer.
     assert stats["frames_decoded"] <= 1.25 * ample and alone["frames_decoded"] > 1.5 * ample
-    estimate = grouped.estimate_cost()
+    estimate = grouped._estimate_cost()
     assert estimate["packets_per_clip"]["grouped"] < 0.7 * estimate["packets_per_clip"]["full"]
 
 

@@ -135,7 +135,7 @@ def test_a_loader_decodes_each_video_once(tiny_clips):
 @pytest.mark.parametrize("cached_clips", [130, 650])
 def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
     run = loader(tiny_clips * 12, shuffle=shuffle, cache=cached_clips * CLIP_BYTES, num_threads=1, **TINY)
-    estimate = run.estimate_cost()["packets_per_clip"]
+    estimate = run._estimate_cost()["packets_per_clip"]
     delivered(run)
     stats = run.stats()
     packets = (stats["frames_decoded"] + stats["packets_skipped"]) / stats["clips"]
@@ -145,7 +145,7 @@ def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
 
 def test_cost_of_other_orders_is_not_estimated(tiny_clips):
     with pytest.raises(fsp.errors.ArgumentError, match="orders of framespool"):
-        loader(tiny_clips, shuffle=fsp.order.TorchOrder()).estimate_cost()
+        loader(tiny_clips, shuffle=fsp.order.TorchOrder())._estimate_cost()
 
 
 def test_true_is_grouped_and_falls_back_to_full(tiny_clips):

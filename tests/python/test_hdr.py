@@ -36,13 +36,14 @@ def test_info_reports_color_by_name(videos, path, expected):
     # An unspecified range is limited by the standards of these codecs; decoders may report it or not.
     assert found == expected or (expected[3] == "limited" and found == (*expected[:3], None, *expected[4:]))
     assert colors(pickle.loads(pickle.dumps(info))) == found
-    metadata = fsp.tools.analyze_access(videos / path).as_dict()["info"]
-    assert (metadata["color_primaries"], metadata["hdr"]) == (expected[0], expected[4])
+    summary = fsp.tools.probe([videos / path])
+    assert summary.colors == {" ".join(name or "-" for name in expected[:3]): 1}
+    assert any(f"high dynamic range ({expected[4]})" in note for note in summary.notes) == (expected[4] is not None)
     with pytest.raises(fsp.errors.ArgumentError, match="copy without the video"):
         _ = dataclasses.replace(info, path="other").hdr
 
 
-def test_analyze_access_reports_why_color_is_unknown(videos, tmp_path):
+def test_probe_reports_the_color_of_a_damaged_picture(videos, tmp_path):
     damaged = bytearray((videos / "derived/hevc_hdr10_tagged_720p.mp4").read_bytes())
     begin = damaged.find(b"mdat") + 4
     damaged[begin + 3000 : begin + 6000] = b"\xff" * 3000  # of the first picture, behind its headers
@@ -50,8 +51,8 @@ def test_analyze_access_reports_why_color_is_unknown(videos, tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(fsp.Error):
         _ = fsp.Video(path, index=False).info.hdr
-    metadata = fsp.tools.analyze_access(path).as_dict()["info"]
-    assert metadata["hdr"] is None and "damaged.mp4" in metadata["color_error"]
+    summary = fsp.tools.probe([path], index=False)
+    assert summary.colors == {"bt2020 smpte2084 bt2020nc": 1} and not summary.failures
 
 
 def run(code, *arguments):
@@ -96,8 +97,7 @@ def test_conversion_of_hdr_warns_once_in_a_process(videos, name, code):
         "rule = fsp.samplers.windows(sequence_length=1)\n"
         "warnings.filterwarnings('ignore', category=fsp.errors.HdrWarning); "
         "list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False))",
-        "fsp.tools.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; "
-        "fsp.tools.analyze_access(sys.argv[1]).as_dict()",
+        "fsp.tools.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; fsp.tools.probe([sys.argv[1]])",
     ],
 )
 def test_no_warning_if_hdr_is_requested_or_unused(videos, code):

@@ -48,6 +48,9 @@ def test_names_that_are_elsewhere_say_where():
         with pytest.raises(AttributeError, match=rf"it is framespool\.{place}\.{name}"):
             getattr(fsp, name)
         assert getattr(getattr(fsp, place), name)
+    for module in (fsp, fsp.tools):
+        with pytest.raises(AttributeError, match=r"'analyze_access'; use framespool\.tools\.probe\(dataset\)$"):
+            module.analyze_access  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
         fsp.nothing  # noqa: B018
 

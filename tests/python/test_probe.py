@@ -77,10 +77,37 @@ def test_packets_per_clip_are_those_that_a_loader_plans(videos, length, stride):
             assert len(fsp.Video(path)) < (length - 1) * stride + 1
             continue
         sampler = fsp.samplers.random(sequence_length=length, stride=stride, clips_per_video=200)
-        planned = fsp.ClipLoader([path], sampler, batch_size=4).estimate_cost()["packets_per_clip"]["single"]
+        planned = fsp.ClipLoader([path], sampler, batch_size=4)._estimate_cost()["packets_per_clip"]["single"]
         assert found == pytest.approx(planned, rel=0.12), path  # at random positions
         seen += 1
     assert seen >= 2
+
+
+def test_of_a_loader_the_expected_cost_is_reported(short_clips, photos, bad_file):
+    sampler = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
+    loader = fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle="full", cache="1MB")
+    found = fsp.tools.probe(loader)
+    expected = found.expected
+    assert (found.sequence_length, found.stride, found.num_samples) == (3, 2, 13)
+    packets = expected["packets_per_clip"]
+    assert packets["grouped"] <= packets["full"] <= packets["single"] and expected["frames_per_clip"] > 3
+    assert packets["single"] == pytest.approx(found.packets_per_clip, rel=0.2) and loader.stats()["frames_decoded"] == 0
+    text = " ".join(str(found).split())
+    assert f'{packets["grouped"]:.0f} packets per clip with shuffle="grouped"' in text
+    assert ("times less than" in found.notes[1]) == (packets["full"] > 1.2 * packets["grouped"])
+    assert found.as_dict()["expected"] == expected and max(map(len, str(found).splitlines())) <= 100
+    given = fsp.tools.probe(loader, sequence_length=2, stride=1)
+    assert (given.sequence_length, given.stride, given.expected) == (2, 1, expected)
+    by_time = fsp.ClipLoader(
+        short_clips, fsp.samplers.windows(sequence_length=3, fps=5), batch_size=4, shuffle=fsp.order.TorchOrder(False)
+    )
+    timed = fsp.tools.probe(by_time)
+    assert (timed.sequence_length, timed.stride, timed.expected) == (3, 4, None)
+    of_images = fsp.tools.probe(fsp.ImageLoader(photos, batch_size=1))
+    assert of_images.expected is None and of_images.image_formats and of_images.frames_per_clip is None
+    assert fsp.tools.probe(short_clips).expected is None
+    unreadable = fsp.tools.probe(fsp.ClipLoader([bad_file], sampler, batch_size=1, on_error="skip"))
+    assert unreadable.expected is None and len(unreadable.failures) == 1
 
 
 def test_notes_name_what_is_slow(videos, manifest):

@@ -131,7 +131,7 @@ def test_bench_reports_the_expected_cost_of_a_distributed_loader(cluster, few):
     with spread(few, num_workers=2, sampling=WINDOWS, shuffle="full", batch_size=2) as there:
         packets = fsp.tools.bench(there, seconds=0.1).expected["packets_per_clip"]
         assert max(packets["grouped"], packets["full"]) < packets["single"]
-        assert there.estimate_cost()["packets_per_clip"] == packets
+        assert there._estimate_cost()["packets_per_clip"] == packets
 
 
 def test_batch_that_kills_workers_fails_alone(cluster, few, tmp_path):

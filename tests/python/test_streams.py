@@ -217,20 +217,22 @@ def test_a_file_without_the_stream_is_a_bad_file(made: Path) -> None:
     assert "stream 1 is not a video stream; the file has 0: video h264 320x180" in failure["message"]
 
 
-def test_analyze_access_and_the_command_line(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_probe_and_the_command_line(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from framespool.cli import main
 
     file = str(made / "small_large.mp4")
-    assert fsp.tools.analyze_access(file).info.width == LARGE[0]
-    assert fsp.tools.analyze_access(file, stream=0).info.width == SMALL[0]
-    assert fsp.tools.analyze_access(file, stream=0).as_dict()["info"]["streams"][1]["width"] == LARGE[0]
-    assert main(["analyze", file, "--stream", "0"]) == 0
+    dataset = datasets.Dataset([file])
+    for chosen, size in ((dataset, LARGE), (dataset.with_stream(0), SMALL)):
+        assert list(fsp.tools.probe(chosen).frame_sizes) == [f"{size[0]}x{size[1]}"]
+    loader = fsp.ClipLoader(dataset.with_stream(0), windows(sequence_length=1), batch_size=1)
+    assert list(fsp.tools.probe(loader).frame_sizes) == [f"{SMALL[0]}x{SMALL[1]}"]
+    assert main(["probe", file, "--stream", "0"]) == 0
     out = capsys.readouterr().out
-    assert "h264 in mov,mp4, 320x180" in out
-    assert "0: video, h264, 320x180, 50 frames, default <- this one" in out
-    assert "1: video, h264, 480x270, 50 frames, default\n" in out
-    assert main(["analyze", file, "--stream", "5"]) == 1
-    assert "stream 5 is not a video stream" in capsys.readouterr().err
+    assert "1 of 1 files have several video streams" in out and "320x180  1  100%" in out
+    assert "0: video h264 320x180 (read)" in out and "1: video h264 480x270  " in out
+    assert main(["probe", file, "--stream", "5"]) == 1
+    assert "stream 5 is not a video stream" in " ".join(capsys.readouterr().out.split())
+    assert not fsp.tools.probe([made / "small.mp4"]).streams
 
 
 def test_transcode_and_validate_use_dataset_stream(made: Path, tmp_path: Path, encoder: str) -> None:

@@ -31,6 +31,10 @@ def times(path):
     return [*video._video.all_pts_seconds(), video.info.end_seconds]
 
 
+def has_b_frames(path):
+    return fsp.Video(path)._video.analyze_access(1, 1)["reordered"] > 0
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -62,8 +66,7 @@ def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
     assert new.keyframes == tuple(range(0, old.num_frames, 8)) and not new.rotation
     assert min(new.width, new.height) <= 64 and new.width % 2 == new.height % 2 == 0
     assert (new.width > new.height) == (old.width > old.height)
-    found = fsp.tools.analyze_access(made, sequence_length=1, stride=1)
-    assert found.has_b_frames == (b_frames > 0 and old.num_frames > 2)
+    assert has_b_frames(made) == (b_frames > 0 and old.num_frames > 2)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_times_before_zero_are_kept(videos, tmp_path):
     given = str(videos / "derived" / "tiny_34x26_h264.mp4")
     (source,) = fsp.tools.transcode([given], tmp_path / "o", b_frames=3, **QUICK).paths
     frames = len(fsp.Video(source))
-    assert fsp.tools.analyze_access(source).has_b_frames
+    assert has_b_frames(source)
     clock = Clock(1000, [33 * n - 200 for n in range(frames)], 33 * frames)
     _mp4.retime(source, str(tmp_path / "a.mp4"), clock)
     assert times(tmp_path / "a.mp4") == [t / 1000 for t in (*clock.times, clock.end)]
@@ -283,28 +286,32 @@ def test_work_that_is_stopped_leaves_nothing_behind(videos, tmp_path, monkeypatc
 def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path):
     source = [str(videos / "derived" / "h264_single_keyframe_720p.mp4")]
     options = {"gop": gop, "b_frames": b_frames, "size": 32, **QUICK}
-    said = fsp.tools.estimate_transcode(source, tmp_path / "o", sequence_length=length, stride=stride, **options)
-    assert not (tmp_path / "o").exists() and (said.videos, said.frames) == (1, 130)
-    assert (
-        said.frames_decoded_now
-        == fsp.tools.analyze_access(source[0], sequence_length=length, stride=stride).frames_decoded_per_clip
-    )
-    (made,) = fsp.tools.transcode(source, tmp_path / "o", **options).paths
-    found = fsp.tools.analyze_access(made, sequence_length=length, stride=stride)
-    assert said.frames_decoded_after == pytest.approx(found.frames_decoded_per_clip, rel=0.1)
-    assert said.pixels_now / said.pixels_after == pytest.approx(1280 * 720 / (56 * 32))
-    assert said.bytes_after == pytest.approx(os.stat(made).st_size, rel=0.6) and said.seconds > 0
-    assert said.gain > 10 and not any("not recommended" in sentence for sentence in said.summary_lines())
+    clip = {"sequence_length": length, "stride": stride}
+    planned = fsp.tools.transcode(source, tmp_path / "o", dry_run=True, **clip, **options)
+    said = planned.estimate
+    assert not (tmp_path / "o").exists() and (said["videos"], said["frames"]) == (1, 130)
+    assert said["frames_decoded_now"] == fsp.tools.probe(source, **clip).frames_per_clip
+    report = fsp.tools.transcode(source, tmp_path / "o", **options)
+    (made,) = report.paths
+    assert planned.paths == [made] and list(planned.dataset) == list(report.dataset) and report.estimate is None
+    assert (planned.videos, planned.transcoded, planned.found) == (1, 0, 0)
+    found = fsp.tools.probe([made], **clip)
+    assert said["frames_decoded_after"] == pytest.approx(found.frames_per_clip, rel=0.1)
+    assert said["pixels_now"] / said["pixels_after"] == pytest.approx(1280 * 720 / (56 * 32))
+    assert said["bytes_after"] == pytest.approx(os.stat(made).st_size, rel=0.6) and said["seconds"] > 0
+    assert said["gain"] > 10 and not any("not recommended" in sentence for sentence in said["summary"])
+    done = fsp.tools.transcode(source, tmp_path / "o", dry_run=True, **options)
+    assert done.estimate is None and done.found == 1
 
 
 def test_the_forecast_says_where_nothing_is_gained(videos, tmp_path):
     intra = str(videos / "derived" / "h264_all_intra_640x360.mp4")
-    said = fsp.tools.estimate_transcode([intra], tmp_path, sequence_length=4, stride=8, **QUICK)
-    assert said.frames_decoded_now == 4 < said.frames_decoded_after
-    assert "not recommended" in " ".join(said.summary_lines())
-    assert "nothing is gained" in said.summary_lines()[-1]
-    short = fsp.tools.estimate_transcode([intra], tmp_path, sequence_length=400, **QUICK)
-    assert short.gain is None and "the gain is unknown" in " ".join(short.summary_lines())
+    said = fsp.tools.transcode([intra], tmp_path, dry_run=True, sequence_length=4, stride=8, **QUICK).estimate
+    assert said["frames_decoded_now"] == 4 < said["frames_decoded_after"]
+    assert "not recommended" in " ".join(said["summary"])
+    assert "nothing is gained" in said["summary"][-1]
+    short = fsp.tools.transcode([intra], tmp_path, dry_run=True, sequence_length=400, **QUICK).estimate
+    assert short["gain"] is None and "the gain is unknown" in " ".join(short["summary"])
 
 
 def test_decoded_frames_of_a_clip_are_counted():

@@ -137,7 +137,7 @@ def test_copies_of_a_video_are_decoded_once_each(tiny_clips):
         assert len(clips) == run.num_clips
     decoded = [run.stats()["frames_decoded"] for run in runs]
     assert decoded[0] <= 1.2 * decoded[2] and decoded[1] > 1.5 * decoded[0], decoded
-    estimate = runs[0].estimate_cost()["packets_per_clip"]
+    estimate = runs[0]._estimate_cost()["packets_per_clip"]
     assert estimate["grouped"] < estimate["full"] < estimate["single"]
 
 

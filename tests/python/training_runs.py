@@ -33,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +136,16 @@ WEIGHTED = {"mixed", "weighted"}
 
 #: Fields of `Run` that are arguments of `ClipLoader`.
 LOADER_ARGUMENTS = (
-    *("dtype", "layout", "batch_size", "num_shards", "shuffle", "last_batch", "on_error", "repeats", "group_clips"),
-    *("num_threads", "prefetch_batches", "cache", "seed", "stick_to_shard", "order"),
+    *("dtype", "layout", "batch_size", "last_batch", "on_error", "repeats", "group_clips"),
+    *("num_threads", "prefetch_batches", "cache", "seed"),
 )
+
+
+def loader_arguments(run: Run) -> dict[str, Any]:
+    """Arguments of `ClipLoader` that all loaders of a run have."""
+    shuffle: Any = fsp.order.TorchOrder(run.shuffle == "full") if run.order == "torch" else run.shuffle
+    shards = fsp.options.Shards(run.num_shards, stick_to_shard=run.stick_to_shard)
+    return {name: getattr(run, name) for name in LOADER_ARGUMENTS} | {"shuffle": shuffle, "num_shards": shards}
 
 
 def _noise(clip: torch.Tensor) -> torch.Tensor:
@@ -264,7 +271,7 @@ class Clip:
 
 def loader_of(run: Run, folder: Path, shard: int = 0, kind: Any = framespool.torch.ClipLoader, **changes: Any) -> Any:
     """A loader of a run."""
-    keywords = {name: getattr(run, name) for name in LOADER_ARGUMENTS}
+    keywords = loader_arguments(replace(run, num_shards=changes.pop("num_shards", run.num_shards)))
     keywords |= {"shard_id": shard, "index": False} | changes
     keywords["frame_columns"] = {"frame": [range(LENGTHS[video]) for video in run.videos]}
     transforms = [TRANSFORMS[name]() for name in run.transforms]

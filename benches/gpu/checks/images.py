@@ -28,7 +28,7 @@ def pictures(made: fsp.ImageLoader) -> list[Any]:
 
 
 def nvjpeg(files: list[str], **more: Any) -> fsp.ImageLoader:
-    return loader(files, device="cuda:0", decoder="nvjpeg", **more)
+    return loader(files, device=fsp.Gpu(0, decoder="nvjpeg"), **more)
 
 
 def unusable() -> str | None:

@@ -56,9 +56,12 @@ def loaders(context: Context) -> Iterator[Row]:
         "last_batch": "fill",
         "index": False,
     }
-    variants: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
-    variants += [{"device": fsp.Gpu(0, decoder="nvdec", threads=n, output="cpu")} for n in (1, 2, 28)]
-    variants += [{"decoder": "nvdec", "cache": 0}, {"decoder": "nvdec", "prefetch_batches": 6}]
+    variants: list[dict[str, Any]] = [{"device": fsp.Gpu(0, decoder=d)} for d in ("auto", "nvdec", "cpu")]
+    variants += [{"device": fsp.Gpu(0, decoder="nvdec", threads=n)} for n in (1, 2, 28)]
+    variants += [
+        {"device": fsp.Gpu(0, decoder="nvdec"), "cache": 0},
+        {"device": fsp.Gpu(0, decoder="nvdec"), "prefetch_batches": 6},
+    ]
     for (name, sampling), shuffle in itertools.product(SAMPLINGS.items(), ("full", "buffer")):
         if context.left() < 0:
             return
@@ -92,7 +95,7 @@ def two_loaders(context: Context) -> Iterator[Row]:
     keywords: dict[str, Any] = {"batch_size": 4, "transforms": [fsp.transforms.Resize((96, 96))], "index": False}
     sampling = fsp.samplers.windows(sequence_length=8)
     want = [digest(batch) for batch in fsp.ClipLoader(dataset, sampling, **keywords)]
-    gpu = {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=7), "nvdec_threads": 7}
+    gpu = {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=7)}
     running = [iter(fsp.ClipLoader(dataset, sampling, **keywords, **gpu)) for _ in range(3)]
     have = [[digest(batch) for batch in turn] for turn in zip(*running, strict=True)]
     same = have == [[each] * 3 for each in want]

@@ -18,7 +18,7 @@ import framespool as fsp
 PATHS = {paths!r}
 def loader(**keywords):
     small = [fsp.transforms.Resize((120, 160))]
-    common = dict(batch_size=2, transforms=small, device="cuda:0", decoder="nvdec", index=False)
+    common = dict(batch_size=2, transforms=small, device=fsp.Gpu(0, decoder="nvdec"), index=False)
     return fsp.ClipLoader(PATHS, fsp.samplers.windows(sequence_length=8), **(common | keywords))
 """
 
@@ -125,8 +125,7 @@ def close(context: Context) -> Iterator[Row]:
     keywords: dict[str, Any] = {
         "batch_size": 4,
         "transforms": small,
-        "device": "cuda:0",
-        "decoder": "nvdec",
+        "device": fsp.Gpu(0, decoder="nvdec"),
         "index": False,
     }
     for _ in range(6):

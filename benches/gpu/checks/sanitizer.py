@@ -22,7 +22,8 @@ for path in {paths!r}:
             video.frames([0, 3], transforms=transforms, dtype=dtype, seed=1).frames.tobytes()
 """
 IMAGES = """
-loader = fsp.ImageLoader({paths!r}, batch_size=4, device="cuda:0", decoder="nvjpeg", transforms=[T.Resize((224, 224))])
+gpu, resize = fsp.Gpu(0, decoder="nvjpeg"), [T.Resize((224, 224))]
+loader = fsp.ImageLoader({paths!r}, batch_size=4, device=gpu, transforms=resize)
 for batch in loader:
     batch.images.tobytes()
 assert loader.stats()["frames_decoded_by_gpu"], loader.stats()["cpu_fallbacks"]

@@ -44,18 +44,14 @@ def images(context: Context) -> Iterator[Row]:
         "dtype": "float16",
         "layout": "NCHW",
         "shuffle": "full",
-        "device": "cuda:0",
     }
     try:
-        fsp.ImageLoader(photos, device=fsp.Gpu(0, decoder="nvjpeg", output="cpu"), **keywords)
+        fsp.ImageLoader(photos, device=fsp.Gpu(0, decoder="nvjpeg"), **keywords)
     except fsp.errors.GpuError as error:
         yield Row("images", "nvJPEG decodes", IMPOSSIBLE, str(error))
         return
     plain = {**keywords, "transforms": [t.Resize((224, 224))], "dtype": "uint8", "shuffle": False}
-    loaders = [
-        fsp.ImageLoader(photos, **plain, device=fsp.Gpu(0, decoder=decoder, output="cpu"))
-        for decoder in ("cpu", "nvjpeg")
-    ]
+    loaders = [fsp.ImageLoader(photos, **plain, device=fsp.Gpu(0, decoder=decoder)) for decoder in ("cpu", "nvjpeg")]
     first, second = (next(iter(loader)).images.cpu().numpy().astype(int) for loader in loaders)
     apart = float(np.abs(first - second).mean())
     if apart > 0.6:
@@ -67,11 +63,7 @@ def images(context: Context) -> Iterator[Row]:
             for decoder, rates in found.items():
                 entries = photos * (TIMES * threads)
                 rates.append(
-                    rate(
-                        fsp.ImageLoader(
-                            entries, device=fsp.Gpu(0, decoder=decoder, output="cpu"), num_threads=threads, **keywords
-                        )
-                    )
+                    rate(fsp.ImageLoader(entries, device=fsp.Gpu(0, decoder=decoder), num_threads=threads, **keywords))
                 )
         if not found["cpu"]:
             yield Row(f"{threads} threads", "images/s", IMPOSSIBLE, "out of time; raise --budget")

@@ -26,7 +26,7 @@ def maker(dataset: list[Any], sampling: Any, **keywords: Any) -> Any:
 
     def make(**options: Any) -> fsp.ClipLoader:
         common = {"batch_size": 8, "transforms": [fsp.transforms.Resize((SIZE, SIZE))], **keywords}
-        return fsp.ClipLoader(dataset, sampling, **{**common, "device": "cuda:0", "decoder": "nvdec", **options})
+        return fsp.ClipLoader(dataset, sampling, **{**common, "device": fsp.Gpu(0, decoder="nvdec"), **options})
 
     return make
 
@@ -110,7 +110,12 @@ def hybrid(context: Context) -> Iterator[Row]:
     for decoder in ("nvdec", "auto", "cpu"):
         each = context.budget_seconds / 20
         yield measure(
-            f'decoder="{decoder}"', video.name, make, seconds=each, ceiling=ceiling_of(video.path), decoder=decoder
+            f'decoder="{decoder}"',
+            video.name,
+            make,
+            seconds=each,
+            ceiling=ceiling_of(video.path),
+            device=fsp.Gpu(0, decoder=decoder),
         )
 
 

@@ -61,7 +61,7 @@ def ours(clips: list[tuple[str, list[int]]], **options: Any) -> fsp.ClipLoader:
     parts = [
         fsp.datasets.VideoSegment(path, start_frame=frames[0], end_frame=frames[0] + SPAN) for path, frames in clips
     ]
-    keywords = {"device": "cuda:0", "decoder": "nvdec", **options}
+    keywords = {"device": fsp.Gpu(0, decoder="nvdec"), **options}
     return fsp.ClipLoader(
         parts,
         fsp.samplers.windows(sequence_length=LENGTH, stride=STRIDE),
@@ -121,7 +121,7 @@ def peer_rates(
     tasks = {"one clip per video": separate(clips, links), "many clips per video": clips}
     for name, ours_clips in tasks.items():
         check = ours_clips[:8]
-        for ours_batch, right in zip(ours(check), ours(check, device="cpu", decoder="cpu"), strict=True):
+        for ours_batch, right in zip(ours(check), ours(check, device="cpu"), strict=True):
             if ours_batch.frames.tobytes() != right.frames.tobytes():
                 yield Row("framespool", f"{what}, {name}", FAILED, "its output differs from the CPU's")
                 return

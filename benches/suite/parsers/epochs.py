@@ -148,7 +148,7 @@ def dataset_size(raw: dict[str, Any]) -> Result:
                     f"{row['side']}, {row['ratio']:g}",
                     Spread.of([row["frames_decoded_per_clip"] / row["needed"]]),
                     own=True,
-                    note=f"{mixing}{row['packets_per_clip'] / row['expected_packets_per_clip']:.2f} of estimate_cost()",
+                    note=f"{mixing}{row['packets_per_clip'] / row['expected_packets_per_clip']:.2f} of the estimate",
                 )
             )
         unit = "pictures decoded per picture needed"

@@ -15,6 +15,9 @@ def interrupts_deferred() -> Iterator[None]:
 
     Locks of the standard library that are written in Python, as those of a thread pool, do not survive an exception at
     an arbitrary line: another thread then fails with "release unlocked lock".
+
+    Yields:
+        Nothing.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

@@ -67,7 +67,7 @@ def disk_cache_advice(frames_per_clip: float, gop: float, option: str) -> None:
         _disk_cache_advised = True
     _loader.info(
         "%.0f frames were decoded for each clip, because keyframes are %.0f frames apart and each video has one clip "
-        "per epoch; with %s a video is decoded once for several epochs, and estimate_cost() of the loader states what "
+        "per epoch; with %s a video is decoded once for several epochs, and framespool.tools.probe(loader) states what "
         "that saves",
         frames_per_clip,
         gop,

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from framespool import __version__
 from framespool.cli import (
-    _analyze,
     _bench,
     _cache,
     _completions,
@@ -27,7 +26,7 @@ from framespool.errors import ArgumentError, ClipSamplingError, Error
 __all__ = ["main", "parser"]
 
 #: In the order in which a new user needs them.
-_COMMANDS = (_doctor, _probe, _analyze, _validate, _preview, _bench, _index, _cache, _transcode, _completions)
+_COMMANDS = (_doctor, _probe, _validate, _preview, _bench, _index, _cache, _transcode, _completions)
 
 _DESCRIPTION = """\
 Load video clips for training. The commands, in the order in which a new dataset needs them:
@@ -37,7 +36,6 @@ _EPILOG = f"""\
 a first look at your videos:
   framespool doctor                    check this machine
   framespool probe videos/             report what the dataset contains, and what will be slow
-  framespool analyze videos/a.mp4      report the content of a video and the cost of a random clip
   framespool validate videos/          find files that cannot be decoded
   framespool preview videos/           write a contact sheet of the clips of a training run
 

@@ -17,11 +17,11 @@ from framespool.options._cache import Cache
 from framespool.video._sources import full_source
 
 
-def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds DATASET, and options for sampling and transforms."""
     parser.add_argument(
         "dataset",
-        nargs="+" if required else "*",
+        nargs="+",
         metavar="DATASET",
         help="a folder of videos or images, a list file (path label), a table (.csv, .jsonl), a file, or a URL",
     )

@@ -6,21 +6,18 @@ import argparse
 import json
 from typing import Any
 
-from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, command
-from framespool.tools._doctor import dataset_finding, doctor, nvdec_finding
+from framespool.tools._doctor import doctor
 
 _DESCRIPTION = """\
 Check this machine: the library, cores and limits, the index cache, GPUs with their
-NVDEC engines, other packages. Print a remedy for each problem. With
-DATASET (a folder, list or file), also print what a full and a grouped shuffle of it are
-expected to decode, and which of its first files a GPU decodes.
+NVDEC engines, other packages. Print a remedy for each problem. `framespool probe`
+reports on a dataset, and `framespool bench` whether a GPU decodes it.
 """
 
 _EXAMPLES = """\
   framespool doctor                      what works, what does not, how to fix it
   framespool doctor --index /fast/disk   whether the index cache can be there
-  framespool doctor videos/ --frames 16 --clips-per-video 8 --num-shards 4
 """
 
 
@@ -34,8 +31,7 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    _dataset_options.add_options(parser, required=False)
-    _dataset_options.add_epoch_options(parser)
+    parser.argument_hint = "; the commands for a dataset are framespool probe and framespool bench"
     parser.add_argument("--index", metavar="FOLDER", help="folder of the index cache (default: FRAMESPOOL_INDEX)")
     add_json(parser, "the findings")
 
@@ -43,9 +39,6 @@ def add(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     findings = doctor(arguments.index)
-    if arguments.dataset:
-        loader = _dataset_options.epoch_loader(arguments)
-        findings += filter(None, [dataset_finding(loader), nvdec_finding(loader)])
     if arguments.json:
         print(json.dumps({"command": "doctor", "findings": [finding.as_dict() for finding in findings]}))
     else:

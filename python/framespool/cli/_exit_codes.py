@@ -16,7 +16,6 @@ CODES = {
 MEANS = {
     "doctor": "something does not work on this machine",
     "probe": "a file could not be read; the others were reported",
-    "analyze": "a file could not be read; the others were reported",
     "validate": "a file is bad",
     "preview": "no contact sheet was written",
     "bench": "nothing could be measured",

@@ -13,9 +13,15 @@ from typing import Any, NoReturn
 from framespool.cli import _exit_codes
 from framespool.errors import ArgumentError
 
+#: Earlier commands, and what replaces them.
+_REPLACED = {"analyze": "probe"}
+
 
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose error messages suggest the closest valid words."""
+
+    #: What an error says about arguments that are not options.
+    argument_hint = ""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         keywords.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -44,12 +50,13 @@ class Parser(argparse.ArgumentParser):
         """Prints the error with a suggestion, and exits with code 2."""
         wrong = re.search(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", message)
         if wrong:
-            message += _nearest([wrong[1]], re.findall(r"[\w.-]+", wrong[2]))
+            message += _nearest([_REPLACED.get(wrong[1], wrong[1])], re.findall(r"[\w.-]+", wrong[2]))
         print(f"{self.prog}: error: {message}\nTry '{self.prog} --help'.", file=sys.stderr)
         sys.exit(_exit_codes.USAGE)
 
     def _meant(self, left: Sequence[str]) -> str:
-        return _nearest([text.partition("=")[0] for text in left if text.startswith("-")], self.options())
+        options = [text.partition("=")[0] for text in left if text.startswith("-")]
+        return _nearest(options, self.options()) or self.argument_hint
 
 
 def _nearest(wrong: Iterable[str], right: Sequence[str]) -> str:

@@ -9,19 +9,22 @@ from typing import Any
 
 from framespool._common.progress import Progress
 from framespool.cli._dataset_options import labelled
-from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.cli._parser import add_json, check_writable, command, count, index
 from framespool.errors import ArgumentError
 from framespool.tools import probe
 
 _DESCRIPTION = """\
-Report what DATASET contains: files, durations, frame sizes and rates, codecs, GOPs,
-classes, and what will be slow in training, with the reason. The command opens files and
-decodes no video; `framespool validate` decodes every frame, `framespool analyze` reports
-more about one video. Of a large dataset it reads a random subset, always the same.
+Report what DATASET contains: files, durations, frame sizes and rates, codecs, colors,
+GOPs, classes, the cost of a random clip, and what will be slow in training, with the
+reason. To show one frame, all frames since the last random access point must be decoded.
+The command opens files and decodes no video; `framespool validate` decodes every frame,
+`framespool bench` measures loading. Of a large dataset it reads a random subset, always
+the same.
 """
 
 _EXAMPLES = """\
   framespool probe videos/                             a folder, with or without class folders
+  framespool probe a.mp4 --frames 8                    one video, and clips of 8 frames, 4 apart
   framespool probe train.txt --max-files all           all files of a list
   framespool probe videos/ --output report.html        also a page with frames of some videos
 """
@@ -48,6 +51,9 @@ def add(subparsers: Any) -> None:
     )
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of a clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", default=4, help="distance between frames (default: 4)")
+    parser.add_argument(
+        "--stream", type=index, metavar="N", help="index of the video stream (default: the one that FFmpeg selects)"
+    )
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     parser.add_argument("--output", metavar="FILE", help="also write a page (.html) or an image (.png)")
     add_json(parser, "the summary")
@@ -59,9 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.output.lower().endswith((".html", ".png")):
             raise ArgumentError(f"--output must end in .png or .html, got {arguments.output!r}")
         check_writable("--output", arguments.output)
+    dataset = labelled(arguments.dataset)
     with Progress("files") as progress:
         summary = probe(
-            labelled(arguments.dataset),
+            dataset if arguments.stream is None else dataset.with_stream(arguments.stream),
             max_files=arguments.max_files,
             sequence_length=arguments.frames,
             stride=arguments.stride,

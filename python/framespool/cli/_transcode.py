@@ -111,12 +111,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     dataset, root, lists = _given(arguments.dataset, arguments.out)
     plan = _job.TranscodeJob(dataset, arguments.out, options, root, arguments.ffmpeg, arguments.jobs, None)
-    output: dict[str, Any] = {"command": "transcode", "estimate": None, "result": None}
-    if plan.todo:
-        estimate = _estimate.estimate(plan, arguments.frames, arguments.stride)
-        output["estimate"] = estimate.as_dict()
-        if not arguments.json:
-            print("\n".join(f"- {sentence}" for sentence in estimate.summary_lines()), flush=True)
+    estimate = _estimate.estimate(plan, arguments.frames, arguments.stride)
+    output: dict[str, Any] = {"command": "transcode", "estimate": estimate, "result": None}
+    if estimate is not None and not arguments.json:
+        print("\n".join(f"- {sentence}" for sentence in estimate["summary"]), flush=True)
     if arguments.dry_run:
         if arguments.json:
             print(json.dumps(output))

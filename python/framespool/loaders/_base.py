@@ -627,8 +627,8 @@ class BaseLoader(Generic[B]):
                 raise GpuError(f'on_fallback="raise", but {text}; exclude these videos, or use on_fallback="warn"')
             if instead > MAX_FALLBACK_SHARE * decoded:
                 warnings.warn(
-                    f"in this epoch {text}; `framespool doctor FILE` tries the GPU on a file, strict=True makes it an "
-                    "error",
+                    f"in this epoch {text}; `framespool bench FILE --device cuda:0 --decoder nvdec` tries the GPU on a "
+                    'file, Gpu(on_fallback="raise") makes it an error',
                     stacklevel=3,
                 )
 

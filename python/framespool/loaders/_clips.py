@@ -367,39 +367,14 @@ class ClipLoader(BaseLoader[Batch]):
     def _extra_config(self) -> dict[str, str]:
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
 
-    def estimate_cost(self) -> dict[str, Any]:
-        """Estimates what shuffles and disk caches cost for this dataset, before anything is decoded.
+    def _estimate_cost(self) -> dict[str, Any]:
+        """What shuffles and disk caches cost: `DatasetSummary.expected`.
 
-        It plans the decoding of parts of epochs from the indexes of up to 32 of the videos, and takes some seconds at
-        most. To count frames it also reads up to 64 MiB of packets, none of URLs, of which all frames are counted.
-
-        - `packets_per_clip`: mean packets that are decoded, or read and skipped, for a clip: `"grouped"` and
-          `"full"`, the shuffles; `"single"`, each clip decoded by itself.
-        - `mixing`: that of `"grouped"`; see `BatchSampler.quality()`.
-        - `frames_per_clip`: mean frames that are decoded for a clip, in the order of this loader without a disk cache.
-        - `disk_caches`: what a disk cache changes: that of the loader, or if it has none caches of 4, 8 and 16 epochs.
-          Empty if clips of the videos cannot be stored. Each is a dict:
-            - `epochs`: number of epochs for which a video is decoded at once.
-            - `frames_per_clip`: as above, after the epochs that fill the cache. 0 if clips are the same in every epoch.
-            - `first_epoch_frames_per_clip`: as above, in the first epoch.
-            - `disk_bytes`: the largest size of the clips on disk, over all ranks, if the videos have 8 bits.
-
-        Returns:
-            dict: The values by name.
+        It plans the decoding of parts of epochs from the indexes of some videos, and takes some seconds at most.
 
         Raises:
             ArgumentError: With an order other than framespool's, or `stick_to_shard`.
             Error: If none of the videos can be read.
-
-        Example:
-            >>> import framespool as fsp
-            >>> dataset = fsp.datasets.folder("videos/")
-            >>> loader = fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=8), batch_size=2)
-            >>> cost = loader.estimate_cost()
-            >>> sorted(cost["packets_per_clip"])
-            ['full', 'grouped', 'single']
-            >>> [disk_cache["epochs"] for disk_cache in cost["disk_caches"]]
-            [4, 8, 16]
         """
         if isinstance(self._plan, SamplerBatches):
             raise ArgumentError("the cost of an order that a sampler makes is not known; use an order of framespool")

@@ -61,7 +61,11 @@ KEYWORD_HINTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderOptions:
-    """The keyword arguments that all loaders share, checked and with an object for each that may be a plain value."""
+    """The keyword arguments that all loaders share, checked and with an object for each that may be a plain value.
+
+    Raises:
+        ArgumentError: If a value is invalid.
+    """
 
     batch_size: Any
     transforms: Sequence[Any] | None

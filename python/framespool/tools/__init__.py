@@ -1,6 +1,7 @@
 """What a training run does not need: reports about datasets, loaders and machines, checks, previews, transcoding.
 
-The shell has the same as `framespool probe`, `validate`, `bench`, `doctor`, `preview`, `transcode` and `analyze`.
+`probe` reports on a dataset without decoding, `bench` on a loader by decoding, `doctor` on the machine. The shell has
+the same as `framespool probe`, `validate`, `bench`, `doctor`, `preview` and `transcode`.
 """
 
 from __future__ import annotations
@@ -12,39 +13,43 @@ from framespool._framespool import remote_stats
 
 #: The modules of the names, which are imported on first access.
 _MODULES = {
-    "AccessReport": "_analyze_access",
     "BenchReport": "_bench",
     "DatasetSummary": "_probe._probe",
     "Distribution": "_probe._distribution",
     "Finding": "_doctor",
-    "TranscodeEstimate": "_transcode",
     "TranscodeReport": "_transcode",
     "ValidationReport": "_validate",
-    "analyze_access": "_analyze_access",
     "bench": "_bench",
     "doctor": "_doctor",
-    "estimate_transcode": "_transcode",
     "preview": "_preview",
     "probe": "_probe._probe",
     "transcode": "_transcode",
     "validate": "_validate",
 }
 
+#: Earlier names, and what replaces them.
+REPLACED = {
+    "AccessReport": "framespool.tools.DatasetSummary",
+    "TranscodeEstimate": "framespool.tools.TranscodeReport.estimate",
+    "analyze_access": "framespool.tools.probe(dataset)",
+    "estimate_transcode": "framespool.tools.transcode(..., dry_run=True)",
+}
+
 if TYPE_CHECKING:
-    from framespool.tools._analyze_access import AccessReport, analyze_access
     from framespool.tools._bench import BenchReport, bench
     from framespool.tools._doctor import Finding, doctor
     from framespool.tools._preview import preview
     from framespool.tools._probe._distribution import Distribution
     from framespool.tools._probe._probe import DatasetSummary, probe
-    from framespool.tools._transcode import TranscodeEstimate, TranscodeReport, estimate_transcode, transcode
+    from framespool.tools._transcode import TranscodeReport, transcode
     from framespool.tools._validate import ValidationReport, validate
 else:
 
     def __getattr__(name: str) -> Any:
         """Imports a tool on first access."""
         if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = f"; use {REPLACED[name]}" if name in REPLACED else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
         globals()[name] = value
         return value
@@ -54,18 +59,14 @@ else:
 
 
 __all__ = [
-    "AccessReport",
     "BenchReport",
     "DatasetSummary",
     "Distribution",
     "Finding",
-    "TranscodeEstimate",
     "TranscodeReport",
     "ValidationReport",
-    "analyze_access",
     "bench",
     "doctor",
-    "estimate_transcode",
     "preview",
     "probe",
     "remote_stats",

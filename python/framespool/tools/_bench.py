@@ -10,7 +10,7 @@ from typing import Any
 from framespool._common.counters import difference
 from framespool._common.format import bytes_text
 from framespool._common.validate_args import number
-from framespool.errors import ArgumentError, UnsupportedError
+from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._disk_cache import OPTION
@@ -38,7 +38,7 @@ class BenchReport:
         frames_decoded_per_frame_delivered: Cost of a delivered frame.
         bytes_read: Bytes read from files.
         shares: Shares of the workers' time by activity; with `"waiting"` they sum to 1.
-        expected: For a `ClipLoader` in framespool's own order: `ClipLoader.estimate_cost()`, else `None`.
+        expected: As `DatasetSummary.expected`.
         advice: Sentences, the most useful first.
         stats: `ClipLoader.stats()` of the measured time; counters are differences.
 
@@ -161,7 +161,6 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     shares["waiting"] = max(0.0, 1 - sum(shares.values()))
     frames = stats["frames"]
     each = stats["frames_decoded_per_frame_delivered"]
-    disk_cache = None if expected is None else _disk_cache_advice(expected, loader._settings["options"])
     return BenchReport(
         clips=stats["clips"],
         frames=frames,
@@ -173,7 +172,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         bytes_read=stats["bytes_read"],
         shares=shares,
         expected=expected,
-        advice=_advice(shares, each, stats, expected, loader._order["shuffle"], disk_cache),
+        advice=[*expected_advice(expected, loader), *_advice(shares, each, stats)] or ["Nothing stands out."],
         stats=stats,
     )
 
@@ -200,51 +199,64 @@ def expected_cost(loader: BaseLoader[Any]) -> dict[str, Any] | None:
         loader: The loader.
 
     Returns:
-        dict: `ClipLoader.estimate_cost()`, or `None` where it is not defined: for images and for the orders of
-            other libraries.
+        dict: As `DatasetSummary.expected`; `None` where it is not defined, for images and for the orders of other
+            libraries, and if none of the videos can be read.
     """
     if not isinstance(loader, ClipLoader):
         return None
     try:
-        return loader.estimate_cost()
-    except ArgumentError:
+        return loader._estimate_cost()
+    except Error:
         return None
 
 
-def expected_text(expected: dict[str, Any]) -> str:
+def expected_text(expected: dict[str, Any]) -> list[str]:
     """Describes an expected decoding cost.
 
     Args:
         expected: Result of `expected_cost()`.
 
     Returns:
-        One line.
+        A line about shuffles, and one about disk caches if clips can be stored.
     """
     packets = expected["packets_per_clip"]
-    return (
-        f'{packets["grouped"]:.0f} packets per clip with shuffle="grouped" (mixing {expected["mixing"]:.2f}), '
-        f'{packets["full"]:.0f} with "full", {packets["single"]:.0f} for each clip alone; grouped decodes '
-        f"{packets['full'] / max(packets['grouped'], 1e-9):.1f} times less than full"
-    )
+    lines = [
+        f'expected in an epoch: {packets["grouped"]:.0f} packets per clip with shuffle="grouped" '
+        f'(mixing {expected["mixing"]:.2f}), {packets["full"]:.0f} with "full", {packets["single"]:.0f} for each clip '
+        f"alone; grouped decodes {packets['full'] / max(packets['grouped'], 1e-9):.1f} times less than full"
+    ]
+    if expected["disk_caches"]:
+        with_cache = [
+            f"{each['frames_per_clip']:.0f} with a disk cache of {each['epochs']} epochs "
+            f"({each['first_epoch_frames_per_clip']:.0f} in the first epoch, {bytes_text(each['disk_bytes'])} on disk)"
+            for each in expected["disk_caches"]
+        ]
+        before = f"{expected['frames_per_clip']:.0f} frames decoded per clip"
+        lines.append(f"expected over many epochs: {before}, {', '.join(with_cache)}")
+    return lines
 
 
-def disk_cache_text(expected: dict[str, Any]) -> str | None:
-    """Describes what a disk cache is expected to change.
+def expected_advice(expected: dict[str, Any] | None, loader: BaseLoader[Any]) -> list[str]:
+    """Suggests a shuffle or a disk cache that is expected to decode less.
 
     Args:
         expected: Result of `expected_cost()`.
+        loader: The loader.
 
     Returns:
-        One line, or `None` if clips cannot be stored.
+        Sentences, the most useful first.
     """
-    if not expected["disk_caches"]:
-        return None
-    with_cache = [
-        f"{each['frames_per_clip']:.0f} with a disk cache of {each['epochs']} epochs "
-        f"({each['first_epoch_frames_per_clip']:.0f} in the first epoch, {bytes_text(each['disk_bytes'])} on disk)"
-        for each in expected["disk_caches"]
-    ]
-    return f"{expected['frames_per_clip']:.0f} frames decoded per clip, {', '.join(with_cache)}"
+    if expected is None:
+        return []
+    packets, found = expected["packets_per_clip"], []
+    if loader._order["shuffle"] == "full" and packets["full"] > 1.2 * packets["grouped"]:
+        found.append(
+            f'shuffle="grouped" is expected to decode {packets["full"] / packets["grouped"]:.1f} times less than '
+            f'"full" over an epoch of this dataset.'
+        )
+    if (disk_cache := _disk_cache_advice(expected, loader._settings["options"])) is not None:
+        found.append(disk_cache)
+    return found
 
 
 def _disk_cache_advice(expected: dict[str, Any], settings: dict[str, Any]) -> str | None:
@@ -269,24 +281,9 @@ def _disk_cache_advice(expected: dict[str, Any], settings: dict[str, Any]) -> st
     )
 
 
-def _advice(
-    shares: dict[str, float],
-    each: float,
-    stats: dict[str, Any],
-    expected: dict[str, Any] | None,
-    shuffle: str | None,
-    disk_cache: str | None = None,
-) -> list[str]:
-    """Suggestions, the most useful first."""
+def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> list[str]:
+    """Suggestions from what was measured, the most useful first."""
     found = []
-    packets = {} if expected is None else expected["packets_per_clip"]
-    if shuffle == "full" and packets and packets["full"] > 1.2 * packets["grouped"]:
-        found.append(
-            f'shuffle="grouped" is expected to decode {packets["full"] / packets["grouped"]:.1f} times less than '
-            f'"full" over an epoch of this dataset.'
-        )
-    if disk_cache is not None:
-        found.append(disk_cache)
     if stats["index_cache_error"]:
         found.append(
             f"Indexes are not stored: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a writable folder."
@@ -328,5 +325,8 @@ def _advice(
         found.append(f"Files failed ({kinds}): `framespool validate` lists them, Dataset.exclude removes them.")
     if stats["cpu_fallbacks"]:
         reasons = "; ".join(f"{reason} ({count})" for reason, count in stats["cpu_fallbacks"].items())
-        found.append(f"NVDEC work fell back to the CPU: {reasons}.")
-    return found or ["Nothing stands out."]
+        found.append(
+            f"NVDEC work fell back to the CPU, with the same result: {reasons}. "
+            'Gpu(on_fallback="raise") makes it an error.'
+        )
+    return found

@@ -9,22 +9,16 @@ import platform
 import resource
 import struct
 import sys
-import warnings
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from framespool import _framespool, gpu, samplers, transforms
+from framespool import _framespool, gpu
 from framespool._common.format import bytes_text
 from framespool._framespool import __version__
-from framespool.datasets import Dataset
 from framespool.errors import Error
-from framespool.loaders._base import BaseLoader
-from framespool.loaders._clips import ClipLoader
 from framespool.loaders._images import decode_image
-from framespool.options import Gpu, Index
-from framespool.tools._bench import disk_cache_text, expected_cost, expected_text
 
 #: Optional packages that framespool works with.
 _OTHERS = ("numpy", "torch", "torchdata", "lightning", "jax", "cupy", "ray", "Pillow")
@@ -32,8 +26,6 @@ _OTHERS = ("numpy", "torch", "torchdata", "lightning", "jax", "cupy", "ray", "Pi
 _FEW_FILES = 1024
 #: PyTorch's workers pass batches through shared memory: 8 clips of 16 frames at 224 are 19 MB.
 _SMALL_SHM = 512 << 20
-#: Files of a dataset of which NVDEC decodes some frames.
-_NVDEC_FILES = 32
 
 
 @dataclass(frozen=True)
@@ -85,69 +77,6 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
         ...         print(finding.name, finding.text, finding.remedy)
     """
     return [_library(), _contents(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
-
-
-def dataset_finding(loader: BaseLoader[Any]) -> Finding:
-    """Compares the shuffles and disk caches of a dataset, before anything is decoded.
-
-    Args:
-        loader: A loader of the dataset.
-
-    Returns:
-        What each shuffle is expected to decode, and which one to use.
-    """
-    count = f"{loader.num_clips} clips of {len(loader.dataset)} files"
-    expected = expected_cost(loader)
-    if expected is None:
-        return Finding("dataset", "ok", f"{count}; images are decoded one by one in any order")
-    packets = expected["packets_per_clip"]
-    text = f"{count}; expected in an epoch: {expected_text(expected)}"
-    if (disk_caches := disk_cache_text(expected)) is not None:
-        text += f"; over many epochs: {disk_caches}"
-    if packets["full"] <= 1.2 * packets["grouped"]:
-        return Finding("dataset", "ok", text, 'shuffle="full" decodes about as little as "grouped"')
-    if expected["mixing"] < 0.5:
-        return Finding("dataset", "note", text, "clips of one video come close together: raise cache=")
-    return Finding("dataset", "ok", text, 'use shuffle=True, which is "grouped"')
-
-
-def nvdec_finding(loader: BaseLoader[Any]) -> Finding | None:
-    """Decodes some frames of the first files of a dataset with NVDEC, to find out which of them fall back to the CPU.
-
-    Args:
-        loader: A loader of the dataset.
-
-    Returns:
-        What NVDEC decoded, and the reasons for the rest; `None` for images, and without NVDEC.
-    """
-    if loader._settings["options"]["images"] or gpu.unavailable_reason() is not None or not gpu.devices()[0].engines:
-        return None
-    files = loader.dataset.samples[:_NVDEC_FILES]
-    tried = ClipLoader(
-        Dataset(files, stream=loader.dataset.stream),
-        samplers.uniform(sequence_length=4),
-        batch_size=1,
-        transforms=[transforms.Resize((64, 64))],
-        device=Gpu(0, decoder="nvdec", on_fallback="warn"),
-        on_error="skip",
-        index=Index(progress=False),
-    )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the reasons are in the finding
-            for _ in tried:
-                pass
-    except Error as error:
-        return Finding("NVDEC", "note", f"the files cannot be decoded: {error}", "`framespool validate` names them")
-    stats = tried.stats()
-    text = (
-        f"of {len(files)} files: the GPU decodes {stats['frames_decoded_by_gpu']} of {stats['frames_decoded']} pictures"
-    )
-    if not stats["cpu_fallbacks"]:
-        return Finding("NVDEC", "ok", text)
-    reasons = "; ".join(f"{reason} ({count} times)" for reason, count in stats["cpu_fallbacks"].items())
-    remedy = 'the CPU decodes these, with the same result; Gpu(on_fallback="raise") makes it an error'
-    return Finding("NVDEC", "note", f"{text}; the CPU decodes: {reasons}", remedy)
 
 
 def _library() -> Finding:

@@ -76,7 +76,7 @@ def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
     sampler = fsp.samplers.uniform(sequence_length=2)
     keywords = {"dtype": "float32", "transforms": [T.Resize((24, 32))], "batch_size": 2}
     expected = epochs(loader(files, None, sampler, **keywords), 2)
-    by_nvdec = {**keywords, "device": fsp.Gpu("cuda:0", decoder="nvdec", threads=1), "nvdec_threads": 1}
+    by_nvdec = {**keywords, "device": fsp.Gpu("cuda:0", decoder="nvdec", threads=1)}
     first = loader(files, tmp_path, sampler, **by_nvdec)
     # The memory for the clips of the first video is reserved for 8 bits: its depth is not known yet, and each thread
     # finds it out by itself.
@@ -100,9 +100,9 @@ def test_clips_that_are_equal_in_every_epoch_are_shared_by_loaders_with_the_same
     host = loader(tiny_clips, tmp_path, sampler, **FIXED)
     expected = epochs(host, 1)
     del host  # ends its workers, so that the last clip is stored
-    by_cpu = loader(tiny_clips, tmp_path, sampler, device="cuda:0", decoder="cpu", **FIXED)
+    by_cpu = loader(tiny_clips, tmp_path, sampler, device=fsp.Gpu(0, decoder="cpu"), **FIXED)
     assert epochs(by_cpu, 1) == expected and by_cpu.stats()["frames_decoded"] == 0
-    by_nvdec = loader(tiny_clips, tmp_path, sampler, device="cuda:0", decoder="nvdec", **FIXED)
+    by_nvdec = loader(tiny_clips, tmp_path, sampler, device=fsp.Gpu(0, decoder="nvdec"), **FIXED)
     assert epochs(by_nvdec, 1) == expected and by_nvdec.stats()["disk_clips_read"] == 0
     del by_nvdec
     again = loader(tiny_clips, tmp_path, sampler, device="cuda:0", **FIXED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import subprocess
@@ -57,13 +56,13 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips, decoders_are_mi
     expected = batches(loader(short_clips))
     for more in [
         {"device": "cuda"},
-        {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=2), "nvdec_threads": 2},
-        {"decoder": "nvdec"},
+        {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=2)},
+        {"device": fsp.Gpu(0, decoder="nvdec", output="cpu")},
     ]:
         made = loader(short_clips, **more)
         got = batches(made)
         assert [g[:2] for g in got] == [e[:2] for e in expected], more
-        assert {g[2] for g in got} == {"cuda:0" if "device" in more else "cpu"}
+        assert {g[2] for g in got} == {"cpu" if "output='cpu'" in repr(more) else "cuda:0"}
         stats = made.stats()
         assert stats["nvdec_threads"] > 0 and stats["frames_decoded_by_gpu"] > 0
         if decoders_are_missing:
@@ -152,8 +151,12 @@ def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
     videos = short_clips[:4] * 3
     host = fsp.ClipLoader(videos, rule, **options)
     expected = batches(host)
-    for more in ({"decoder": "nvdec"}, {"decoder": "cpu"}, {"cache": fsp.Cache(0, device_memory=40 * codes)}):
-        made = fsp.ClipLoader(videos, rule, device="cuda:0", **{**options, **more})
+    for more in (
+        {"device": fsp.Gpu(0, decoder="nvdec")},
+        {"device": fsp.Gpu(0, decoder="cpu")},
+        {"cache": fsp.Cache(0, device_memory=40 * codes)},
+    ):
+        made = fsp.ClipLoader(videos, rule, **{"device": "cuda:0", **options, **more})
         assert made._native.grouped == host._native.grouped, "ranks with and without a GPU have the same order"
         assert [b[:2] for b in batches(made)] == [e[:2] for e in expected], more
         stats = made.stats()
@@ -168,7 +171,7 @@ def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     rule = fsp.samplers.uniform(sequence_length=4)
     size = [fsp.transforms.Resize((32, 32))]
     expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
-    options = {"batch_size": 2, "transforms": size, "device": "cuda:0", "decoder": "nvdec"}
+    options = {"batch_size": 2, "transforms": size, "device": fsp.Gpu(0, decoder="nvdec")}
     made = fsp.ClipLoader(files, rule, **options)
     with pytest.warns(UserWarning, match=r"the CPU decoded (\d+) of \1 pictures .*bit-exact") as caught:
         assert [b[:2] for b in batches(made)] == [e[:2] for e in expected]
@@ -180,23 +183,27 @@ def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     assert any("bit-exact" in reason for reason in made.stats()["cpu_fallbacks"])
 
 
-def test_doctor_says_what_nvdec_does_with_a_file(videos, path, capsys):
+def test_bench_says_what_nvdec_does_with_a_file(videos, path, capsys):
     (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
 
-    def finding(video):
-        assert main(["doctor", "--json", str(video), "--frames", "2"]) == 0
-        return next(f for f in json.loads(capsys.readouterr().out)["findings"] if f["name"] == "NVDEC")
+    def printed(video):
+        options = ["--frames", "2", "--device", "cuda:0", "--decoder", "nvdec", "--seconds", "0.5"]
+        assert main(["bench", str(video), *options]) == 0
+        return capsys.readouterr().out
 
-    decoded, other = finding(path), finding(file)
-    assert decoded["state"] == "ok" and "of 1 files" in decoded["text"]
-    assert other["state"] == "note" and "bit-exact" in other["text"] and "strict=True" in other["remedy"]
+    assert "NVDEC decoded " in (decoded := printed(path)) and "fell back" not in decoded
+    with pytest.warns(UserWarning, match="bit-exact"):
+        other = printed(file)
+    assert "NVDEC decoded 0 of " in other and "bit-exact" in other and "on_fallback=" in other
 
 
 def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
     (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
-    options = {"batch_size": 2, "device": "cuda:0", "decoder": "nvdec"}
+    options = {"batch_size": 2, "device": fsp.Gpu(0, decoder="nvdec")}
     rule = fsp.samplers.windows(sequence_length=4)
-    strict = fsp.ClipLoader([str(file), path], rule, device=fsp.Gpu(0, on_fallback="raise", output="cpu"), **options)
+    strict = fsp.ClipLoader(
+        [str(file), path], rule, **{**options, "device": fsp.Gpu(0, decoder="nvdec", on_fallback="raise")}
+    )
     for _ in range(2):
         epoch, errors, clips = iter(strict), 0, 0
         while True:
@@ -204,7 +211,7 @@ def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
                 clips += len(next(epoch))
             except fsp.errors.GpuError as error:
                 errors += 1
-                assert re.search("strict=True.*bit-exact.*strict=False", str(error))
+                assert re.search('on_fallback="raise".*bit-exact.*on_fallback="warn"', str(error))
             except StopIteration:
                 break
         assert errors > 0 and clips > 0, "batches without such pictures are delivered, in every epoch"
@@ -212,7 +219,7 @@ def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
     with pytest.raises(fsp.errors.GpuError, match="bit-exact"):
         next(iter(fsp.ClipLoader([str(file)], rule, **options)))
     assert len(list(fsp.ClipLoader([path], rule, **options))) > 0, "what NVDEC decodes is no error"
-    assert next(iter(fsp.ClipLoader([str(file)], rule, **{**options, "decoder": "cpu"}))) is not None
+    assert next(iter(fsp.ClipLoader([str(file)], rule, **{**options, "device": fsp.Gpu(0, decoder="cpu")}))) is not None
 
 
 def test_a_tensor_on_a_gpu_is_handed_over_by_the_rules(path):
@@ -337,7 +344,7 @@ else:
     assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
     size = [fsp.transforms.Resize((16, 16))]
     rule = fsp.samplers.uniform(sequence_length=4)
-    loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device="cuda:0", decoder={decoder!r})
+    loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=fsp.Gpu(0, decoder={decoder!r}))
     assert [b.frames.device for b in loader] == ["cuda:0"]
     print("frames", *loader.stats()["cpu_fallbacks"])
 """

@@ -42,7 +42,7 @@ def test_batches_decoded_by_the_cpu_are_the_same(photos, more):
 
 def nvjpeg(photos, **more) -> fsp.ImageLoader:
     try:
-        return loader(photos, device="cuda:0", decoder="nvjpeg", **more)
+        return loader(photos, device=fsp.Gpu(0, decoder="nvjpeg"), **more)
     except fsp.errors.GpuError as error:
         if os.environ.get("FRAMESPOOL_GPU") == "real":
             pytest.skip(f"no nvJPEG: {error}")
@@ -90,4 +90,4 @@ def test_damage_is_an_error_with_every_decoder(pictures, photos):
 
 def test_nvjpeg_needs_a_gpu_to_decode_to(photos):
     with pytest.raises(fsp.errors.ArgumentError, match="cuda:0"):
-        loader(photos, decoder="nvjpeg")
+        loader(photos, device=fsp.Gpu(0, decoder="nvjpeg", output="cpu"))

@@ -16,6 +16,8 @@ _EXPENSIVE, _LARGE = 2.0, 1280 * 720
 _RATES_DIFFER = 1.2
 #: Stored forms that NVDEC decodes on every GPU.
 _ALWAYS = ("yuv420p", "yuvj420p")
+#: Transfer functions of high dynamic range.
+_HDR = {"smpte2084": "PQ", "arib-std-b67": "HLG"}
 
 
 def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int) -> list[str]:
@@ -54,6 +56,17 @@ def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int
             f"{interlaced} of {count} videos are interlaced: each frame has the lines of two fields, which show moving "
             'objects at two times. Set deinterlace="bob" or "linear", or deinterlace the files first, for example with '
             "FFmpeg's filter bwdif."
+        )
+    hdr = Counter(_HDR[video.color[1]] for video in videos if video.color[1] in _HDR)
+    if hdr:
+        notes.append(
+            f"{hdr.total()} of {count} videos have high dynamic range ({', '.join(hdr)}), which looks pale unless "
+            "transforms.ToneMap converts it."
+        )
+    if several := sum(bool(video.streams) for video in videos):
+        notes.append(
+            f"{several} of {count} files have several video streams: FFmpeg's choice is read unless stream= of the "
+            "loader, or Dataset.with_stream(), selects one."
         )
     if damaged := sum(video.damaged_units > 0 for video in videos):
         notes.append(

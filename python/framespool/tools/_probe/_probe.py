@@ -15,6 +15,10 @@ from framespool._framespool import cores
 from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError, Error
+from framespool.loaders._base import BaseLoader
+from framespool.loaders._clips import ClipLoader
+from framespool.loaders._images import ImageLoader
+from framespool.tools._bench import expected_advice, expected_cost, expected_text
 from framespool.tools._probe import _read_files
 from framespool.tools._probe._distribution import Distribution, distribution
 from framespool.tools._probe._notes import image_notes, video_notes
@@ -31,7 +35,8 @@ class DatasetSummary:
     """The result of `probe()`.
 
     `print()` shows it as text with histograms, a notebook as HTML. All counts but those of samples, files and classes
-    are of the files that were read; mappings are in descending order of their counts.
+    are of the files that were read; mappings are in descending order of their counts. Costs are those of a clip by
+    itself at a random position: loaders share the decoding of clips, see `expected`.
 
     Attributes:
         num_samples: Samples of the dataset.
@@ -50,16 +55,37 @@ class DatasetSummary:
         codecs: Count of each codec.
         pixel_formats: Count of each stored form, such as `"yuv420p"`, by FFmpeg's names.
         bit_depths: Count of each number of bits per component.
+        colors: Count of each color that headers state: FFmpeg's names of primaries, transfer function and matrix, or
+            `"-"`, such as `"bt2020 smpte2084 bt2020nc"` (PQ).
         containers: Count of each container.
+        streams: Count of each stream of the files with several video streams, such as `"0: video h264 640x360 (read)"`.
         image_formats: Count of `"jpeg"` and `"png"` files.
         gop_lengths: Frames from each keyframe to the next one; `None` without videos.
-        sequence_length: Frames of the clip that `packets_per_clip` and `notes` apply to.
+        sequence_length: Frames of the clip that the costs and `notes` apply to.
         stride: Distance between its frames.
-        packets_per_clip: Mean packets that are decoded, or read and skipped, for a random clip by itself, over the
-            videos that are as long as a clip. `None` without such videos.
+        packets_per_clip: Mean packets that are decoded, or read and skipped, for a clip, over the videos that are as
+            long as a clip. `None` without such videos.
+        frames_per_clip: Mean frames that are decoded for a clip, over up to 32 of these videos, evenly spread, of 256
+            MiB together: their packets are read. `None` without such videos; URLs and table cells are none.
+        bytes_per_clip: Mean bytes that are read for a clip, likewise.
+        skippable_share: Share of the pictures that are decoded only if a clip contains them, likewise.
+        expected: For a `ClipLoader` in framespool's own order, what shuffles and disk caches are expected to cost;
+            `None` otherwise, and if no video can be read. It is estimated from up to 32 videos, of which up to 64 MiB
+            of packets are read.
+
+            - `packets_per_clip`: mean packets that are decoded, or read and skipped, for a clip: `"grouped"` and
+              `"full"`, the shuffles; `"single"`, each clip decoded by itself.
+            - `mixing`: that of `"grouped"`; see `BatchSampler.quality()`.
+            - `frames_per_clip`: mean frames that are decoded for a clip, in the order of the loader without a disk
+              cache.
+            - `disk_caches`: what a disk cache changes: that of the loader, or if it has none caches of 4, 8 and 16
+              epochs. Empty if clips of the videos cannot be stored. Each is a dict of `epochs`, for which a video is
+              decoded at once; `frames_per_clip` after the epochs that fill the cache, 0 if clips are the same in every
+              epoch; `first_epoch_frames_per_clip`; and `disk_bytes`, the largest size of the clips on disk, over all
+              ranks, if the videos have 8 bits.
         classes: Count of the samples of each class, by name or number; of lists of numbers, those that are not 0.
         failures: One dict per file that cannot be read, as from `ClipLoader.failures()`, for `Dataset.exclude()`.
-        notes: What will be slow in training, why, and what helps; and how many videos are interlaced or damaged.
+        notes: What will be slow in training, why, and what helps; and how many videos are interlaced, damaged or HDR.
 
     Example:
         >>> import framespool as fsp
@@ -84,12 +110,18 @@ class DatasetSummary:
     codecs: dict[str, int]
     pixel_formats: dict[str, int]
     bit_depths: dict[int, int]
+    colors: dict[str, int]
     containers: dict[str, int]
+    streams: dict[str, int]
     image_formats: dict[str, int]
     gop_lengths: Distribution | None
     sequence_length: int
     stride: int
     packets_per_clip: float | None
+    frames_per_clip: float | None
+    bytes_per_clip: float | None
+    skippable_share: float | None
+    expected: dict[str, Any] | None
     classes: dict[str, int]
     failures: list[dict[str, Any]]
     notes: list[str]
@@ -128,11 +160,11 @@ class DatasetSummary:
 
 
 def probe(
-    dataset: Dataset | Iterable[Any],
+    dataset: Dataset | Iterable[Any] | ClipLoader | ImageLoader,
     *,
     max_files: int | None = 1000,
-    sequence_length: int = 16,
-    stride: int = 4,
+    sequence_length: int | None = None,
+    stride: int | None = None,
     num_threads: int | None = None,
     index: str | os.PathLike[str] | Literal[False] | None = None,
     progress: Callable[[int, int, int], object] | None = None,
@@ -140,16 +172,16 @@ def probe(
     """Reports what a dataset contains, and what will be slow in training: a look before training.
 
     Videos are opened, and indexed if the index cache does not have them, but not decoded; images are decoded at a
-    small size. Files that cannot be read are listed. `validate()` decodes all frames instead, and `analyze_access()`
-    reports more about one video.
+    small size. Files that cannot be read are listed. `validate()` decodes all frames instead, and `bench()` measures a
+    loader.
 
     Args:
-        dataset: A dataset, or a list as for `ClipLoader`.
+        dataset: A dataset, or a list as for `ClipLoader`. Of a loader, also the expected cost of an epoch is reported.
         max_files: Read at most this many files, a random subset that is always the same. `None`: all files.
-        sequence_length: Frames of the clip whose cost is reported.
-        stride: Distance between its frames.
+        sequence_length: Frames of the clip whose cost is reported. `None`: as the loader's clip sampler, or 16.
+        stride: Distance between its frames. `None`: as the loader's clip sampler, or 4.
         num_threads: Threads. `None`: one per available core.
-        index: The index cache, as for `ClipLoader`.
+        index: The index cache, as for `ClipLoader`. `None`: that of the loader.
         progress: Called with (done, failed, total).
 
     Returns:
@@ -163,12 +195,25 @@ def probe(
         >>> summary = fsp.tools.probe(fsp.datasets.folder("videos/"))
         >>> summary.num_samples, summary.classes, summary.failures
         (3, {'again': 1, 'bird': 1, 'book': 1}, [])
+        >>> loader = fsp.ClipLoader(["a.mp4", "phone.mp4"], fsp.samplers.random(sequence_length=8), batch_size=2)
+        >>> expected = fsp.tools.probe(loader).expected
+        >>> sorted(expected["packets_per_clip"])
+        ['full', 'grouped', 'single']
+        >>> [disk_cache["epochs"] for disk_cache in expected["disk_caches"]]
+        [4, 8, 16]
     """
+    loader = dataset if isinstance(dataset, BaseLoader) else None
+    sampler = getattr(loader, "clip_sampler", None)
+    expected = None
+    if loader is not None:
+        dataset, expected = loader.dataset, expected_cost(loader)
+        index = loader._settings["index"] if index is None else index
     dataset = as_dataset(dataset)
     if not len(dataset):
         raise ArgumentError("the dataset is empty; give at least one file")
     limit = None if max_files is None else integer("max_files", max_files, least=1)
-    length, apart = integer("sequence_length", sequence_length, least=1), integer("stride", stride, least=1)
+    length = integer("sequence_length", _given(sequence_length, sampler, "sequence_length", 16), least=1)
+    apart = integer("stride", _given(stride, sampler, "stride", 4), least=1)
     threads = cores() if num_threads is None else integer("num_threads", num_threads, least=1, most=4096)
     cache_location(index)
     first_samples, has_segments, classes = _samples(dataset)
@@ -205,8 +250,9 @@ def probe(
     videos = [record for record in found if isinstance(record, _read_files.VideoRecord)]
     images = [record for record in found_images if isinstance(record, _read_files.ImageRecord)]
     records: list[_read_files.VideoRecord | _read_files.ImageRecord] = [*videos, *images]
-    costs = [video.packets_per_clip for video in videos if video.packets_per_clip is not None]
-    notes = [*video_notes(videos, length, apart), *image_notes(images)]
+    examined = [video.access for video in videos if video.access is not None]
+    notes = [] if expected is None or loader is None else [*expected_text(expected), *expected_advice(expected, loader)]
+    notes += [*video_notes(videos, length, apart), *image_notes(images)]
     if failures:
         notes.append(
             f"{len(failures)} of {len(chosen)} files cannot be read: dataset.exclude(summary.failures) removes them, "
@@ -232,18 +278,26 @@ def probe(
         codecs=_counts(video.codec for video in videos),
         pixel_formats=_counts(video.pixel_format for video in videos if video.pixel_format is not None),
         bit_depths=_counts(video.bit_depth for video in videos if video.bit_depth is not None),
+        colors=_counts(" ".join(name or "-" for name in video.color) for video in videos if any(video.color)),
         containers=_counts(video.container for video in videos),
+        streams=_counts(stream for video in videos for stream in video.streams),
         image_formats=_counts(image.format for image in images),
         gop_lengths=distribution(gops),
         sequence_length=length,
         stride=apart,
-        packets_per_clip=sum(costs) / len(costs) if costs else None,
+        packets_per_clip=_mean(video.packets_per_clip for video in videos),
+        frames_per_clip=_mean(access.frames_per_clip for access in examined),
+        bytes_per_clip=_mean(access.bytes_per_clip for access in examined),
+        skippable_share=sum(access.skippable for access in examined) / sum(access.num_packets for access in examined)
+        if examined
+        else None,
+        expected=expected,
         classes=classes,
         failures=sorted(failures, key=lambda failure: int(failure["video_id"])),
         notes=notes,
         _examples=_read_files.Examples(
-            _spread(video_files, found, _read_files.VideoRecord, _SHEET_VIDEOS),
-            _spread(image_files, found_images, _read_files.ImageRecord, _SHEET_IMAGES),
+            _examples(video_files, found, _read_files.VideoRecord, _SHEET_VIDEOS),
+            _examples(image_files, found_images, _read_files.ImageRecord, _SHEET_IMAGES),
             dataset.stream,
             index,
         ),
@@ -282,7 +336,17 @@ def _counts(values: Iterable[Any]) -> dict[Any, int]:
     return dict(sorted(Counter(values).items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _spread(files: list[Any], found: list[Any], record: type, most: int) -> list[Any]:
-    """Some of the files that could be read, evenly spread."""
+def _given(value: int | None, sampler: Any, name: str, default: int) -> int:
+    """An argument, or the option of a clip sampler, which has none of this name or none given if it is `None`."""
+    return next(each for each in (value, getattr(sampler, name, None), default) if each is not None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _examples(files: list[Any], found: list[Any], record: type, most: int) -> list[Any]:
+    """Some of the files that could be read."""
     read = [file for file, result in zip(files, found, strict=True) if isinstance(result, record)]
-    return [read[place * len(read) // min(most, len(read))] for place in range(min(most, len(read)))]
+    return _read_files.spread(read, most)

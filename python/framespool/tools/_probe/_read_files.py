@@ -17,13 +17,26 @@ from framespool.errors import BY_KIND, Error
 from framespool.loaders._images import ImageLoader
 from framespool.tools._validate import delivered, file_state
 from framespool.transforms import Resize
+from framespool.video._info import StreamInfo
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool.video._video import Video
 
 #: Files that are read between two calls of the progress function, for videos and for images.
 _IMAGES_AT_A_TIME = 256
+#: Videos of which all packets are read, and bytes of their files together; the first may be larger.
+_EXAMINED_VIDEOS, _EXAMINED_BYTES = 32, 256 << 20
 #: Positions at which the cost of a clip is determined, and frames of all of them, at most.
 _MEASURED_CLIPS, _MEASURED_FRAMES = 64, 4096
+
+
+@dataclass(frozen=True)
+class Access:
+    """The mean cost of a clip by itself, `None` if the video is shorter, and disposable pictures among all."""
+
+    frames_per_clip: float | None
+    bytes_per_clip: float | None
+    skippable: int
+    num_packets: int
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,12 @@ class VideoRecord:
     gops: Counter[int]
     #: Mean packets for a clip by itself; `None` if the video is shorter.
     packets_per_clip: float | None
+    #: What all packets show; `None` if they were not read.
+    access: Access | None
+    #: FFmpeg's names of primaries, transfer function and matrix.
+    color: tuple[str | None, str | None, str | None]
+    #: The streams of a file with several video streams.
+    streams: list[str]
     #: NVIDIA's name of the codec, or `None` and the reason.
     nvdec: tuple[str | None, str | None]
     direct: bool
@@ -99,7 +118,7 @@ def read_videos(
     num_threads: int,
     progress: Callable[[int, int], object],
 ) -> list[VideoRecord | Error]:
-    """Opens videos and decodes nothing.
+    """Opens videos and decodes nothing. Of some, all packets are read, but not of URLs and table cells.
 
     Args:
         sources: The files.
@@ -113,27 +132,61 @@ def read_videos(
         A record or the error of each file.
     """
 
-    def read(source: Any) -> VideoRecord | Error:
+    examined = _examined(sources)
+
+    def read(number: int) -> VideoRecord | Error:
         try:
-            return _video(source, clip, stream, index)
+            return _video(sources[number], clip, stream, index, number in examined)
         except Error as error:
             return error
 
     found: dict[int, VideoRecord | Error] = {}
-    for number, future in completed(lambda number: read(sources[number]), range(len(sources)), num_threads):
+    for number, future in completed(read, range(len(sources)), num_threads):
         found[number] = future.result()
         progress(1, isinstance(found[number], Error))
     return [found[number] for number in range(len(sources))]
 
 
-def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any) -> VideoRecord:
+def _examined(sources: Sequence[Any]) -> set[int]:
+    """Videos of which all packets are read, evenly spread."""
+    sizes = {number: size for number, source in enumerate(sources) if (size := _num_bytes(source)) is not None}
+    numbers, total = spread(list(sizes), _EXAMINED_VIDEOS), 0
+    found: set[int] = set()
+    for number in numbers:
+        total += sizes[number]
+        if not found or total <= _EXAMINED_BYTES:
+            found.add(number)
+    return found
+
+
+def spread(entries: Sequence[Any], most: int) -> list[Any]:
+    """Some of a list, evenly spread.
+
+    Args:
+        entries: The list.
+        most: The largest number of them.
+
+    Returns:
+        The entries, in order.
+    """
+    count = min(most, len(entries))
+    return [entries[place * len(entries) // count] for place in range(count)]
+
+
+def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any, examines: bool) -> VideoRecord:
     video = Video(source, index=index, stream=stream, num_threads=1)
     info = video.info
     try:
         header = video._video.header()
     except Error:
         header = {}  # an index in the cache is enough for the rest
+    access = None
+    if examines:
+        counts = video._video.analyze_access(*clip)
+        frames, read = counts["clip"] or (None, None)
+        access = Access(frames, read, counts["skippable"], info.num_packets)
     edges = [*info.keyframes, info.num_frames]
+    several_videos = sum(each.kind == "video" for each in info.streams) > 1
     return VideoRecord(
         path=info.path,
         begin_seconds=info.begin_seconds,
@@ -149,11 +202,19 @@ def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any) -
         bit_depth=header.get("bit_depth"),
         gops=Counter(after - before for before, after in zip(edges, edges[1:], strict=False)),
         packets_per_clip=packets_per_clip(info.keyframes, info.num_frames, *clip),
+        access=access,
+        color=(header.get("color_primaries"), header.get("color_transfer"), header.get("color_space")),
+        streams=[_stream(each, info.stream) for each in info.streams] if several_videos else [],
         nvdec=video._video.nvdec(),
         direct=info.direct,
         damaged_units=info.damaged_units,
         num_bytes=_num_bytes(source),
     )
+
+
+def _stream(stream: StreamInfo, chosen: int) -> str:
+    size = f" {stream.width}x{stream.height}" if stream.width else ""
+    return f"{stream.index}: {stream.kind} {stream.codec}{size}{' (read)' if stream.index == chosen else ''}"
 
 
 def clip_span(sequence_length: int, stride: int) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from framespool.tools._probe._probe import DatasetSummary
 
 #: Columns of the text, of the names in it, rows of a histogram, and named failures.
-_COLUMNS, _NAME_COLUMNS, _MAX_ROWS, _MAX_FAILURES = 100, 24, 10, 20
+_COLUMNS, _NAME_COLUMNS, _MAX_ROWS, _MAX_FAILURES = 100, 28, 10, 20
 #: Side of an image on a contact sheet in pixels, images in a row, and frames of a video.
 _SIDE, _IN_A_ROW, _FRAMES = 128, 8, 8
 #: Pixels of the PNG: width, height of a line, left edge of the counts and of the bars.
@@ -68,7 +68,12 @@ def _overview(summary: DatasetSummary) -> list[tuple[str, str]]:
         rows.append(("size", bytes_text(summary.num_bytes) + about.format(bytes_text(summary.num_bytes * share))))
     if summary.packets_per_clip is not None:
         clip = clip_text(summary.sequence_length, summary.stride)
-        rows.append(("random clip", f"{clip}: {summary.packets_per_clip:.0f} packets decoded, or read and skipped"))
+        text = f"{clip}: {summary.packets_per_clip:.0f} packets read"
+        if summary.frames_per_clip is not None and summary.bytes_per_clip is not None:
+            text += f" ({bytes_text(summary.bytes_per_clip)}), {summary.frames_per_clip:.0f} frames decoded"
+        rows.append(("random clip", text))
+    if summary.skippable_share:
+        rows.append(("skippable", f"{summary.skippable_share:.0%} of the pictures, decoded only for clips with them"))
     rows.append(("unreadable", f"{len(summary.failures):,} of {summary.num_files_read:,} files"))
     return rows
 
@@ -86,7 +91,9 @@ def _sections(summary: DatasetSummary) -> list[_Section]:
         _of_names("frames per second", summary.frame_rates),
         _of_names("codec", summary.codecs),
         _of_names("pixel format", summary.pixel_formats),
+        _of_names("color: primaries, transfer, matrix", summary.colors),
         _of_names("container", summary.containers),
+        _of_names("stream of files with several videos", summary.streams),
         _of_names("image format", summary.image_formats),
         _of_numbers("frames from keyframe to keyframe (GOP)", summary.gop_lengths),
         _of_names("class", summary.classes),

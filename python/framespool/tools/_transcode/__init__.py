@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal
 
+from framespool._common.validate_args import boolean
 from framespool.tools._transcode import _estimate, _job
-from framespool.tools._transcode._estimate import TranscodeEstimate
 from framespool.tools._transcode._job import TranscodeReport
 from framespool.tools._transcode._options import Options
 
-__all__ = ["TranscodeEstimate", "TranscodeReport", "transcode", "estimate_transcode"]
+__all__ = ["TranscodeReport", "transcode"]
 
 
 def transcode(
@@ -31,6 +31,9 @@ def transcode(
     on_error: Literal["raise", "skip"] = "skip",
     index: str | os.PathLike[str] | Literal[False] | None = None,
     progress: Callable[[int, int, int], object] | None = None,
+    dry_run: bool = False,
+    sequence_length: int = 16,
+    stride: int = 4,
 ) -> TranscodeReport:
     """Transcodes the videos of a dataset to short GOPs, and optionally a smaller size, for cheap random clips.
 
@@ -64,6 +67,10 @@ def transcode(
         on_error: `"skip"` continues after a bad video and reports it, `"raise"` stops.
         index: The index cache, as for `ClipLoader`.
         progress: Called with (done, failed, total).
+        dry_run: Write nothing to `out`, and estimate what it would cost and gain. It reads the packets of up to 32
+            videos, and encodes the start of three into a temporary folder, which takes some seconds.
+        sequence_length: Frames of the clip whose cost is estimated.
+        stride: Distance between its frames.
 
     Returns:
         What was made, and the new dataset.
@@ -78,68 +85,14 @@ def transcode(
         >>> report = fsp.tools.transcode(["long_gop.mp4"], "short/", gop=8, size=128, preset="ultrafast")
         >>> report.videos, report.failures
         (1, [])
-        >>> max_gop_packets = fsp.tools.analyze_access("short/long_gop.mp4").max_gop_packets
-        >>> max_gop_packets
+        >>> fsp.tools.probe(report.dataset).gop_lengths.max
         8
+        >>> estimate = fsp.tools.transcode(["a.mp4"], "shorter/", gop=4, dry_run=True).estimate
+        >>> estimate["videos"], estimate["bytes_after"] > 0
+        (1, True)
     """
     options = Options.checked(gop, b_frames, size, long_side, codec, crf, preset)
-    return _job.run(_job.TranscodeJob(dataset, out, options, root, ffmpeg, jobs, index), on_error, progress)
-
-
-def estimate_transcode(
-    dataset: Any,
-    out: str | os.PathLike[str],
-    *,
-    sequence_length: int = 16,
-    stride: int = 4,
-    gop: int = 16,
-    b_frames: int = 2,
-    size: int | None = None,
-    long_side: int | None = None,
-    codec: Literal["h264", "hevc"] = "h264",
-    crf: float | None = None,
-    preset: str = "medium",
-    root: str | os.PathLike[str] | None = None,
-    ffmpeg: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    index: str | os.PathLike[str] | Literal[False] | None = None,
-) -> TranscodeEstimate:
-    """Estimates the benefit and the cost of `transcode()` with the same arguments. It writes nothing to `out`.
-
-    It reads the packets of up to 32 videos, and encodes the start of three into a temporary folder, which takes some
-    seconds.
-
-    Args:
-        dataset: As for `transcode()`.
-        out: As for `transcode()`.
-        sequence_length: Frames of the clip that the costs apply to.
-        stride: Distance between its frames.
-        gop: As for `transcode()`.
-        b_frames: As for `transcode()`.
-        size: As for `transcode()`.
-        long_side: As for `transcode()`.
-        codec: As for `transcode()`.
-        crf: As for `transcode()`.
-        preset: As for `transcode()`.
-        root: As for `transcode()`.
-        ffmpeg: As for `transcode()`.
-        jobs: As for `transcode()`.
-        index: The index cache, as for `ClipLoader`.
-
-    Returns:
-        The estimate.
-
-    Raises:
-        ArgumentError: As `transcode()`.
-        UnsupportedError: As `transcode()`.
-
-    Example:
-        >>> import framespool as fsp
-        >>> estimate = fsp.tools.estimate_transcode(fsp.datasets.folder("videos/"), "short/", gop=12)
-        >>> estimate.videos, estimate.bytes_after > 0
-        (3, True)
-    """
-    options = Options.checked(gop, b_frames, size, long_side, codec, crf, preset)
-    return _estimate.estimate(
-        _job.TranscodeJob(dataset, out, options, root, ffmpeg, jobs, index), sequence_length, stride
-    )
+    plan = _job.TranscodeJob(dataset, out, options, root, ffmpeg, jobs, index)
+    if boolean("dry_run", dry_run):
+        return _job.planned(plan, _estimate.estimate(plan, sequence_length, stride))
+    return _job.run(plan, on_error, progress)

@@ -45,6 +45,18 @@ class TranscodeReport:
         failures: One dict per bad video, as from `ClipLoader.failures()`.
         dataset: The samples whose videos are transcoded, with labels, segments, classes and columns.
         paths: For each sample of the given dataset its new file, or `None`.
+        estimate: With `dry_run=True`, if there are videos to transcode; `dataset` and `paths` are then planned. A dict:
+
+            - `summary`: the estimate as sentences, with advice.
+            - `videos`, `frames`: what is to be transcoded. `sampled_videos` were examined, of which `unreadable` cannot
+              be read; the others are assumed to be similar.
+            - `frames_decoded_now`, `frames_decoded_after`: mean frames decoded for a random clip of `sequence_length`
+              frames, `stride` apart, by itself. `None` if all videos are shorter.
+            - `pixels_now`, `pixels_after`: mean pixels of a frame.
+            - `gain`: factor by which the pixels decoded for such a clip decrease, or `None` likewise.
+            - `bytes_now`, `bytes_after`: size on disk, and of the new files. `seconds`: duration with `jobs` videos at
+              the same time. `bytes_after` and `seconds` are `None` if no trial encode succeeded.
+            - `options`: those of the encoder.
 
     Example:
         >>> import framespool as fsp
@@ -63,6 +75,7 @@ class TranscodeReport:
     failures: list[dict[str, Any]] = field(repr=False)
     dataset: Dataset = field(repr=False)
     paths: list[str | None] = field(repr=False)
+    estimate: dict[str, Any] | None = field(default=None, repr=False)
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
         """Writes the failures to a file that `Dataset.exclude()` reads.
@@ -229,10 +242,7 @@ def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], o
             if progress is not None:
                 progress(done, len(failures), total)
         failures.sort(key=lambda failure: int(failure["video_id"]))
-        paths = [
-            None if plan.videos[place].entry in failed else os.path.join(plan.out, plan.videos[place].name)
-            for place in plan.of_entry
-        ]
+        paths = _paths(plan, failed)
         dataset = _made(plan, paths)
         return TranscodeReport(
             videos=total,
@@ -248,6 +258,28 @@ def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], o
         )
     finally:
         plan.manifest.close()
+
+
+def planned(plan: TranscodeJob, estimate: dict[str, Any] | None) -> TranscodeReport:
+    """What a job would make.
+
+    Args:
+        plan: The job.
+        estimate: Its estimate.
+
+    Returns:
+        The report of a dry run.
+    """
+    paths, found = _paths(plan, set()), len(plan.videos) - len(plan.todo)
+    return TranscodeReport(len(plan.videos), 0, found, 0, 0, 0.0, None, [], _made(plan, paths), paths, estimate)
+
+
+def _paths(plan: TranscodeJob, failed: set[int]) -> list[str | None]:
+    """The new file of each sample; `None` if its video, given by its first sample, failed."""
+    return [
+        None if plan.videos[place].entry in failed else os.path.join(plan.out, plan.videos[place].name)
+        for place in plan.of_entry
+    ]
 
 
 def _outcomes(plan: TranscodeJob) -> Iterator[tuple[Video, dict[str, Any] | Error]]:

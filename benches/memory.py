@@ -30,7 +30,7 @@ import hashlib, resource, sys
 import framespool as fsp
 path, threads = sys.argv[1], int(sys.argv[2])
 loader = fsp.ClipLoader(
-    [path] * 8, fsp.samplers.random(sequence_length=16), batch_size=1, num_threads=threads,
+    [path] * 8, fsp.samplers.RandomClips(sequence_length=16), batch_size=1, num_threads=threads,
     prefetch_batches=threads - 1,
     cache=fsp.Cache(0, lookahead=0), transforms=[fsp.transforms.Resize((112, 112))], seed=3, index=False,
 )

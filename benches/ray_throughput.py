@@ -85,7 +85,7 @@ def from_store(actors: list[Any], count: int, in_flight: int) -> Iterable[Any]:
 
 
 def loaders(args: argparse.Namespace, dataset: list[tuple[str, int]]) -> list[Contender]:
-    sampling = fsp.samplers.random(sequence_length=args.frames, stride=2)
+    sampling = fsp.samplers.RandomClips(sequence_length=args.frames, stride=2)
     keywords: dict[str, Any] = {
         "batch_size": args.batch_size,
         "transforms": [fsp.transforms.RandomResizedCrop(args.size)],

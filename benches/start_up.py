@@ -61,7 +61,9 @@ def main() -> None:
         assert dataset[number] == (name(number), number // 1000), number
 
     def loader() -> fsp.ClipLoader:
-        return fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=16, stride=4), batch_size=8, shuffle="full")
+        return fsp.ClipLoader(
+            dataset, fsp.samplers.RandomClips(sequence_length=16, stride=4), batch_size=8, shuffle="full"
+        )
 
     first = timed("ClipLoader", loader)
     timed("a second ClipLoader over the same dataset", loader)

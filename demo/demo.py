@@ -73,7 +73,7 @@ def main() -> int:
     print(f"{len(dataset)} videos in {folder}, {len(dataset.classes)} classes")
     loader = fsp.ClipLoader(
         dataset,
-        fsp.samplers.random(sequence_length=16, stride=2, clips_per_video=2),
+        fsp.samplers.RandomClips(sequence_length=16, stride=2, clips_per_video=2),
         batch_size=options.batch_size,
         transforms=[fsp.transforms.Resize(128), fsp.transforms.CenterCrop(112)],
         shuffle="full",

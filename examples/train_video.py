@@ -104,7 +104,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
     }
     training = fsp.ClipLoader(
         fsp.datasets.folder(folder / "train"),
-        fsp.samplers.random(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
+        fsp.samplers.RandomClips(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
         # No flip: it would turn a motion to the left into one to the right.
         transforms=[fsp.transforms.RandomResizedCrop(PIXELS, scale=(0.7, 1.0)), normalize],
         shuffle=arguments.shuffle,
@@ -113,7 +113,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
     )
     testing = fsp.ClipLoader(
         fsp.datasets.folder(folder / "test"),
-        fsp.samplers.uniform(sequence_length=CLIP, stride=STRIDE, clips_per_video=2),
+        fsp.samplers.UniformClips(sequence_length=CLIP, stride=STRIDE, clips_per_video=2),
         transforms=[fsp.transforms.Resize((PIXELS, PIXELS)), normalize],
         **common,
     )

@@ -49,7 +49,7 @@ def video_lines(path: Path) -> Iterator[str]:
     for number, (dtype, layout, transforms) in enumerate(CLIPS):
         loader = fsp.ClipLoader(
             [path],
-            fsp.samplers.windows(sequence_length=2, stride=3, step=10_000, pad_mode="edge"),
+            fsp.samplers.Windows(sequence_length=2, stride=3, step=10_000, padding="edge"),
             batch_size=1,
             transforms=transforms,
             dtype=dtype,  # type: ignore[arg-type]

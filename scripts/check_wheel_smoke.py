@@ -49,7 +49,7 @@ def lay_out(root: Path) -> None:
 def loader(root: Path) -> fsp.ClipLoader:
     """Loader of clips of three frames, shuffled, in batches of two."""
     dataset = fsp.datasets.frame_folder(root)
-    clip_sampler = fsp.samplers.windows(sequence_length=3)
+    clip_sampler = fsp.samplers.Windows(sequence_length=3)
     resize = fsp.transforms.Resize((SIZE[1], SIZE[0]))  # so that a batch is one tensor
     return fsp.ClipLoader(
         dataset, clip_sampler, transforms=[resize], batch_size=2, shuffle="full", seed=1, num_threads=2

@@ -73,14 +73,14 @@ def clips_of_one_video() -> Drawing:
     file = CORPUS / "video" / "action" / "robot_sink_960x540.mp4"
     info = fsp.Video(file, index=False).info
     keys, frames = list(info.keyframes), info.num_frames
-    sampler = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=6)
+    sampler = fsp.samplers.RandomClips(sequence_length=16, stride=4, clips_per_video=6)
     small = [fsp.transforms.Resize((16, 16))]
     loader = fsp.ClipLoader([str(file)], sampler, batch_size=6, transforms=small, num_threads=1, index=False, seed=1)
     clips = [loader.describe_clip(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
     shared = _counted(loader)
     alone = []
     for clip in clips:
-        sampler = fsp.samplers.indices(clip)
+        sampler = fsp.samplers.Indices(clip)
         one = fsp.ClipLoader([str(file)], sampler, batch_size=1, transforms=small, num_threads=1, index=False)
         alone.append(_counted(one)["frames_decoded"])
 
@@ -287,7 +287,7 @@ def crops() -> Drawing:
     info = fsp.Video(file, index=False).info
     loader = fsp.ClipLoader(
         [str(file)],
-        fsp.samplers.random(sequence_length=8, stride=4),
+        fsp.samplers.RandomClips(sequence_length=8, stride=4),
         batch_size=1,
         transforms=[fsp.transforms.RandomResizedCrop(112), fsp.transforms.RandomHorizontalFlip()],
         index=False,
@@ -323,9 +323,9 @@ def counts() -> Drawing:
     )
     files = [str(folder / name) for name in names]
     tasks: list[tuple[str, Any]] = [
-        ("all windows of 16 frames", fsp.samplers.windows(sequence_length=16)),
-        ("8 random clips of 16, every 4th", fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=8)),
-        ("1 random clip of each video", fsp.samplers.random(sequence_length=16, stride=4)),
+        ("all windows of 16 frames", fsp.samplers.Windows(sequence_length=16)),
+        ("8 random clips of 16, every 4th", fsp.samplers.RandomClips(sequence_length=16, stride=4, clips_per_video=8)),
+        ("1 random clip of each video", fsp.samplers.RandomClips(sequence_length=16, stride=4)),
     ]
     budgets = [
         ("no clip cache", {"cache": fsp.Cache(0, lookahead=0), "prefetch_batches": 0}),

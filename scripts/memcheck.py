@@ -28,7 +28,7 @@ LOOP = """
 import sys
 import framespool as fsp
 passes, damaged, picture, *videos = sys.argv[1:]
-rule = fsp.samplers.random(sequence_length=2, stride=2, clips_per_video=2)
+rule = fsp.samplers.RandomClips(sequence_length=2, stride=2, clips_per_video=2)
 small = [fsp.transforms.RandomResizedCrop(24)]
 batches = 0
 for _ in range(int(passes)):

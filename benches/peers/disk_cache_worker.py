@@ -31,7 +31,7 @@ def loader(request: dict[str, Any], *, validation: bool = False):
     epochs = request.get("epochs", 0)
     return fsp.ClipLoader(
         request["files"],
-        fsp.samplers.uniform(**sampling) if validation else fsp.samplers.random(**sampling),
+        fsp.samplers.UniformClips(**sampling) if validation else fsp.samplers.RandomClips(**sampling),
         batch_size=BATCH,
         shuffle=False if validation else "full",
         seed=1,

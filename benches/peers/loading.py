@@ -13,7 +13,8 @@ KEYWORDS = frozenset(inspect.signature(fsp.ClipLoader.__init__).parameters)
 def rule(sampling: dict[str, Any]) -> fsp.samplers.ClipSampler:
     """Converts {"rule": "windows", "sequence_length": 16, ...} to the sampler of that name."""
     numbers = dict(sampling)
-    return getattr(fsp.samplers, numbers.pop("rule"))(**numbers)
+    kinds = {"windows": fsp.samplers.Windows, "random": fsp.samplers.RandomClips}
+    return kinds[numbers.pop("rule")](**numbers)
 
 
 def make(files: list[str], sampling: dict[str, Any], size: int | None, wanted: dict[str, Any]) -> fsp.ClipLoader:

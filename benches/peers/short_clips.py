@@ -38,7 +38,7 @@ class Job:
         for path in files:
             self.groups.setdefault(path.suffix[1:], []).append([str(path), None])
         self.request = {
-            "sampling": {"rule": "random", "sequence_length": SEQUENCE_LENGTH, "stride": stride, "short": "error"},
+            "sampling": {"rule": "random", "sequence_length": SEQUENCE_LENGTH, "stride": stride, "padding": "error"},
             "size": SIZE,
             "seed": seed,
             "index": index,

@@ -313,7 +313,7 @@ class ClipInfo:
         >>> import framespool as fsp
         >>> def last_frames(info, rng):
         ...     return range(info.num_frames - 4, info.num_frames)
-        >>> fsp.samplers.custom(last_frames, sequence_length=4).frames(72).indices
+        >>> fsp.samplers.Custom(last_frames, sequence_length=4).indices(72).indices
         [68, 69, 70, 71]
     """
 

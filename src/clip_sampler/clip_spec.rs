@@ -206,7 +206,7 @@ impl ClipSpec {
         };
         Error::Argument(format!(
             "a clip needs {} (sequence_length={}, {spacing}) but the video has {}; allow short videos with \
-             short=\"repeat\", \"loop\" or \"blank\", or skip them with short=\"drop\"",
+             padding=\"repeat\", \"loop\" or \"blank\", or skip them with padding=\"drop\"",
             self.min_length_hint(),
             self.sequence_length,
             length_of(video)

@@ -60,7 +60,7 @@ impl ExplicitFrames {
             OutOfRange::Seconds(at) => format!("second {}", seconds(at - video.pts_seconds(0))),
         };
         Error::Argument(format!(
-            "{wanted} requested, but the video has {}; set short= to choose a replacement frame",
+            "{wanted} requested, but the video has {}; set padding= to choose a replacement frame",
             length_of(video)
         ))
     }
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn clips_may_differ_in_length() {
-        let sampler = ExplicitFrames::frames(vec![vec![0], vec![1, 2]], PaddingPolicy::Clamp).unwrap();
+        let sampler = ExplicitFrames::frames(vec![vec![0], vec![1, 2]], PaddingPolicy::Edge).unwrap();
         assert_eq!((sampler.sequence_length(), sampler.fixed_num_clips()), (None, Some(2)));
         assert_eq!(clip(&sampler, &video(2), 1).unwrap().indices, [1, 1]);
         let even =
-            ExplicitFrames::seconds(vec![vec![0.0, 1.0], vec![1.0, 2.0]], PaddingPolicy::Clamp).unwrap();
+            ExplicitFrames::seconds(vec![vec![0.0, 1.0], vec![1.0, 2.0]], PaddingPolicy::Edge).unwrap();
         assert_eq!(even.sequence_length(), Some(2));
     }
 

@@ -14,17 +14,17 @@ use crate::error::{Error, Result};
 pub enum PaddingPolicy {
     /// Repeats the last real frame that precedes it in the clip (`repeat_last` of torchcodec, the default of
     /// mmaction2). With a stride this need not be the last frame of the video. Without a preceding real
-    /// frame, the same as [`Clamp`](Self::Clamp).
+    /// frame, the same as [`Edge`](Self::Edge).
     #[default]
     Repeat,
     /// Restarts the video: frame number modulo number of frames, or timestamp modulo duration (`loop` of
     /// mmaction2).
     Loop,
     /// Restarts the clip: entry *i* is real frame number *i* mod *R* of the clip's *R* real frames (`wrap` of
-    /// torchcodec). Without real frames, the same as [`Clamp`](Self::Clamp).
+    /// torchcodec). Without real frames, the same as [`Edge`](Self::Edge).
     Wrap,
     /// The video's last frame (the first one for positions before the beginning).
-    Clamp,
+    Edge,
     /// Blank: the engine sets the pixels to zero. The index is that of [`Repeat`](Self::Repeat).
     Blank,
     /// Videos that are too short for a clip yield no clips.
@@ -97,7 +97,7 @@ impl PaddingPolicy {
                 (FramePosition::OutOfRange(_), PaddingPolicy::Wrap) if !real.is_empty() => {
                     (real[i % real.len()], false)
                 }
-                (FramePosition::OutOfRange(outside), PaddingPolicy::Wrap | PaddingPolicy::Clamp) => {
+                (FramePosition::OutOfRange(outside), PaddingPolicy::Wrap | PaddingPolicy::Edge) => {
                     (outside.nearest(video), false)
                 }
                 (FramePosition::OutOfRange(outside), _) => {
@@ -142,18 +142,18 @@ mod tests {
             (PaddingPolicy::Blank, [1, 4, 7, 7, 7]),
             (PaddingPolicy::Loop, [1, 4, 7, 2, 5]),
             (PaddingPolicy::Wrap, [1, 4, 7, 1, 4]),
-            (PaddingPolicy::Clamp, [1, 4, 7, 7, 7]),
+            (PaddingPolicy::Edge, [1, 4, 7, 7, 7]),
         ] {
             assert_eq!(filled(policy, 8, &at), (expected.to_vec(), real.clone()), "{policy:?}");
         }
-        assert_eq!(filled(PaddingPolicy::Clamp, 9, &at).0, [1, 4, 7, 8, 8]);
+        assert_eq!(filled(PaddingPolicy::Edge, 9, &at).0, [1, 4, 7, 8, 8]);
     }
 
     #[test]
     fn out_of_range_entries_are_replaced() {
         let at = [-2, 9, 3, 1, 20];
         assert_eq!(filled(PaddingPolicy::Repeat, 5, &at).0, [0, 4, 3, 1, 1]);
-        assert_eq!(filled(PaddingPolicy::Clamp, 5, &at).0, [0, 4, 3, 1, 4]);
+        assert_eq!(filled(PaddingPolicy::Edge, 5, &at).0, [0, 4, 3, 1, 4]);
         assert_eq!(filled(PaddingPolicy::Loop, 5, &at).0, [3, 4, 3, 1, 0]);
         assert_eq!(
             filled(PaddingPolicy::Wrap, 5, &at),

@@ -16,10 +16,10 @@ use crate::error::{Error, Result};
 pub enum PadMode {
     /// They are skipped: only full windows.
     #[default]
-    None,
+    Drop,
     /// Missing frames are blank: the mask is false, the index is the last frame, and the engine sets the
     /// pixels to zero.
-    Constant,
+    Blank,
     /// Missing frames repeat the last frame of the video.
     Edge,
     /// The video is mirrored without repeating its last frame: 0 1 2 3 | 2 1 0 1 … With seconds, time
@@ -41,7 +41,7 @@ enum WindowStep {
 
 /// All windows of a video.
 ///
-/// With [`PadMode::None`] a window needs `(sequence_length - 1) * stride + 1` frames or, with seconds, a frame on
+/// With [`PadMode::Drop`] a window needs `(sequence_length - 1) * stride + 1` frames or, with seconds, a frame on
 /// screen at the timestamp of its last frame. With any other mode every start inside the video yields a
 /// window, even with few real frames, as in DALI since 2.5 (2.4 produced only one incomplete window).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,7 @@ impl Windows {
     fn padding_frame(&self, outside: OutOfRange, video: &dyn VideoTiming) -> u32 {
         let last = i64::from(video.num_frames().saturating_sub(1));
         match (self.pad_mode, outside) {
-            (PadMode::None | PadMode::Constant | PadMode::Edge, _) => outside.nearest(video),
+            (PadMode::Drop | PadMode::Blank | PadMode::Edge, _) => outside.nearest(video),
             // Repeated mirroring at both ends: once forward and once backward is one period.
             (PadMode::Reflect101, OutOfRange::Frame(at)) => {
                 let there = at.rem_euclid((2 * last).max(1));
@@ -125,7 +125,7 @@ impl Windows {
     fn window_exists(&self, video: &dyn VideoTiming, step: f64, number: u32, fps: f64) -> bool {
         let begin = video.pts_seconds(0) + f64::from(number) * step;
         let last = match self.pad_mode {
-            PadMode::None => f64::from(self.spec.sequence_length() - 1) / fps,
+            PadMode::Drop => f64::from(self.spec.sequence_length() - 1) / fps,
             _ => 0.0,
         };
         FramePosition::at_seconds(video, begin + last).is_in_range()
@@ -135,7 +135,7 @@ impl Windows {
 impl ClipSampler for Windows {
     fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         match (self.step, self.spec.spacing(), self.pad_mode) {
-            (WindowStep::Frames(step), _, PadMode::None) => self.spec.num_starts(video).div_ceil(step),
+            (WindowStep::Frames(step), _, PadMode::Drop) => self.spec.num_starts(video).div_ceil(step),
             (WindowStep::Seconds(step), Spacing::Fps(fps), _) => {
                 u64::from(partition_point(u32::MAX, |number| self.window_exists(video, step, number, fps)))
             }
@@ -166,7 +166,7 @@ impl ClipSampler for Windows {
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.pad_mode == PadMode::Constant
+        self.pad_mode == PadMode::Blank
     }
 
     fn min_length_hint(&self) -> String {
@@ -191,17 +191,17 @@ mod tests {
 
     #[test]
     fn windows_do_not_overlap_by_default() {
-        assert_eq!(all(9, (4, 1, None, PadMode::None)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
-        assert_eq!(all(6, (4, 1, Some(1), PadMode::None)), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]);
-        assert_eq!(all(16, (4, 2, None, PadMode::None)), [[0, 2, 4, 6], [8, 10, 12, 14]]);
-        assert_eq!(all(9, (1, 1, Some(4), PadMode::None)), [[0], [4], [8]]);
+        assert_eq!(all(9, (4, 1, None, PadMode::Drop)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+        assert_eq!(all(6, (4, 1, Some(1), PadMode::Drop)), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]);
+        assert_eq!(all(16, (4, 2, None, PadMode::Drop)), [[0, 2, 4, 6], [8, 10, 12, 14]]);
+        assert_eq!(all(9, (1, 1, Some(4), PadMode::Drop)), [[0], [4], [8]]);
     }
 
     #[test]
     fn window_needs_exactly_its_span() {
         // DALI 2.4 required stride - 1 more frames and found 3 windows here.
-        assert_eq!(Windows::new(4, 2, None, PadMode::None).unwrap().num_clips(&video(31)), 4);
-        let sampler = Windows::new(4, 3, None, PadMode::None).unwrap();
+        assert_eq!(Windows::new(4, 2, None, PadMode::Drop).unwrap().num_clips(&video(31)), 4);
+        let sampler = Windows::new(4, 3, None, PadMode::Drop).unwrap();
         assert_eq!(
             (sampler.min_length_hint(), sampler.num_clips(&video(9)), sampler.num_clips(&video(10))),
             ("10 frames".into(), 0, 1)
@@ -210,9 +210,7 @@ mod tests {
 
     #[test]
     fn a_video_without_frames_yields_no_window() {
-        for pad in
-            [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001]
-        {
+        for pad in [PadMode::Drop, PadMode::Blank, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001] {
             assert_eq!(Windows::new(4, 1, Some(2), pad).unwrap().num_clips(&video(0)), 0);
         }
     }
@@ -226,7 +224,7 @@ mod tests {
     #[test]
     fn each_pad_mode_shows_its_own_frames() {
         let tail = |pad| all(4, (7, 1, None, pad)).remove(0);
-        assert_eq!(tail(PadMode::Constant), [0, 1, 2, 3, 3, 3, 3]);
+        assert_eq!(tail(PadMode::Blank), [0, 1, 2, 3, 3, 3, 3]);
         assert_eq!(tail(PadMode::Edge), [0, 1, 2, 3, 3, 3, 3]);
         assert_eq!(tail(PadMode::Reflect101), [0, 1, 2, 3, 2, 1, 0]);
         assert_eq!(tail(PadMode::Reflect1001), [0, 1, 2, 3, 3, 2, 1]);
@@ -252,7 +250,7 @@ mod tests {
         for (length, stride, step, name) in
             [(0, 1, None, "sequence_length"), (1, 0, None, "stride"), (1, 1, Some(0), "step")]
         {
-            let text = Windows::new(length, stride, step, PadMode::None).unwrap_err().to_string();
+            let text = Windows::new(length, stride, step, PadMode::Drop).unwrap_err().to_string();
             assert!(text.starts_with(&format!("{name} must be at least 1, got 0; ")), "{text}");
         }
     }
@@ -269,9 +267,9 @@ mod tests {
         // 7.5, which is past the end).
         let times = vec![5.0, 5.5, 5.6, 5.7, 6.5, 7.0];
         let video = &FrameTimestamps::new(times, 7.5).unwrap();
-        assert_eq!(all_by_seconds(video, (2, 2.0, None, PadMode::None)), [[0, 1], [3, 4]]);
+        assert_eq!(all_by_seconds(video, (2, 2.0, None, PadMode::Drop)), [[0, 1], [3, 4]]);
         assert_eq!(all_by_seconds(video, (2, 2.0, None, PadMode::Edge)), [[0, 1], [3, 4], [5, 5]]);
-        assert_eq!(all_by_seconds(video, (1, 2.0, Some(0.6), PadMode::None)), [[0], [2], [3], [4], [5]]);
+        assert_eq!(all_by_seconds(video, (1, 2.0, Some(0.6), PadMode::Drop)), [[0], [2], [3], [4], [5]]);
     }
 
     #[test]
@@ -289,9 +287,7 @@ mod tests {
 
     #[test]
     fn pad_modes_agree_by_frame_and_by_second() {
-        for pad in
-            [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001]
-        {
+        for pad in [PadMode::Drop, PadMode::Blank, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001] {
             for frames in 0..14 {
                 for (length, step) in [(1, 1), (3, 2), (9, 4), (30, 5)] {
                     let by_frame = all(frames, (length, 1, Some(step), pad));
@@ -306,7 +302,7 @@ mod tests {
     #[test]
     fn indistinguishable_steps_are_rejected() {
         for step in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
-            let text = Windows::by_seconds(4, 8.0, Some(step), PadMode::None).unwrap_err().to_string();
+            let text = Windows::by_seconds(4, 8.0, Some(step), PadMode::Drop).unwrap_err().to_string();
             assert!(text.starts_with("step_seconds must be at least"), "{text}");
         }
     }

@@ -34,8 +34,8 @@ def abandon(files: list[str], rng: Random, counts: Counter[str]) -> None:
     chosen = [(path, label) for label, path in enumerate(rng.sample(files, 4))]
     rule = rng.choice(
         [
-            fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3),
-            fsp.samplers.windows(sequence_length=2, step=3),
+            fsp.samplers.RandomClips(sequence_length=4, stride=2, clips_per_video=3),
+            fsp.samplers.Windows(sequence_length=2, step=3),
         ]
     )
     keywords = {

@@ -174,7 +174,7 @@ def ways(
         if not length <= count <= several:
             return  # no clip, or a table that declares millions of frames
         way = f"loader, clips of {length}, {threads} threads"
-        rule = fsp.samplers.windows(sequence_length=length, step=length)
+        rule = fsp.samplers.Windows(sequence_length=length, step=length)
         try:
             made = fsp.ClipLoader(
                 [(path, 0)],
@@ -205,7 +205,7 @@ def ways(
             return
         way, expected = f"in turns, {threads} threads", intact_frames(intact)
         clips = [(path, 0), (intact, 1)]
-        rule = fsp.samplers.windows(sequence_length=1, step=1)
+        rule = fsp.samplers.Windows(sequence_length=1, step=1)
         try:
             made = fsp.ClipLoader(
                 clips,

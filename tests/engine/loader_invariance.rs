@@ -18,7 +18,7 @@ use framespool::transforms::{Dtype, Layout};
 #[test]
 fn output_is_independent_of_loader_settings() {
     let items = items();
-    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(12), PadMode::Constant).expect("a rule"));
+    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a rule"));
     let random: ClipSamplerRef = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
     let settings = [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)];
     let mut batches = 0;
@@ -74,7 +74,7 @@ fn every_frame_is_decoded_once_with_enough_memory() {
             extent: SegmentRange::Full,
         })
         .collect();
-    let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::None).expect("a rule"));
+    let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a rule"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
     let ample = LoaderConfig {

@@ -83,7 +83,7 @@ class PythonApiFuzzer:
         self.rules = [
             *(
                 getattr(fsp.samplers, n)
-                for n in ("random", "uniform", "windows", "segments", "dense", "delta", "indices", "seconds")
+                for n in ("RandomClips", "UniformClips", "Windows", "Segments", "Dense", "Delta", "Indices", "Seconds")
             ),
             *(
                 f
@@ -95,7 +95,7 @@ class PythonApiFuzzer:
 
     def made(self, transforms: list[Any], rule: Any = None) -> fsp.ClipLoader:
         """Returns a loader that has not started."""
-        rule = rule if rule is not None else fsp.samplers.random(sequence_length=2)
+        rule = rule if rule is not None else fsp.samplers.RandomClips(sequence_length=2)
         return fsp.ClipLoader(self.dataset, rule, batch_size=3, transforms=transforms, num_threads=1, cache=1 << 24)
 
     def value(self) -> Any:

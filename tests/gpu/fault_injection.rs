@@ -404,7 +404,7 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let file = folder.join("hole.webm");
     std::fs::write(&file, &bytes).expect("written");
     let items = [Sample { location: MediaLocation::Path(file), label: 0, extent: SegmentRange::Full }];
-    let windows: ClipSamplerRef = Arc::new(Windows::new(4, 1, Some(4), PadMode::Constant).expect("a rule"));
+    let windows: ClipSamplerRef = Arc::new(Windows::new(4, 1, Some(4), PadMode::Blank).expect("a rule"));
     let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
     let base = LoaderConfig {
         options: LoaderOptions { lookahead_clips: 60, memory_budget: 8 << 20, ..base.options },

@@ -271,7 +271,7 @@ fn is_named(item: &Sample, name: &str) -> bool {
 }
 
 fn samplings() -> [ClipSamplerRef; 2] {
-    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Constant).expect("a rule"));
+    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Blank).expect("a rule"));
     [windows, Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"))]
 }
 

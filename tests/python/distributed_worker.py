@@ -20,7 +20,7 @@ import torch  # noqa: E402
 from framespool.torch import ClipDataset, for_accelerate, rank_and_world  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
-SAMPLING = fsp.samplers.random(sequence_length=2, clips_per_video=2)
+SAMPLING = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=2)
 KEYWORDS = {"batch_size": 3, "transforms": [fsp.transforms.Resize((16, 16))], "shuffle": "full", "num_threads": 1}
 
 
@@ -212,7 +212,7 @@ def training(dataset) -> dict:
     folder = Path(sys.argv[2])
     torch.distributed.init_process_group("gloo")
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    windows = fsp.samplers.windows(sequence_length=2, step=4)
+    windows = fsp.samplers.Windows(sequence_length=2, step=4)
     options = {**KEYWORDS, "batch_size": 8 // ranks, "shuffle": "grouped", "seed": 5, "cache": 40_000}
     loader = fsp.ClipLoader(dataset * 4, windows, **options, **rank_and_world())
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))

@@ -233,8 +233,8 @@ ARGUMENTS = {
 def clip_sampler(run: Run) -> Any:
     """The clip sampler of a run."""
     if run.sampler == "windows":
-        return fsp.samplers.windows(sequence_length=4, stride=2, step=9)
-    kind = fsp.samplers.random if run.sampler == "random" else fsp.samplers.uniform
+        return fsp.samplers.Windows(sequence_length=4, stride=2, step=9)
+    kind = fsp.samplers.RandomClips if run.sampler == "random" else fsp.samplers.UniformClips
     return kind(sequence_length=4, stride=2, clips_per_video=run.clips_per_video)
 
 
@@ -306,7 +306,7 @@ class Data:
 
     def validation(self) -> dict[str, Any]:
         """Arguments of a loader for the validation."""
-        sampler = fsp.samplers.uniform(sequence_length=2)
+        sampler = fsp.samplers.UniformClips(sequence_length=2)
         return {**keywords_of(self.run), "dataset": self.samples, "clip_sampler": sampler, "batch_size": 2}
 
 

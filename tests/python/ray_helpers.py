@@ -16,8 +16,8 @@ from ray._private.state import actors  # noqa: E402
 # Workers cannot import this module.
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-RANDOM = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
-WINDOWS = fsp.samplers.windows(sequence_length=4, stride=3, step=24)
+RANDOM = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=4)
+WINDOWS = fsp.samplers.Windows(sequence_length=4, stride=3, step=24)
 SIZED = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
 FIELDS = ("labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "requested_ids", "view_ids", "padding")
 

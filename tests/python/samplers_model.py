@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 SLACK = 1e-6
-PADDING_POLICIES = ("repeat", "loop", "wrap", "clamp", "blank", "drop", "error")
+PADDING_POLICIES = ("repeat", "loop", "wrap", "edge", "blank", "drop", "error")
 
 
 @dataclass
@@ -93,7 +93,7 @@ def padded_indices(timing, positions, short):
                 "loop": looped(timing, position),
                 "drop": looped(timing, position),
                 "wrap": there[i % len(there)] if there else edge,
-                "clamp": edge,
+                "edge": edge,
             }[short]
         else:
             last = at

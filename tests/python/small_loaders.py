@@ -29,7 +29,9 @@ def digest(loader) -> str:
 
 
 def clips(dataset, rule=None, **keywords) -> fsp.ClipLoader:
-    return fsp.ClipLoader(dataset, rule or fsp.samplers.random(sequence_length=4, stride=3), **{**KEYWORDS, **keywords})
+    return fsp.ClipLoader(
+        dataset, rule or fsp.samplers.RandomClips(sequence_length=4, stride=3), **{**KEYWORDS, **keywords}
+    )
 
 
 def damaged(

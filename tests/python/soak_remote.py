@@ -63,7 +63,7 @@ def main() -> int:
 
         def loader_of(paths: list[str]) -> fsp.ClipLoader:
             settings: dict[str, Any] = {"batch_size": 4, "num_threads": 2, "seed": 1, "shuffle": "full", "index": False}
-            sampler = fsp.samplers.random(sequence_length=8, stride=2, clips_per_video=2)
+            sampler = fsp.samplers.RandomClips(sequence_length=8, stride=2, clips_per_video=2)
             resize = [fsp.transforms.Resize((96, 96))]
             return fsp.ClipLoader(paths, sampler, transforms=resize, on_error="skip", **settings)
 

@@ -109,8 +109,10 @@ def clip_loader(files: list[Any], draw: Random, **keywords: Any) -> fsp.ClipLoad
     """A clip loader over these files, with random arguments."""
     rule = draw.choice(
         [
-            fsp.samplers.random(sequence_length=4, stride=draw.choice([1, 3]), clips_per_video=draw.choice([1, 3])),
-            fsp.samplers.windows(sequence_length=8, step=16),
+            fsp.samplers.RandomClips(
+                sequence_length=4, stride=draw.choice([1, 3]), clips_per_video=draw.choice([1, 3])
+            ),
+            fsp.samplers.Windows(sequence_length=8, step=16),
         ]
     )
     own = {
@@ -327,7 +329,7 @@ def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
         "index": False,
         "on_error": "skip",
     }
-    rule = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
+    rule = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=2)
 
     def make() -> fsp.ClipLoader:
         free = {

@@ -11,7 +11,7 @@ def measured(path, length, stride):
     """Mean frames and bytes to decode one clip alone, over all its positions."""
     loader = fsp.ClipLoader(
         [path],
-        fsp.samplers.windows(sequence_length=length, stride=stride, step=1),
+        fsp.samplers.Windows(sequence_length=length, stride=stride, step=1),
         batch_size=1,
         transforms=[fsp.transforms.Resize((8, 8))],
         num_threads=1,

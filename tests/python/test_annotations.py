@@ -650,10 +650,10 @@ def test_segments_of_a_list_are_what_a_loader_delivers(tmp_path, short_clips):
     rows = [{"uri": path, "start": s, "end": s + 8, "name": f"clip {s}", "label": s} for s in (5, 20)]
     listing = write(tmp_path / "list.jsonl", "\n".join(map(json.dumps, rows)))
     dataset = fsp.datasets.json_lines(listing, in_frames=True)
-    loader = fsp.ClipLoader(dataset, fsp.samplers.windows(sequence_length=8), batch_size=2)
+    loader = fsp.ClipLoader(dataset, fsp.samplers.Windows(sequence_length=8), batch_size=2)
     (batch,) = loader
     assert batch.indices.numpy().tolist() == [list(range(5, 13)), list(range(20, 28))]
     assert [dataset.columns["name"][video] for video in batch.video_ids.numpy()] == ["clip 5", "clip 20"]
     state = loader.state_dict()
     bare = Dataset(dataset.samples, dataset.classes)
-    fsp.ClipLoader(bare, fsp.samplers.windows(sequence_length=8), batch_size=2).load_state_dict(state)
+    fsp.ClipLoader(bare, fsp.samplers.Windows(sequence_length=8), batch_size=2).load_state_dict(state)

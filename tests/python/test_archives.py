@@ -40,7 +40,7 @@ def plain_and_packed(tmp_path: Path, short_clips) -> tuple[list[tuple[str, int]]
 
 def test_batches_equal_those_of_plain_files(plain_and_packed):
     plain, members = plain_and_packed
-    rules = [None, fsp.samplers.windows(sequence_length=4, step=2), fsp.samplers.uniform(sequence_length=3)]
+    rules = [None, fsp.samplers.Windows(sequence_length=4, step=2), fsp.samplers.UniformClips(sequence_length=3)]
     for rule in rules:
         assert digest(clips(members, rule)) == digest(clips(plain, rule))
 
@@ -110,7 +110,7 @@ def test_segments_of_a_member_share_index_and_decoding(plain_and_packed):
             for start in (0, 8, 16)
         ]
 
-    windows = fsp.samplers.windows(sequence_length=4, step=2)
+    windows = fsp.samplers.Windows(sequence_length=4, step=2)
     # One thread: several may index a file concurrently, each for its own segment.
     ours, theirs = (clips(parts(entries), windows, num_threads=1) for entries in (members, plain))
     assert digest(ours) == digest(theirs)
@@ -125,7 +125,7 @@ def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):
     nameless = ArchiveMember(archive, first.offset_bytes, first.num_bytes)
     assert nameless == first and hash(nameless) == hash(first) and nameless != second
     part = [(VideoSegment(source, start_frame=0, end_frame=8), 0) for source in (first, nameless, second)]
-    loader = clips(part, fsp.samplers.windows(sequence_length=4), num_threads=1)
+    loader = clips(part, fsp.samplers.Windows(sequence_length=4), num_threads=1)
     list(loader)
     assert loader.stats()["videos_indexed"] == 2
     video = fsp.Video(nameless)
@@ -203,7 +203,7 @@ def test_state_fits_moved_archive_not_other_members(tmp_path, plain_and_packed):
 def test_changed_archive_is_indexed_again(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
     members = packed(archive, [short_clips[0][0], short_clips[1][0]])
-    loader = clips(members, fsp.samplers.uniform(sequence_length=4))
+    loader = clips(members, fsp.samplers.UniformClips(sequence_length=4))
     first = digest(loader)
     loader.set_epoch(0)
     assert digest(loader) == first and loader.stats()["videos_indexed"] == 2

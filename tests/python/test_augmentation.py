@@ -32,7 +32,7 @@ def picture() -> np.ndarray:
 
 
 def loader(dataset, **keywords):
-    sampling = fsp.samplers.random(sequence_length=3, stride=2)
+    sampling = fsp.samplers.RandomClips(sequence_length=3, stride=2)
     settings = {"batch_size": 5, "transforms": TRAINING, "dtype": "float32", "shuffle": "full", "seed": 3, **keywords}
     return fsp.ClipLoader(dataset, sampling, **settings)
 
@@ -159,7 +159,7 @@ def test_the_same_key_moves_a_video_and_an_array_equally(videos):
     batch = next(
         iter(
             fsp.ClipLoader(
-                [path], fsp.samplers.random(sequence_length=2), batch_size=1, transforms=TRAINING[:1], seed=9
+                [path], fsp.samplers.RandomClips(sequence_length=2), batch_size=1, transforms=TRAINING[:1], seed=9
             )
         )
     )
@@ -438,7 +438,7 @@ def test_geometry_moves_points_as_label_maps_move(tmp_path):
 
 
 def test_geometry_of_clips_and_views(short_clips):
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     made = fsp.ClipLoader(short_clips[:3], rule, batch_size=3, transforms=[t.RandomCrop(100)], seed=4, shuffle=False)
     [batch] = made
     for clip, geometry in enumerate(batch.geometry.tolist()):
@@ -455,7 +455,7 @@ def test_geometry_of_clips_and_views(short_clips):
 def test_clips_may_have_different_numbers_of_boxes(short_clips, library):
     loader = fsp.ClipLoader(
         short_clips[:3],
-        fsp.samplers.random(sequence_length=2),
+        fsp.samplers.RandomClips(sequence_length=2),
         batch_size=3,
         transforms=[t.RandomResizedCrop(64), t.RandomHorizontalFlip()],
         seed=1,

@@ -37,7 +37,7 @@ def make(files, **more) -> fsp.ClipLoader:
         "shuffle": "full",
         **more,
     }
-    sampling = keywords.pop("sampling", fsp.samplers.random(sequence_length=3, clips_per_video=2))
+    sampling = keywords.pop("sampling", fsp.samplers.RandomClips(sequence_length=3, clips_per_video=2))
     return fsp.ClipLoader(files, sampling, **keywords)
 
 
@@ -215,7 +215,7 @@ def test_lengths_that_differ_between_occurrences(files):
     limit = 24 * 56 * 98  # two repeats of at most 11 frames each
     loader = make(
         fsp.datasets.weighted(files, [9.0] + [1.0] * (len(files) - 1), epoch_clips=120),
-        sampling=fsp.samplers.custom(lambda info, rng: range(rng.randint(1, 11))),
+        sampling=fsp.samplers.Custom(lambda info, rng: range(rng.randint(1, 11))),
         transforms=[T.Resize(56, max_size=98)],
         batch_size=fsp.PixelBudget(limit),
         repeats=2,

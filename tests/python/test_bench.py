@@ -9,7 +9,7 @@ import pytest
 from framespool.cli import main
 from framespool.tools import _bench
 
-RULE = fsp.samplers.random(sequence_length=4)
+RULE = fsp.samplers.RandomClips(sequence_length=4)
 
 
 def loader(short_clips, **more):
@@ -90,7 +90,7 @@ def test_grouped_shuffle_is_advised_where_it_decodes_less(short_clips):
     expected = {"packets_per_clip": packets, "mixing": 1.0, "disk_caches": []}
     (sentence,) = _bench.expected_advice(expected, loader(short_clips, shuffle="full"))
     assert 'shuffle="grouped" is expected to decode 4.5 times less' in sentence
-    several = fsp.samplers.random(sequence_length=4, clips_per_video=4)
+    several = fsp.samplers.RandomClips(sequence_length=4, clips_per_video=4)
     grouped = fsp.ClipLoader(short_clips, several, batch_size=4, shuffle="grouped")
     assert _bench.expected_advice(expected, grouped) == []
     assert _bench.expected_advice(None, loader(short_clips, shuffle="full")) == []
@@ -103,7 +103,7 @@ def test_without_advice_nothing_stands_out(short_clips, monkeypatch):
 
 
 def test_bench_reports_the_expected_cost(short_clips):
-    sampler = fsp.samplers.windows(sequence_length=2, step=4)
+    sampler = fsp.samplers.Windows(sequence_length=2, step=4)
     report = fsp.tools.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle="full"), seconds=0.1)
     packets = report.expected["packets_per_clip"]
     assert packets["grouped"] <= packets["full"] < packets["single"] and report.as_dict()["expected"] == report.expected

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-SAMPLING = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
+SAMPLING = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=4)
 TRANSFORMS = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
 GLOBAL_BATCH = 8
 #: The clip cache of the grouped shuffle holds 20 of 52 clips.
@@ -143,7 +143,7 @@ def test_drawn_seed_is_part_of_the_state(tiny_clips):
     with pytest.raises(fsp.errors.ArgumentError, match="seed was"):
         loader(tiny_clips, seed=5).load_state_dict(state)
     with pytest.raises(fsp.errors.ArgumentError, match="the clip sampler was"):
-        loader(tiny_clips, fsp.samplers.random(sequence_length=2), seed=None).load_state_dict(state)
+        loader(tiny_clips, fsp.samplers.RandomClips(sequence_length=2), seed=None).load_state_dict(state)
 
 
 def test_drawn_seed_applies_to_all_that_depends_on_it(tiny_clips, tmp_path):
@@ -298,7 +298,7 @@ def test_set_epoch_keeps_position_only_in_same_epoch(tiny_clips):
 
 
 def test_resuming_decodes_no_skipped_batches(tiny_clips):
-    sampling = fsp.samplers.random(sequence_length=2, clips_per_video=2_000_000)
+    sampling = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=2_000_000)
     run = loader(tiny_clips, sampling, cache=fsp.Cache(lookahead=0))
     counts = []
     for batch in (10, 10_000_000 // GLOBAL_BATCH):
@@ -320,7 +320,7 @@ def test_mismatched_state_is_rejected_with_difference(tiny_clips):
             "the dataset",
         ),
         (
-            loader(tiny_clips, fsp.samplers.random(sequence_length=3, stride=3, clips_per_video=4)),
+            loader(tiny_clips, fsp.samplers.RandomClips(sequence_length=3, stride=3, clips_per_video=4)),
             "clip sampler was .*stride",
         ),
         (loader(tiny_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
@@ -382,7 +382,9 @@ def test_a_dataset_that_moved_is_the_same_dataset(tiny_clips, tmp_path):
 
 
 def test_a_batch_that_failed_is_behind(tiny_clips, bad_file):
-    run = loader([*tiny_clips[:3], (bad_file, 0)], fsp.samplers.random(sequence_length=2), batch_size=1, shuffle=False)
+    run = loader(
+        [*tiny_clips[:3], (bad_file, 0)], fsp.samplers.RandomClips(sequence_length=2), batch_size=1, shuffle=False
+    )
     batches = iter(run)
     for _ in range(3):
         next(batches)
@@ -393,7 +395,7 @@ def test_a_batch_that_failed_is_behind(tiny_clips, bad_file):
 
 def test_skipping_keeps_ranks_in_step(tiny_clips, bad_file):
     dataset = [tiny_clips[0], (bad_file, 0), tiny_clips[1], tiny_clips[2]]
-    one = fsp.samplers.random(sequence_length=2)
+    one = fsp.samplers.RandomClips(sequence_length=2)
     run = loader(dataset, one, batch_size=1, shuffle=False, on_error="skip")
     batches = list(run)
     assert len(batches) == len(run) == 4 and [len(b) for b in batches] == [1] * 4
@@ -410,7 +412,7 @@ def test_skipping_keeps_ranks_in_step(tiny_clips, bad_file):
 
 def test_a_replacement_is_recorded(tiny_clips, bad_file):
     dataset = [*tiny_clips[:4], (bad_file, 0)]
-    run = loader(dataset, fsp.samplers.random(sequence_length=2), on_error="replace")
+    run = loader(dataset, fsp.samplers.RandomClips(sequence_length=2), on_error="replace")
     requested = [n for b in run for n in b.requested_ids.tolist()]
     assert sorted(requested) == list(range(5))
     run.set_epoch(0)
@@ -420,7 +422,7 @@ def test_a_replacement_is_recorded(tiny_clips, bad_file):
 
 def test_failures_are_listed_and_can_be_excluded(tiny_clips, bad_file, tmp_path):
     dataset = fsp.datasets.Dataset([*tiny_clips[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
-    run = loader(dataset, fsp.samplers.random(sequence_length=2, clips_per_video=2), on_error="skip")
+    run = loader(dataset, fsp.samplers.RandomClips(sequence_length=2, clips_per_video=2), on_error="skip")
     list(run)
     failures = run.failures()
     assert [(f["video_id"], f["path"], f["kind"], f["clips"]) for f in failures] == [
@@ -445,7 +447,7 @@ def test_segments_equal_frames_of_the_full_video(tiny_clips):
     path, label = tiny_clips[0]
     whole = fsp.Video(path)
     times = whole.frames(range(len(whole))).pts_seconds
-    windows = fsp.samplers.windows(sequence_length=4, stride=2, step=3)
+    windows = fsp.samplers.Windows(sequence_length=4, stride=2, step=3)
     for part, first, end in [
         (fsp.datasets.VideoSegment(path, start_frame=10, end_frame=30), 10, 30),
         (fsp.datasets.VideoSegment(path, start_frame=40), 40, len(whole)),
@@ -464,7 +466,7 @@ def test_segments_equal_frames_of_the_full_video(tiny_clips):
 
 def test_segments_of_a_file_share_index_and_decoding(tiny_clips):
     path, _ = tiny_clips[0]
-    one = fsp.samplers.windows(sequence_length=8, step=8)
+    one = fsp.samplers.Windows(sequence_length=8, step=8)
     parts = [(fsp.datasets.VideoSegment(path, start_frame=s, end_frame=s + 8), s) for s in range(0, 40, 8)]
     shared = loader(parts, one, num_threads=1)
     assert sorted(v for b in shared for v in b.video_ids.tolist()) == [0, 1, 2, 3, 4]
@@ -487,7 +489,7 @@ def test_wrong_parts_are_refused(tiny_clips):
             fsp.datasets.VideoSegment(path, **wrong)
     past = [(fsp.datasets.VideoSegment(path, start_frame=5000), label)]
     dataset = fsp.datasets.Dataset([(fsp.datasets.VideoSegment(path, end_frame=20), 0), *past, tiny_clips[1]])
-    run = loader(dataset, fsp.samplers.random(sequence_length=2), on_error="skip")
+    run = loader(dataset, fsp.samplers.RandomClips(sequence_length=2), on_error="skip")
     list(run)
     assert [f["part"] for f in run.failures()] == [{"start_frame": 5000}]
     assert dataset.exclude(run.failures()).samples == [dataset.samples[0], tiny_clips[1]]
@@ -498,7 +500,7 @@ def test_wrong_parts_are_refused(tiny_clips):
     ):
         list(loader(past))
     with pytest.raises(fsp.errors.ArgumentError, match="no video yields a clip"):
-        loader(past, fsp.samplers.windows(sequence_length=4))
+        loader(past, fsp.samplers.Windows(sequence_length=4))
 
 
 def test_discarded_iterator_keeps_the_state_position(tiny_clips):

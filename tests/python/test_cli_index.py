@@ -19,7 +19,7 @@ import pytest
 from framespool.cli import main
 from processes import SETTLED_SECONDS, child_process, wait_until
 
-RULE = fsp.samplers.windows(sequence_length=4)
+RULE = fsp.samplers.Windows(sequence_length=4)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def dataset(videos):
 
 
 def batch_of(dataset, clip_sampler=None, **keywords):
-    clip_sampler = clip_sampler or fsp.samplers.indices([0, 3])
+    clip_sampler = clip_sampler or fsp.samplers.Indices([0, 3])
     (batch,) = fsp.ClipLoader(dataset, clip_sampler, batch_size=len(dataset), **keywords)
     return batch
 
@@ -31,7 +31,7 @@ def test_pad_fills_each_clip_with_zeros_at_the_end(dataset, layout, dtype):
     def lengths(info, rng):
         return range(2 if info.num_frames == 60 else 3)
 
-    keywords = {"clip_sampler": fsp.samplers.custom(lengths), "layout": layout, "dtype": dtype}
+    keywords = {"clip_sampler": fsp.samplers.Custom(lengths), "layout": layout, "dtype": dtype}
     apart = batch_of(dataset, **keywords).frames
     batch = batch_of(dataset, **keywords, collate="pad")
     padded = batch.frames.numpy()
@@ -51,7 +51,7 @@ def test_pad_fills_each_clip_with_zeros_at_the_end(dataset, layout, dtype):
 
 def test_views_are_padded_too(dataset):
     views = [fsp.transforms.Resize(20), fsp.transforms.ThreeCrop(16)]
-    lengths = fsp.samplers.custom(lambda info, rng: range(1 if info.num_frames == 60 else 2))
+    lengths = fsp.samplers.Custom(lambda info, rng: range(1 if info.num_frames == 60 else 2))
     apart = batch_of(dataset, lengths, transforms=views).frames
     padded = batch_of(dataset, lengths, transforms=views, collate="pad").frames.numpy()
     assert padded.shape == (3, 3, 2, 3, 16, 16)
@@ -65,7 +65,7 @@ def test_stack_takes_clips_of_one_size_and_names_two_that_differ(dataset):
     assert batch.frames.shape == (2, 2, 3, 360, 640) and batch.unpadded_sizes is None
     assert np.array_equal(batch.frames.numpy(), np.stack([clip.numpy() for clip in batch_of(same).frames]))
     loader = fsp.ClipLoader(
-        [*dataset[:2], *same], fsp.samplers.indices([0, 3]), batch_size=2, collate="stack", num_threads=1
+        [*dataset[:2], *same], fsp.samplers.Indices([0, 3]), batch_size=2, collate="stack", num_threads=1
     )
     batches = iter(loader)
     with pytest.raises(fsp.errors.ArgumentError) as raised:
@@ -99,11 +99,11 @@ def test_auto_depends_on_the_transforms_and_not_on_the_batch(dataset):
 def test_a_skipped_batch_is_collated_too(dataset, videos):
     bad = str(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
     loader = fsp.ClipLoader(
-        [*dataset, bad], fsp.samplers.indices([0, 40]), batch_size=2, on_error="skip", collate="pad"
+        [*dataset, bad], fsp.samplers.Indices([0, 40]), batch_size=2, on_error="skip", collate="pad"
     )
     assert [batch.unpadded_sizes.tolist() for batch in loader] == [[[360, 640], [26, 34]], [[640, 360]]]
     alone = fsp.ClipLoader(
-        [bad, dataset[1]], fsp.samplers.indices([0, 40]), batch_size=1, on_error="skip", collate="pad", seed=1
+        [bad, dataset[1]], fsp.samplers.Indices([0, 40]), batch_size=1, on_error="skip", collate="pad", seed=1
     )
     batches = list(alone)
     assert [batch.frames.shape for batch in batches] == [(1, 2, 3, 26, 34)] * 2
@@ -111,7 +111,7 @@ def test_a_skipped_batch_is_collated_too(dataset, videos):
 
 
 def test_grouped_clips_are_listed_by_video(dataset):
-    sampler = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+    sampler = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=3)
     fixed = [fsp.transforms.Resize((8, 8))]
     apart = batch_of(dataset, sampler, transforms=fixed, group_clips=True, collate="list")
     assert [video.shape for video in apart.frames] == [(3, 2, 3, 8, 8)] * 3

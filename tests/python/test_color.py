@@ -106,7 +106,7 @@ def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
     steps = [fsp.transforms.Resize((45, 80)), fsp.transforms.RandomHorizontalFlip(0.0)]
     loader = fsp.ClipLoader(
         [deep, flat],
-        fsp.samplers.windows(sequence_length=4, step=4),
+        fsp.samplers.Windows(sequence_length=4, step=4),
         batch_size=3,
         transforms=steps,
         shuffle="full",

@@ -232,7 +232,7 @@ def test_clips_are_those_of_the_preset(metadata, length, step, frame_rate):
         fps = metadata["video_fps"][number]
         expected = []
         for clip in range(len(clips.clips[number])):
-            indices = preset.frames(len(video), fps=fps, clip=clip).indices
+            indices = preset.indices(len(video), fps=fps, clip=clip).indices
             expected.append([times[index] for index in indices])
         assert clips.clips[number].tolist() == expected
         assert len(clips.clips[number]) == len(clips.resampling_idxs[number])

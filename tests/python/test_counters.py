@@ -60,15 +60,15 @@ def counted(loader: Any, epochs: int = 1) -> tuple[int, int, int]:
 @pytest.mark.parametrize(
     ("clip_sampler", "keywords", "expected"),
     [
-        (fsp.samplers.indices(CLIP), {}, (NEEDED, 3, 3)),
-        (fsp.samplers.indices(CLIP), {"repeats": 2}, (NEEDED, 3, 6)),
+        (fsp.samplers.Indices(CLIP), {}, (NEEDED, 3, 3)),
+        (fsp.samplers.Indices(CLIP), {"repeats": 2}, (NEEDED, 3, 6)),
         # Frame 7 is used once and delivered twice.
-        (fsp.samplers.indices([CLIP, [7, 8, 9]]), {}, (10, 5, 6)),
+        (fsp.samplers.Indices([CLIP, [7, 8, 9]]), {}, (10, 5, 6)),
         # Without a cache each clip is decoded by itself.
-        (fsp.samplers.indices([CLIP, [7, 8, 9]]), {"cache": 0, "prefetch_batches": 0}, (NEEDED + 10, 6, 6)),
+        (fsp.samplers.Indices([CLIP, [7, 8, 9]]), {"cache": 0, "prefetch_batches": 0}, (NEEDED + 10, 6, 6)),
         # Keyframe 12 begins another decode range; frames past the end repeat the last one.
-        (fsp.samplers.indices([[3, 14, 40]], short="clamp"), {}, (4 + 12, 3, 3)),
-        (fsp.samplers.windows(sequence_length=4, step=2), {"batch_size": 11}, (24, 24, 44)),
+        (fsp.samplers.Indices([[3, 14, 40]], padding="edge"), {}, (4 + 12, 3, 3)),
+        (fsp.samplers.Windows(sequence_length=4, step=2), {"batch_size": 11}, (24, 24, 44)),
     ],
 )
 def test_frames_are_counted(clip_sampler, keywords, expected, chain):
@@ -81,7 +81,7 @@ def test_frames_are_counted(clip_sampler, keywords, expected, chain):
 def test_clips_of_later_epochs_cost_no_decoding_when_they_are_delivered(chain, tmp_path):
     cache = fsp.Cache(disk=tmp_path / "same", disk_size="1GiB", epochs=4)
     keywords = {"batch_size": 1, "num_threads": 1, "prefetch_batches": 0}
-    same = fsp.ClipLoader(chain[:1], fsp.samplers.indices(CLIP), cache=cache, **keywords)
+    same = fsp.ClipLoader(chain[:1], fsp.samplers.Indices(CLIP), cache=cache, **keywords)
     # The clip is delivered and stored, which decodes it once; stored frames count as used, but not as delivered.
     assert counted(same) == (NEEDED, 3, 3)
     assert counted(same, 5) == (NEEDED, 3, 6 * 3)
@@ -89,7 +89,7 @@ def test_clips_of_later_epochs_cost_no_decoding_when_they_are_delivered(chain, t
 
     cache = fsp.Cache(disk=tmp_path / "differ", disk_size="1GiB", epochs=4)
     flip = [fsp.transforms.RandomHorizontalFlip()]
-    differ = fsp.ClipLoader(chain[:1], fsp.samplers.indices(CLIP), cache=cache, transforms=flip, **keywords)
+    differ = fsp.ClipLoader(chain[:1], fsp.samplers.Indices(CLIP), cache=cache, transforms=flip, **keywords)
     total = [counted(differ)[0] for _ in range(13)]
     decoded = [after - before for before, after in zip([0, *total], total, strict=False)]
     # Nothing is stored while the first batch is awaited; the run of the second epoch ends where that of the video does.
@@ -104,7 +104,7 @@ def test_skipped_clips_are_not_delivered(chain, bad_file, tmp_path):
     cut.write_bytes(b"")
     dataset = [chain[0], bad_file, chain[1], str(cut)]
     keywords = {"batch_size": 4, "num_threads": 1, "on_error": "skip"}
-    loader = fsp.ClipLoader(dataset, fsp.samplers.indices(CLIP), **keywords)
+    loader = fsp.ClipLoader(dataset, fsp.samplers.Indices(CLIP), **keywords)
     assert counted(loader) == (2 * NEEDED, 2 * 3, 2 * 3)
     stats = loader.stats()
     assert (stats["clips"], stats["clips_skipped"], sum(stats["errors"].values())) == (2, 2, 2)
@@ -112,7 +112,7 @@ def test_skipped_clips_are_not_delivered(chain, bad_file, tmp_path):
 
 def test_each_rank_counts_its_own_frames(chain):
     keywords = {"batch_size": 1, "num_threads": 1, "shuffle": "full", "num_shards": 2}
-    ranks = [fsp.ClipLoader(chain, fsp.samplers.indices(CLIP), shard_id=rank, **keywords) for rank in range(2)]
+    ranks = [fsp.ClipLoader(chain, fsp.samplers.Indices(CLIP), shard_id=rank, **keywords) for rank in range(2)]
     assert [counted(rank) for rank in ranks] == [(2 * NEEDED, 2 * 3, 2 * 3)] * 2
     both = with_derived(merged([rank._native.stats() for rank in ranks]))
     assert (both["frames_decoded"], both["frames"], both[RATIO]) == (4 * NEEDED, 4 * 3, NEEDED / 3)
@@ -164,7 +164,7 @@ def test_ray_does_not_page_lock_batches():
 
 
 def test_counters_of_workers_on_ray(chain):
-    workers = [fsp.ClipLoader(chain[:n], fsp.samplers.indices(CLIP), batch_size=1, num_threads=1) for n in (1, 2)]
+    workers = [fsp.ClipLoader(chain[:n], fsp.samplers.Indices(CLIP), batch_size=1, num_threads=1) for n in (1, 2)]
     for worker in workers:
         list(worker)
     engine = RemoteEngine.__new__(RemoteEngine)

@@ -56,7 +56,7 @@ def test_a_list_file(tmp_path):
 
 def test_unordered_collection_is_not_a_dataset(short_clips):
     paths = [path for path, _ in short_clips]
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     for wrong, said in [
         (dict(short_clips), r"list\(mapping.items\(\)\)"),
         (set(paths), "sorted"),
@@ -172,7 +172,7 @@ def test_a_dict_is_not_a_sample():
 
 
 def test_other_numbers_of_equal_names_are_reported_once(short_clips, recwarn):
-    paths, rule = [path for path, _ in short_clips], fsp.samplers.random(sequence_length=2)
+    paths, rule = [path for path, _ in short_clips], fsp.samplers.RandomClips(sequence_length=2)
 
     def load(labels, classes=()):
         fsp.ClipLoader(fsp.datasets.Dataset(zip(paths, labels, strict=False), classes), rule, batch_size=1)
@@ -200,7 +200,7 @@ def test_other_numbers_are_reported_before_workers_start(short_clips, name):
     def make(labels):
         samples = [(path, label) for (path, _), label in zip(short_clips, labels, strict=False)]
         keywords = {} if name == "VideoDataset" else {"batch_size": 1}
-        made(fsp.datasets.Dataset(samples), fsp.samplers.random(sequence_length=2), **keywords)
+        made(fsp.datasets.Dataset(samples), fsp.samplers.RandomClips(sequence_length=2), **keywords)
 
     make(["pour", "cut"])
     with pytest.warns(UserWarning, match="the class 'pour' has the label 0"):
@@ -225,7 +225,7 @@ def test_a_batch_has_the_labels_and_columns_of_its_clips(short_clips):
         ([(n, 1) for n in range(5)], "int64"),
     ):
         dataset = fsp.datasets.Dataset([(path, labels[n]) for n, (path, _) in enumerate(clips)], (), columns)
-        rule = fsp.samplers.random(sequence_length=2, clips_per_video=2)
+        rule = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=2)
         options = {"batch_size": 3, "transforms": [fsp.transforms.Resize((8, 9))], "shuffle": "full", "seed": 3}
         loader = fsp.ClipLoader(dataset, rule, **options)
         seen, after = [], None
@@ -261,7 +261,7 @@ def test_images_have_labels_and_columns_too(photos):
 
 
 def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
-    sampler, resize = fsp.samplers.random(sequence_length=2), [fsp.transforms.Resize((8, 8))]
+    sampler, resize = fsp.samplers.RandomClips(sequence_length=2), [fsp.transforms.Resize((8, 8))]
     (batch, *_) = fsp.ClipLoader(short_clips[:2], sampler, batch_size=2, transforms=resize)
     frames, labels = batch
     assert frames is batch.frames is batch["frames"] and labels.tolist() == [0, 1] and len(batch) == 2
@@ -289,7 +289,7 @@ def test_frame_columns_have_the_values_of_the_frames(tiny_clips):
     for group in (False, True):
         loader = fsp.ClipLoader(
             dataset,
-            fsp.samplers.random(sequence_length=3, stride=7, clips_per_video=2, short="blank"),
+            fsp.samplers.RandomClips(sequence_length=3, stride=7, clips_per_video=2, padding="blank"),
             batch_size=3,
             transforms=[fsp.transforms.Resize((8, 8))],
             shuffle="full",
@@ -313,7 +313,7 @@ def test_frame_columns_have_the_values_of_the_frames(tiny_clips):
                     seen.add(int(segment))
         assert {-1, 0, 4, 9} <= seen
     short = {"y": [[1] * 5, *columns["number"][1:]]}
-    loader = fsp.ClipLoader(dataset, fsp.samplers.indices([[9]]), batch_size=1, frame_columns=short)
+    loader = fsp.ClipLoader(dataset, fsp.samplers.Indices([[9]]), batch_size=1, frame_columns=short)
     with pytest.raises(
         fsp.errors.ArgumentError, match=r"\['y'\]: the entry of sample 0 .* has 5 values, but .* frame 9"
     ):
@@ -326,7 +326,7 @@ def test_frame_columns_have_the_values_of_the_frames(tiny_clips):
         ({"y": [[1], [(0, 1, 2)], [1], [1]]}, "others of segments"),
     ):
         with pytest.raises(fsp.errors.ArgumentError, match=message):
-            fsp.ClipLoader(dataset, fsp.samplers.indices([[9]]), batch_size=1, frame_columns=wrong)
+            fsp.ClipLoader(dataset, fsp.samplers.Indices([[9]]), batch_size=1, frame_columns=wrong)
     named = fsp.datasets.Dataset(files, columns={"y": [1, 2, 3]})
     with pytest.raises(fsp.errors.ArgumentError, match="has a column 'y' already"):
-        fsp.ClipLoader(named, fsp.samplers.indices([[9]]), batch_size=1, frame_columns={"y": [[1]] * 3})
+        fsp.ClipLoader(named, fsp.samplers.Indices([[9]]), batch_size=1, frame_columns={"y": [[1]] * 3})

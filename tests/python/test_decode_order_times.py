@@ -47,7 +47,7 @@ def test_each_frame_and_each_range_equals_sequential_decoding(remuxed):
 @pytest.mark.parametrize("sequence_length", [1, 3])
 def test_loader_delivers_every_clip_from_the_first_start(remuxed, shuffle, sequence_length):
     path, expected = remuxed
-    rule = fsp.samplers.windows(sequence_length=sequence_length, step=1)
+    rule = fsp.samplers.Windows(sequence_length=sequence_length, step=1)
     loader = fsp.ClipLoader([path], rule, batch_size=1, shuffle=shuffle, layout="NTHWC", on_error="skip", num_threads=2)
     clips = 0
     for batch in loader:

@@ -51,7 +51,7 @@ def test_frames_are_made_of_the_field_shown_first(interlaced, method):
     assert (pickle.loads(pickle.dumps(video))[3].numpy() == expected[3]).all()
     (chunk,) = video.chunks(chunk_size=FRAMES)
     assert (chunk.frames.numpy() == expected).all()
-    rule = fsp.samplers.windows(sequence_length=3, step=2)
+    rule = fsp.samplers.Windows(sequence_length=3, step=2)
     keywords = {"layout": "NTHWC", "collate": "stack", "index": False}
     (batch,) = fsp.ClipLoader(
         [interlaced], rule, batch_size=8, transforms=[fsp.transforms.Deinterlace(method)], **keywords
@@ -103,7 +103,7 @@ def test_progressive_video_is_not_changed(videos):
 
 def test_unknown_methods_are_errors(videos):
     path = str(videos / "derived" / "tiny_34x26_h264.mp4")
-    rule = fsp.samplers.windows(sequence_length=1)
+    rule = fsp.samplers.Windows(sequence_length=1)
     with pytest.raises(fsp.errors.ArgumentError, match='deinterlace must be one of .*"linear".* got .?yadif'):
         fsp.Video(path, deinterlace="yadif", layout="THWC")
     with pytest.raises(fsp.errors.ArgumentError, match="Deinterlace: method must be one of"):
@@ -117,7 +117,7 @@ def test_a_state_fits_only_loaders_that_deinterlace_in_the_same_way(videos):
     path = str(videos / "derived" / "tiny_34x26_h264.mp4")
 
     def made(method: str) -> fsp.ClipLoader:
-        rule = fsp.samplers.windows(sequence_length=1)
+        rule = fsp.samplers.Windows(sequence_length=1)
         first = [] if method == "weave" else [fsp.transforms.Deinterlace(method)]
         return fsp.ClipLoader([path], rule, batch_size=1, index=False, transforms=first)
 
@@ -137,7 +137,7 @@ def test_the_warning_names_the_option_and_is_absent_with_it(videos):
         video = fsp.Video(sys.argv[1], index=False, deinterlace=sys.argv[2], layout="THWC")
         video[0], video.info.color_range
         first = [] if sys.argv[2] == "weave" else [fsp.transforms.Deinterlace(sys.argv[2])]
-        one = fsp.samplers.indices([0])
+        one = fsp.samplers.Indices([0])
         list(fsp.ClipLoader([sys.argv[1]], one, batch_size=1, index=False, transforms=first))
     """
     path = videos / "derived" / "h264_mbaff_720x576.mp4"

@@ -37,7 +37,7 @@ def loader(
 ) -> fsp.ClipLoader:
     cache = memory if folder is None else fsp.Cache(memory, disk=folder, disk_size=size, epochs=cached_epochs)
     own = {"batch_size": 4, "shuffle": "full", "seed": 3, "num_threads": 2, "transforms": RANDOM, **keywords}
-    return fsp.ClipLoader(dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), cache=cache, **own)
+    return fsp.ClipLoader(dataset, sampler or fsp.samplers.RandomClips(sequence_length=4, stride=3), cache=cache, **own)
 
 
 def frames_of(batch: fsp.Batch) -> list[bytes]:
@@ -74,16 +74,16 @@ CASES: dict[str, dict[str, Any]] = {
     "grouped": {
         "shuffle": "grouped",
         "memory": "1MB",
-        "sampler": fsp.samplers.random(sequence_length=4, clips_per_video=3),
+        "sampler": fsp.samplers.RandomClips(sequence_length=4, clips_per_video=3),
     },
     "groups of clips": {
         "group_clips": True,
         "batch_size": 2,
-        "sampler": fsp.samplers.random(sequence_length=4, clips_per_video=3),
+        "sampler": fsp.samplers.RandomClips(sequence_length=4, clips_per_video=3),
     },
-    "in order": {"shuffle": False, "sampler": fsp.samplers.windows(sequence_length=4, step=12)},
+    "in order": {"shuffle": False, "sampler": fsp.samplers.Windows(sequence_length=4, step=12)},
     "masks": {"transforms": [*RANDOM, fsp.transforms.RandomErasing(p=1.0)]},
-    "frames of zeros": {"sampler": fsp.samplers.random(sequence_length=16, stride=7, short="blank")},
+    "frames of zeros": {"sampler": fsp.samplers.RandomClips(sequence_length=16, stride=7, padding="blank")},
     "one thread": {"num_threads": 1, "prefetch_batches": 0},
     "no memory": {"memory": 0},
 }
@@ -106,7 +106,7 @@ def test_batches_are_the_same_and_less_is_decoded(case, tiny_clips, tmp_path):
 
 
 def test_clips_that_are_equal_in_every_epoch_are_decoded_once(tiny_clips, tmp_path):
-    sampler = fsp.samplers.uniform(sequence_length=4, clips_per_video=2)
+    sampler = fsp.samplers.UniformClips(sequence_length=4, clips_per_video=2)
     transforms = [fsp.transforms.Resize((24, 32)), NORMALIZE]
     keywords = {"transforms": transforms, "dtype": "float32", "shuffle": False, "cached_epochs": 1}
     first = loader(tiny_clips, tmp_path, sampler, **keywords)
@@ -294,7 +294,7 @@ def test_damaged_files_cost_only_time(damage, tiny_clips, tmp_path):
 
 def test_changed_file_is_decoded(tiny_clips, tmp_path):
     copies = [(shutil.copy(path, tmp_path / Path(path).name), label) for path, label in tiny_clips[:4]]
-    sampler = fsp.samplers.uniform(sequence_length=4)
+    sampler = fsp.samplers.UniformClips(sequence_length=4)
     keywords = {"transforms": [fsp.transforms.Resize((24, 32))], "shuffle": False}
     first = loader(copies, tmp_path / "cache", sampler, **keywords)
     before = delivered(first)
@@ -341,7 +341,7 @@ def test_mixed_weighted_and_custom(tiny_clips, tmp_path):
 def test_clip_sampler_with_state_of_its_own_is_refused(tiny_clips, tmp_path):
     """The clips of later epochs are not known."""
     calls = iter(range(10**6))
-    stateful = fsp.samplers.custom(lambda info, rng: [next(calls) % info.num_frames])
+    stateful = fsp.samplers.Custom(lambda info, rng: [next(calls) % info.num_frames])
     assert len(delivered(loader(tiny_clips, sampler=stateful))) == 4
     refused = loader(tiny_clips, tmp_path, stateful)
     with pytest.raises(fsp.errors.ArgumentError, match="keeps state of its own"):
@@ -359,7 +359,7 @@ def test_videos_in_memory_are_not_stored(tiny_clips, tmp_path):
 
 def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
     files = [str(videos / "codecs" / name) for name in ("hevc_main10.mkv", "vp9_10bit.webm")]
-    sampler = fsp.samplers.uniform(sequence_length=2)
+    sampler = fsp.samplers.UniformClips(sequence_length=2)
     keywords = {"dtype": "float32", "transforms": [fsp.transforms.Resize((24, 32))], "batch_size": 2, "num_threads": 4}
     expected = epochs(loader(files, None, sampler, **keywords), 2)
     for run in range(3):  # which worker takes a video is not determined
@@ -389,7 +389,7 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
         import framespool as fsp
         state, folder, *files = sys.argv[1:]
         cache = fsp.Cache(disk=folder, disk_size="1GiB", epochs=4)
-        loader = fsp.ClipLoader(files, fsp.samplers.random(sequence_length=4, stride=3), batch_size=4, seed=3,
+        loader = fsp.ClipLoader(files, fsp.samplers.RandomClips(sequence_length=4, stride=3), batch_size=4, seed=3,
             shuffle="full", num_threads=2, cache=cache,
             transforms=[fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()])
         loader.load_state_dict(json.loads(state))
@@ -439,7 +439,7 @@ def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
         fault, folder, read_only, *files = sys.argv[1:]
         own = {"batch_size": 4, "seed": 3, "shuffle": "full", "num_threads": 2,
             "transforms": [fsp.transforms.RandomResizedCrop(32)]}
-        sampler = fsp.samplers.random(sequence_length=4, stride=3)
+        sampler = fsp.samplers.RandomClips(sequence_length=4, stride=3)
         cached = fsp.ClipLoader(files, sampler, cache=fsp.Cache(disk=folder, disk_size="1GiB", epochs=16), **own)
         plain = fsp.ClipLoader(files, sampler, **own)
         for epoch in range(6):
@@ -506,7 +506,7 @@ def test_estimate_agrees_with_what_is_decoded(tiny_clips, tmp_path):
 
 def test_estimate_of_clips_that_are_the_same_in_every_epoch(tiny_clips, tmp_path):
     keywords = {"transforms": [fsp.transforms.Resize((24, 32))], "num_threads": 1}
-    cached = loader(tiny_clips, tmp_path, fsp.samplers.uniform(sequence_length=4), **keywords)
+    cached = loader(tiny_clips, tmp_path, fsp.samplers.UniformClips(sequence_length=4), **keywords)
     cost = cached._estimate_cost()
     (expected,) = cost["disk_caches"]
     assert expected["frames_per_clip"] == 0 and expected["first_epoch_frames_per_clip"] == cost["frames_per_clip"]
@@ -556,7 +556,7 @@ def advice(monkeypatch, caplog):
 
 def test_disk_cache_is_advised_once_after_the_first_epoch(tiny_clips, advice):
     for dataset in (tiny_clips, tiny_clips[:7]):
-        plain = loader(dataset, None, fsp.samplers.uniform(sequence_length=4))
+        plain = loader(dataset, None, fsp.samplers.UniformClips(sequence_length=4))
         batches = iter(plain)
         next(batches)
         assert len(advice()) == (dataset is not tiny_clips)
@@ -570,8 +570,8 @@ def test_disk_cache_is_advised_once_after_the_first_epoch(tiny_clips, advice):
 @pytest.mark.parametrize(
     ("options", "is_worker"),
     [
-        ({"transforms": [fsp.transforms.Resize(24)], "sampler": fsp.samplers.uniform(sequence_length=4)}, False),
-        ({"sampler": fsp.samplers.random(sequence_length=4, clips_per_video=2)}, False),
+        ({"transforms": [fsp.transforms.Resize(24)], "sampler": fsp.samplers.UniformClips(sequence_length=4)}, False),
+        ({"sampler": fsp.samplers.RandomClips(sequence_length=4, clips_per_video=2)}, False),
         ({"folder": "clips"}, False),
         ({"num_shards": 2, "shard_id": 1}, False),
         ({"num_shards": fsp.options.Shards(1, worker_id=0, num_workers=2)}, False),
@@ -590,7 +590,7 @@ def test_disk_cache_is_not_advised(options, is_worker, tiny_clips, tmp_path, adv
 
 def test_short_gops_and_silent_loggers_need_no_advice(tiny_clips, videos, advice, caplog):
     short = sorted((videos / "codecs").glob("mjpeg*"))[:2]
-    epochs(loader([str(path) for path in short], None, fsp.samplers.random(sequence_length=2)), 1)
+    epochs(loader([str(path) for path in short], None, fsp.samplers.RandomClips(sequence_length=2)), 1)
     caplog.set_level(logging.WARNING, "framespool")
     quiet = loader(tiny_clips)
     assert not _disk_cache.wants_disk_cache_advice(quiet._settings)
@@ -666,7 +666,7 @@ def keys(clips: fsp.ClipLoader) -> dict[int, bytes]:
 def test_content_keys_say_which_frames_are_equal(tiny_clips, tmp_path):
     """They do not depend on the order and the number of threads."""
     files = [shutil.copy(path, tmp_path) for path, _ in tiny_clips[:4]]
-    uniform, resize = fsp.samplers.uniform(sequence_length=4), [fsp.transforms.Resize((16, 16))]
+    uniform, resize = fsp.samplers.UniformClips(sequence_length=4), [fsp.transforms.Resize((16, 16))]
     fixed = loader(files, sampler=uniform, transforms=resize)
     first = keys(fixed)
     assert len(set(first.values())) == 4

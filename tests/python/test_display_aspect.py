@@ -161,7 +161,7 @@ def test_square_pixels_images_and_arrays_are_not_changed(stretched, media):
 def test_loaders_deliver_the_frames_of_video(stretched, shuffle):
     paths = list(stretched.values())
     resize = t.Resize(48, display_aspect=True)
-    sampler = fsp.samplers.windows(sequence_length=3)
+    sampler = fsp.samplers.Windows(sequence_length=3)
     loader = fsp.ClipLoader(
         paths, sampler, batch_size=2, transforms=[resize], collate="list", shuffle=shuffle, seed=3, layout="NTHWC"
     )
@@ -185,7 +185,7 @@ def test_random_parts_of_loaders_are_those_of_the_display_size(stretched):
     crop = t.RandomResizedCrop(32, scale=(0.1, 0.5), display_aspect=True)
     paths = [stretched["upright"], stretched["rotated"]]
     loader = fsp.ClipLoader(
-        paths, fsp.samplers.windows(sequence_length=2), batch_size=4, transforms=[crop], seed=5, last_batch="partial"
+        paths, fsp.samplers.Windows(sequence_length=2), batch_size=4, transforms=[crop], seed=5, last_batch="partial"
     )
     for batch in loader:
         for n, (clip, number) in enumerate(zip(batch.clip_ids.tolist(), batch.video_ids.tolist(), strict=True)):
@@ -203,7 +203,7 @@ def test_budget_counts_the_pixels_of_the_result(stretched):
     resize = t.Resize(48, display_aspect=True)
     loader = fsp.ClipLoader(
         [stretched["upright"]] * 4,
-        fsp.samplers.windows(sequence_length=2),
+        fsp.samplers.Windows(sequence_length=2),
         batch_size=fsp.PixelBudget(2 * 2 * 48 * 102),
         transforms=[resize],
     )
@@ -233,7 +233,7 @@ def test_option_is_validated_and_part_of_a_transform(stretched):
     def loader(display_aspect: bool) -> fsp.ClipLoader:
         resize = t.Resize(32, display_aspect=display_aspect)
         return fsp.ClipLoader(
-            [stretched["upright"]], fsp.samplers.windows(sequence_length=2), batch_size=1, transforms=[resize]
+            [stretched["upright"]], fsp.samplers.Windows(sequence_length=2), batch_size=1, transforms=[resize]
         )
 
     state = loader(True).state_dict()
@@ -260,7 +260,7 @@ def test_display_size_that_is_too_large_is_an_error_of_the_file(stretched, tmp_p
     assert fsp.Video(flat, layout="THWC").frames([0], transforms=square).frames.shape == (1, 32, 32, 3)
     loader = fsp.ClipLoader(
         [str(wide), stretched["upright"]],
-        fsp.samplers.windows(sequence_length=8),
+        fsp.samplers.Windows(sequence_length=8),
         batch_size=1,
         transforms=square,
         on_error="skip",

@@ -189,7 +189,7 @@ def test_stats_documents_the_table_of_counters(videos):
     assert expected in documented, f"the docstring of BaseLoader.stats() needs this list:\n{expected}"
     largest = [f"`{name}`" for _, name, _, merge in _framespool.counters() if merge == "max"]
     assert f"of {', '.join(largest[:-1])} and {largest[-1]} the largest" in " ".join(documented.split())
-    clip_sampler = fsp.samplers.uniform(sequence_length=2)
+    clip_sampler = fsp.samplers.UniformClips(sequence_length=2)
     loader = fsp.ClipLoader([str(videos / "derived" / "base_640x360.mp4")], clip_sampler, batch_size=1)
     names = {"version", *(name for rows in groups.values() for name, _ in rows)}
     assert set(loader.stats()) == names

@@ -108,8 +108,8 @@ def page_of_another_kind(folder: Path) -> object:
         (segments("v.mp4 0 1000000000"), "starts at frame 30000000000; correct the list"),
         (segments("v.mp4 0 1 1000000000"), "starts at frame 30 and ends before 30000000000; correct the list"),
         (page_of_another_kind, "is a branch page on level 1 of 1"),
-        (lambda _: fsp.samplers.random(sequence_length=1).frames(5, draws=[99]), "number 1 is 99, "),
-        (lambda _: fsp.samplers.random(sequence_length=1).frames(5, draws=[0.5]), "number 1 is 0.5, "),
+        (lambda _: fsp.samplers.RandomClips(sequence_length=1).indices(5, draws=[99]), "number 1 is 99, "),
+        (lambda _: fsp.samplers.RandomClips(sequence_length=1).indices(5, draws=[0.5]), "number 1 is 0.5, "),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -128,7 +128,7 @@ def test_failures_are_logged_once_per_file(short_clips, tmp_path, caplog, monkey
     caplog.set_level("DEBUG", "framespool")
     for number in range(30):
         (tmp_path / f"bad{number}.mkv").write_bytes(b"no video" * 99)
-    rule = fsp.samplers.random(sequence_length=2, clips_per_video=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=2)
     bad = [str(tmp_path / f"bad{number}.mkv") for number in range(3)]
     loader = fsp.ClipLoader([*short_clips[:3], *bad], rule, batch_size=2, on_error=on_error)
     taken = iter(loader)
@@ -166,7 +166,7 @@ def test_an_exception_in_a_log_handler_loses_no_batch(short_clips, tmp_path, mon
             raise RuntimeError("a user's filter")
 
     (tmp_path / "bad.mkv").write_bytes(b"no video" * 99)
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     loader = fsp.ClipLoader([*short_clips[:3], tmp_path / "bad.mkv"], rule, batch_size=1, on_error="skip")
     logger, raising = logging.getLogger("framespool.loader"), Raising()
     reported = []

@@ -25,7 +25,7 @@ from framespool.torch import ClipDataset, FeatureCache, TorchLoader, VideoDatase
 from processes import exit_code  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
-FIXED = fsp.samplers.uniform(sequence_length=4)
+FIXED = fsp.samplers.UniformClips(sequence_length=4)
 RESIZE = fsp.transforms.Resize((8, 12))
 
 
@@ -130,7 +130,7 @@ def test_videos_in_memory_are_not_stored(tiny_clips, tmp_path):
 
 
 def test_random_clips_are_found_in_another_run_but_not_in_another_epoch(tiny_clips, tmp_path):
-    sampler, transforms = fsp.samplers.random(sequence_length=4), [fsp.transforms.RandomResizedCrop(8)]
+    sampler, transforms = fsp.samplers.RandomClips(sequence_length=4), [fsp.transforms.RandomResizedCrop(8)]
     expected = []
     for run in range(2):
         cache, encode = open_cache(tmp_path), Encoder()
@@ -162,7 +162,7 @@ def test_padding_is_part_of_the_key(tmp_path):
 
 
 def test_groups_of_clips_and_images(tiny_clips, photos, tmp_path):
-    sampler = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+    sampler = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=3)
     groups = loader(tiny_clips[:4], sampler, group_clips=True, batch_size=2)
     images = fsp.ImageLoader(photos[:5], batch_size=2, transforms=[RESIZE], dtype="float32")
     for batches, name in ((groups, "frames"), (images, "images")):
@@ -492,7 +492,9 @@ def test_positions_are_those_of_a_dict(monkeypatch):
 def test_only_clips_without_a_result_are_decoded(tiny_clips, tmp_path):
     """The key of a clip is known before it is decoded."""
     transforms = [RESIZE, fsp.transforms.RandomHorizontalFlip()]
-    clips = VideoDataset(tiny_clips[:4], fsp.samplers.random(sequence_length=4), transforms=transforms, dtype="float32")
+    clips = VideoDataset(
+        tiny_clips[:4], fsp.samplers.RandomClips(sequence_length=4), transforms=transforms, dtype="float32"
+    )
     cache, counts = open_cache(tmp_path), []
     for epoch in (0, 1, 0):
         clips.set_epoch(epoch)

@@ -33,7 +33,7 @@ MADE = {
     """,
     "ClipLoader in the middle of an epoch": """
         def make():
-            rule = fsp.samplers.random(sequence_length=8, clips_per_video=4)
+            rule = fsp.samplers.RandomClips(sequence_length=8, clips_per_video=4)
             resize = [fsp.transforms.Resize((32, 32))]
             loader = fsp.ClipLoader([path] * 4, rule, batch_size=2, num_threads=3, transforms=resize)
             batches = iter(loader)

@@ -133,7 +133,7 @@ def test_pictures_are_skipped_where_parameter_sets_change(encoder, tmp_path):
             whole.write(part.read_bytes())
     video = fsp.Video(path, layout="THWC")
     expected = video.frames(range(120)).frames.numpy()
-    clip_sampler = fsp.samplers.windows(sequence_length=2, stride=8, step=16)
+    clip_sampler = fsp.samplers.Windows(sequence_length=2, stride=8, step=16)
     loader = fsp.ClipLoader([str(path)], clip_sampler, batch_size=1, layout="NTHWC", num_threads=1)
     for batch in loader:
         assert np.array_equal(batch.frames[0].numpy(), expected[batch.indices.numpy()[0]])

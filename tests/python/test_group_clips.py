@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 T = fsp.transforms
-SAMPLING = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3)
+SAMPLING = fsp.samplers.RandomClips(sequence_length=4, stride=2, clips_per_video=3)
 KEYWORDS = {"transforms": [T.RandomResizedCrop(24)], "seed": 4, "index": False}
 
 
@@ -66,7 +66,7 @@ def test_views_times_crops_repeats_and_columns(tiny_clips):
     rows = fsp.datasets.Dataset(tiny_clips, columns={"name": [f"video {n}" for n in range(13)]})
     loader = fsp.ClipLoader(
         rows,
-        fsp.samplers.uniform(sequence_length=4, clips_per_video=2),
+        fsp.samplers.UniformClips(sequence_length=4, clips_per_video=2),
         batch_size=3,
         transforms=[T.Resize((32, 48)), T.ThreeCrop(32)],
         group_clips=True,
@@ -83,7 +83,7 @@ def test_views_times_crops_repeats_and_columns(tiny_clips):
 @pytest.mark.parametrize("collate", ["stack", "pad", "list"])
 def test_one_clip_of_a_video_is_a_dimension_too(tiny_clips, collate):
     def first(clips: int, **more) -> fsp.Batch:
-        sampling = fsp.samplers.uniform(sequence_length=4, clips_per_video=clips)
+        sampling = fsp.samplers.UniformClips(sequence_length=4, clips_per_video=clips)
         loader = fsp.ClipLoader(tiny_clips, sampling, batch_size=3, index=False, collate=collate, **more)
         return next(iter(loader))
 
@@ -126,8 +126,8 @@ def test_resumes_within_an_epoch(tiny_clips):
 @pytest.mark.parametrize("shuffle", [True, "full", "grouped", "buffer"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_loaders_with_other_clips_and_transforms_deliver_the_same_videos(tiny_clips, shuffle, ranks):
-    few = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=2)
-    many = fsp.samplers.random(sequence_length=2, clips_per_video=6)
+    few = fsp.samplers.RandomClips(sequence_length=4, stride=2, clips_per_video=2)
+    many = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=6)
     # Little memory, in which a grouped shuffle of clips would spread them less.
     views = [(few, {"transforms": [T.RandomResizedCrop(24)]}), (many, {"transforms": [T.Resize(16), T.RandomCrop(8)]})]
     views[1][1].update(cache="1MiB", num_threads=1, dtype="float32")
@@ -193,7 +193,7 @@ def test_a_group_is_replaced_by_clips_of_one_other_video(tiny_clips, bad_file, t
     if part == "end of the file":
         bad_file = damaged_at_the_end(tiny_clips[2][0], tmp_path)
     files = [*tiny_clips[:6], (bad_file, 9)]
-    sampling = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+    sampling = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=3)
     keywords = {"group_clips": True, "on_error": "replace", "repeats": 2, **KEYWORDS}
     found = []
     for threads in (1, 3):
@@ -217,7 +217,7 @@ def test_refused(tiny_clips):
     for more, message in (
         ({"on_error": "skip"}, "cannot skip a clip of a video"),
         ({"transforms": [T.Resize(32)]}, "needs clips of one size"),
-        ({"clip_sampler": fsp.samplers.windows(sequence_length=4)}, "the same number of clips from each video"),
+        ({"clip_sampler": fsp.samplers.Windows(sequence_length=4)}, "the same number of clips from each video"),
         ({"transforms": [T.Resize((8, 8)), lambda frames: frames]}, "excludes a callable"),
         ({"batch_size": fsp.PixelBudget(10_000)}, "needs a number as batch_size"),
         (

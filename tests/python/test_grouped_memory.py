@@ -9,7 +9,7 @@ import framespool as fsp
 import pytest
 from processes import wait_until
 
-WINDOWS = fsp.samplers.windows(sequence_length=2, step=4)
+WINDOWS = fsp.samplers.Windows(sequence_length=2, step=4)
 # Clips so small that no budget for some of them has room for a suspended decoder: only clips are cached.
 SMALL = [fsp.transforms.Resize((4, 4))]
 CLIP_BYTES = 2 * 4 * 4 * 3
@@ -63,7 +63,7 @@ def test_parts_of_a_file_are_one_video(tiny_clips):
         for path, _ in tiny_clips
         for start in range(0, 40, 4)
     ]
-    one = fsp.samplers.random(sequence_length=2)
+    one = fsp.samplers.RandomClips(sequence_length=2)
     grouped, full = (loader(parts, one, shuffle=shuffle, cache=20 * CLIP_BYTES) for shuffle in (True, "full"))
     assert grouped._native.grouped is not None, "each part has one clip, each file ten"
     (found, stats), (_, alone) = deliver(grouped), deliver(full)
@@ -79,7 +79,7 @@ def test_parts_of_one_file_in_two_datasets_of_a_mix_are_apart(tiny_clips):
     path = tiny_clips[0][0]
     parts = [fsp.datasets.VideoSegment(path, start_frame=start, end_frame=start + 8) for start in range(0, 32, 8)]
     mixed = fsp.datasets.mix((parts[:2], 1), (parts[2:], 1))
-    run = loader(mixed, fsp.samplers.random(sequence_length=2))
+    run = loader(mixed, fsp.samplers.RandomClips(sequence_length=2))
     assert run._native.grouped is not None and len(deliver(run)[0]) == 4
 
 
@@ -165,7 +165,7 @@ def test_true_without_known_videos_or_with_own_shards_is_full(tiny_clips):
 
 def test_budget_below_a_chunk_shortens_chunks(tiny_clips):
     """64 clips of a video do not fit: chunks are shortened so that what is made together can be held."""
-    sampler = fsp.samplers.random(sequence_length=2, clips_per_video=64)
+    sampler = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=64)
     one = loader(tiny_clips[:1] * 40, sampler, cache=13 * CLIP_BYTES)
     streams, _, chunk = one._native.grouped
     assert (streams, chunk) == (1, 16 * 13 // 10)
@@ -175,7 +175,7 @@ def test_budget_below_a_chunk_shortens_chunks(tiny_clips):
 @pytest.mark.parametrize(("threads", "ranks"), [(1, 1), (2, 1), (2, 4)])
 def test_suspended_decoders_evict_no_clip(tiny_clips, threads, ranks):
     """All clips of a rank fit into the cache; a decoder takes the memory of 20 of them while its task is suspended."""
-    sampler = fsp.samplers.random(sequence_length=8, stride=2, clips_per_video=16)
+    sampler = fsp.samplers.RandomClips(sequence_length=8, stride=2, clips_per_video=16)
     options = {"transforms": [fsp.transforms.Resize((16, 16))], "num_threads": threads, "num_shards": ranks}
     videos, clip_bytes = [path for path, _ in tiny_clips], 8 * 16 * 16 * 3
     for rank in range(ranks):

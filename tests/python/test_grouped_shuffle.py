@@ -15,7 +15,7 @@ SMALL = [fsp.transforms.Resize((16, 16))]
 # Clips so small that no budget for some of them has room for a suspended decoder: only clips are cached.
 TINY = {"transforms": [fsp.transforms.Resize((4, 4))]}
 CLIP_BYTES = 2 * 4 * 4 * 3
-WINDOWS = fsp.samplers.windows(sequence_length=2, step=4)
+WINDOWS = fsp.samplers.Windows(sequence_length=2, step=4)
 
 
 def sampler(**keywords):
@@ -151,7 +151,7 @@ def test_cost_of_other_orders_is_not_estimated(tiny_clips):
 def test_true_is_grouped_and_falls_back_to_full(tiny_clips):
     many = loader(tiny_clips, shuffle=True)
     assert delivered(many) == delivered(loader(tiny_clips))
-    one = {"clip_sampler": fsp.samplers.random(sequence_length=2), "batch_size": 4, "transforms": SMALL, "seed": 3}
+    one = {"clip_sampler": fsp.samplers.RandomClips(sequence_length=2), "batch_size": 4, "transforms": SMALL, "seed": 3}
     run = fsp.ClipLoader(tiny_clips, shuffle=True, **one)
     full = fsp.ClipLoader(tiny_clips, shuffle="full", **one)
     assert delivered(run) == delivered(full)
@@ -274,7 +274,7 @@ def test_mix_keeps_the_clips_of_a_video_together(tiny_clips):
 def test_repeats_have_the_same_frames_and_other_transforms(tiny_clips):
     crops = [fsp.transforms.RandomResizedCrop((16, 16), scale=(0.2, 0.5))]
     options = {"transforms": crops, "batch_size": 2, "shuffle": "full"}
-    sampling = fsp.samplers.random(sequence_length=3)
+    sampling = fsp.samplers.RandomClips(sequence_length=3)
     once = list(fsp.ClipLoader(tiny_clips, sampling, **options))
     run = fsp.ClipLoader(tiny_clips, sampling, repeats=3, **options)
     thrice = list(run)

@@ -78,7 +78,7 @@ def run(code, *arguments):
         "v = fsp.Video(sys.argv[1]); v[0]; v[1]; list(v)",
         "list(fsp.Video(sys.argv[1])); fsp.Video(sys.argv[1])[0]",
         "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.frames_at([0.0]); fsp.Video(sys.argv[1])[0]",
-        "rule = fsp.samplers.windows(sequence_length=1)\n"
+        "rule = fsp.samplers.Windows(sequence_length=1)\n"
         "for _ in range(2):\n    list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False))",
     ],
 )
@@ -94,7 +94,7 @@ def test_conversion_of_hdr_warns_once_in_a_process(videos, name, code):
     [
         "fsp.Video(sys.argv[1], hdr='ignore')[0]; list(fsp.Video(sys.argv[1], hdr='ignore'))",
         "import pickle; pickle.loads(pickle.dumps(fsp.Video(sys.argv[1], hdr='ignore')))[0]",
-        "rule = fsp.samplers.windows(sequence_length=1)\n"
+        "rule = fsp.samplers.Windows(sequence_length=1)\n"
         "warnings.filterwarnings('ignore', category=fsp.errors.HdrWarning); "
         "list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False))",
         "fsp.tools.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; fsp.tools.probe([sys.argv[1]])",
@@ -213,7 +213,7 @@ def test_tone_mapping_with_transforms_and_loaders(videos):
     fixed = [t.Resize((48, 64)), t.ToneMap(), t.Normalize(0.4, 0.2)]
     loader = fsp.ClipLoader(
         [path],
-        fsp.samplers.windows(sequence_length=4, step=2),
+        fsp.samplers.Windows(sequence_length=4, step=2),
         batch_size=2,
         transforms=fixed,
         shuffle="full",

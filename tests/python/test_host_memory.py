@@ -58,7 +58,7 @@ print(json.dumps((faults() - before) / 5 / len(paths)))
 
 def test_full_size_clips_reuse_pages(videos: Path) -> None:
     program = """
-sampler = fsp.samplers.random(sequence_length=16, clips_per_video=12)
+sampler = fsp.samplers.RandomClips(sequence_length=16, clips_per_video=12)
 loader = fsp.ClipLoader([sys.argv[1]], sampler, batch_size=1, seed=1, num_threads=2, cache=0, index=False)
 for number, batch in enumerate(loader):
     if number == 5:
@@ -83,7 +83,7 @@ video[0]
 after_idle = resident()
 results = [video.frames(range(64)) for _ in range(3)]
 del results
-for batch in fsp.ClipLoader([sys.argv[1]], fsp.samplers.random(sequence_length=4), batch_size=1, index=False):
+for batch in fsp.ClipLoader([sys.argv[1]], fsp.samplers.RandomClips(sequence_length=4), batch_size=1, index=False):
     pass
 del batch
 print(json.dumps([size - resident_before for size in (held, kept, after_idle, resident())]))
@@ -151,7 +151,7 @@ def test_float_clips_of_different_sizes_are_cached_as_8_bit_pixels(videos: Path,
     def epoch(budget: str | int) -> tuple[str, dict[str, Any]]:
         loader = fsp.ClipLoader(
             paths,
-            fsp.samplers.random(sequence_length=8, stride=2, clips_per_video=12),
+            fsp.samplers.RandomClips(sequence_length=8, stride=2, clips_per_video=12),
             batch_size=2,
             transforms=[normalize],
             shuffle="full",

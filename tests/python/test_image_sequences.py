@@ -166,7 +166,7 @@ def delivered(loader: fsp.ClipLoader) -> list[int]:
 @pytest.mark.parametrize("is_rested", [False, True])
 def test_a_loader_sees_that_the_folder_changed(request, is_rested):
     frames = request.getfixturevalue("rested")[0] if is_rested else request.getfixturevalue("frames")
-    windows = fsp.samplers.windows(sequence_length=1)
+    windows = fsp.samplers.Windows(sequence_length=1)
     loader = fsp.ClipLoader([ImageSequence(frames)], windows, batch_size=2, shuffle=False)
     assert delivered(loader) == [10, 20, 30, 40, 50, 60]
     assert delivered(loader) == [10, 20, 30, 40, 50, 60]
@@ -184,7 +184,7 @@ def test_a_loader_sees_that_the_folder_changed(request, is_rested):
 def test_changed_file_is_reported_then_relisted(rested):
     frames = rested[1]
     video = fsp.Video(ImageSequence(frames))
-    windows = fsp.samplers.windows(sequence_length=1)
+    windows = fsp.samplers.Windows(sequence_length=1)
     loader = fsp.ClipLoader(
         [ImageSequence(frames)], windows, batch_size=1, shuffle=False, on_error="skip", num_threads=1
     )
@@ -211,7 +211,7 @@ def test_failures_distinguish_videos_of_one_folder(frames, tmp_path):
     intact = ImageSequence(frames, pattern=PATTERN, count=4)
     broken = ImageSequence(frames, pattern=PATTERN, first=4, count=3)
     dataset = Dataset([(intact, 0), (broken, 1), (VideoSegment(broken, start_frame=0, end_frame=1), 2)])
-    windows = fsp.samplers.windows(sequence_length=1)
+    windows = fsp.samplers.Windows(sequence_length=1)
     loader = fsp.ClipLoader(dataset, windows, batch_size=1, shuffle=False, on_error="skip")
     list(loader)
     (failure,) = loader.failures()

@@ -405,7 +405,7 @@ def test_a_state_knows_how_images_are_decoded():
     for more in ({"masks": masks[::-1]}, {"masks": masks, "mask_fill": 9}):
         with pytest.raises(fsp.errors.ArgumentError, match="how images are decoded"):
             make(**more).load_state_dict(both.state_dict())
-    clips = fsp.ClipLoader(entries, fsp.samplers.indices([0]), batch_size=1)
+    clips = fsp.ClipLoader(entries, fsp.samplers.Indices([0]), batch_size=1)
     with pytest.raises(fsp.errors.ArgumentError, match="another kind of loader"):
         clips.load_state_dict(state)
 
@@ -454,13 +454,13 @@ def test_a_folder_of_frames_is_a_video(videos, tmp_path):
     assert np.array_equal(video[0:20].numpy(), frames)
     assert np.array_equal(video.frames([7, 7, -1]).frames.numpy(), frames[[7, 7, -1]])
     assert video.frames_at([0.1]).indices == [2]
-    clips = fsp.ClipLoader([(entry, 4)], fsp.samplers.windows(sequence_length=4, stride=2), batch_size=2)
+    clips = fsp.ClipLoader([(entry, 4)], fsp.samplers.Windows(sequence_length=4, stride=2), batch_size=2)
     for batch in clips:
         for clip, indices in zip(batch.frames, batch.indices.numpy(), strict=True):
             assert np.array_equal(clip.numpy(), frames[indices].transpose(0, 3, 1, 2))
         assert set(batch.labels.numpy()) == {4}
     part = fsp.datasets.VideoSegment(entry, start_frame=5, end_frame=9)
-    one = next(iter(fsp.ClipLoader([(part, 0)], fsp.samplers.windows(sequence_length=4), batch_size=1)))
+    one = next(iter(fsp.ClipLoader([(part, 0)], fsp.samplers.Windows(sequence_length=4), batch_size=1)))
     assert one.indices.numpy().tolist() == [[5, 6, 7, 8]]
     found = fsp.datasets.frame_folder(tmp_path)
     assert found.classes == ["jump"] and [label for _, label in found] == [0]

@@ -185,7 +185,7 @@ def test_the_real_library(videos):
         found = from_huggingface(dataset)
         assert sorted(found.samples) == sorted(zip(names, [1, 0], strict=True)) and found.classes == classes
         assert sorted(found.columns["caption"]) == ["one", "two"]
-        batch = next(iter(fsp.ClipLoader(found, fsp.samplers.uniform(sequence_length=2), batch_size=2)))
+        batch = next(iter(fsp.ClipLoader(found, fsp.samplers.UniformClips(sequence_length=2), batch_size=2)))
         assert len(batch.frames) == 2
     with pytest.raises(fsp.errors.ArgumentError, match="not streamed"):
         from_huggingface(rows.to_iterable_dataset())

@@ -15,7 +15,7 @@ import pytest
 from processes import SETTLED_SECONDS
 
 DATABASE = "framespool-index.sqlite3"
-RULE = fsp.samplers.windows(sequence_length=4)
+RULE = fsp.samplers.Windows(sequence_length=4)
 
 
 def stats(dataset, **keywords):
@@ -107,7 +107,7 @@ def test_full_disk_costs_time_but_no_frame(short_clips, tmp_path, begins_full):
 import logging, resource, sys, framespool as fsp
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s", stream=sys.stdout)
 place, limit, *paths = sys.argv[1:]
-rule = fsp.samplers.windows(sequence_length=4)
+rule = fsp.samplers.Windows(sequence_length=4)
 if limit != "0":
     fsp.Video(paths[0], index=place)
     fsp._framespool.flush_index()
@@ -173,7 +173,7 @@ def test_repeatedly_removed_folder_is_no_error(short_clips, tmp_path):
 def test_damaged_database_is_emptied_and_reported(short_clips, tmp_path):
     found_and_built(short_clips, index=tmp_path)
     program = (
-        "import sys, framespool as fsp; rule = fsp.samplers.windows(sequence_length=4);"
+        "import sys, framespool as fsp; rule = fsp.samplers.Windows(sequence_length=4);"
         "loader = lambda: fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]);"
         "first = loader().stats(); fsp._framespool.flush_index(); second = loader().stats();"
         "print(first['index_hits'], first['videos_indexed'], 'emptied' in first['index_cache_error'],"
@@ -194,7 +194,7 @@ def test_who_may_not_write_may_read(short_clips, tmp_path):
     assert found_and_built(copies[:3], index=tmp_path / "place") == (0, 3)
     program = (
         "import os, sys; import framespool as fsp; os.setgid(65534); os.setuid(65534);"
-        "rule = fsp.samplers.windows(sequence_length=4);"
+        "rule = fsp.samplers.Windows(sequence_length=4);"
         "s = fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]).stats();"
         "print(s['index_hits'], s['videos_indexed'], s['index_cache_error'])"
     )
@@ -218,7 +218,7 @@ for n, path in enumerate(paths):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0, path
 fsp.Video(paths[-1], index=place)
-stats = fsp.ClipLoader(paths, fsp.samplers.windows(sequence_length=4), batch_size=2, index=place).stats()
+stats = fsp.ClipLoader(paths, fsp.samplers.Windows(sequence_length=4), batch_size=2, index=place).stats()
 print(stats["index_hits"], stats["videos_indexed"], stats["index_cache_error"])
 """
     command = [sys.executable, "-W", "ignore", "-c", program, tmp_path, *(path for path, _ in short_clips)]

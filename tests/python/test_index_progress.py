@@ -13,8 +13,8 @@ from framespool._common import progress
 from framespool.loaders import _index_progress
 from processes import wait_until
 
-WINDOWS = fsp.samplers.windows(sequence_length=8, step=8)
-RANDOM = fsp.samplers.random(sequence_length=4)
+WINDOWS = fsp.samplers.Windows(sequence_length=8, step=8)
+RANDOM = fsp.samplers.RandomClips(sequence_length=4)
 
 
 class Terminal(io.StringIO):

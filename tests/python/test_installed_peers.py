@@ -86,13 +86,13 @@ def test_frames_at_even_distances_are_those_of_torch():
         total, n = draw.randint(2, 4000), draw.choice([1, 2, 3, 8, 16, draw.randint(1, 300)])
         clips = fsp.samplers.presets.torchcodec_regular_indices(num_clips=n)
         expected = torch.linspace(0, total - 1, n, dtype=torch.int).tolist()
-        assert [clips.frames(total, clip=clip).indices[0] for clip in range(n)] == expected, (total, n)
+        assert [clips.indices(total, clip=clip).indices[0] for clip in range(n)] == expected, (total, n)
         n = min(n, total)
         expected = [i for i in torch.arange(0, total, total / n).int().tolist() if i < total]
-        assert fsp.samplers.presets.hf(num_frames=n, version="4.57").frames(total).indices == expected, (total, n)
+        assert fsp.samplers.presets.hf(num_frames=n, version="4.57").indices(total).indices == expected, (total, n)
         n = max(n // 2 * 2, 2)
         expected = torch.linspace(0, total - 1, n).round().long().tolist()
-        assert fsp.samplers.presets.qwen_vl(nframes=n).frames(total).indices == expected, (total, n)
+        assert fsp.samplers.presets.qwen_vl(nframes=n).indices(total).indices == expected, (total, n)
 
 
 def test_randperm_swaps_with_what_it_draws():
@@ -123,7 +123,7 @@ def test_slowfast_selects_the_frames_that_torch_computes():
         start = max(length - span, 0) * drawn
         expected = torch.clamp(torch.linspace(start, start + span - 1, count), 0, length - 1).long().tolist()
         rule = fsp.samplers.presets.slowfast(num_frames=count, sampling_rate=rate)
-        assert rule.frames(length, fps=fps, draws=[drawn]).indices == expected, (length, fps, count, rate, drawn)
+        assert rule.indices(length, fps=fps, draws=[drawn]).indices == expected, (length, fps, count, rate, drawn)
 
 
 def test_default_version_equals_the_installed_transformers():
@@ -141,9 +141,9 @@ def test_default_version_equals_the_installed_transformers():
         except ValueError:
             raised += 1
             with pytest.raises(fsp.errors.ArgumentError):
-                rule.frames(total, fps=rate)
+                rule.indices(total, fps=rate)
         else:
-            assert rule.frames(total, fps=rate).indices == expected, (total, rate, options)
+            assert rule.indices(total, fps=rate).indices == expected, (total, rate, options)
     assert raised < 300
 
 

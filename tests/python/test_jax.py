@@ -13,7 +13,7 @@ DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 
 def loader(short_clips, dtype="uint8", side=24, **more):
-    rule = fsp.samplers.windows(sequence_length=4, step=8)
+    rule = fsp.samplers.Windows(sequence_length=4, step=8)
     size = [fsp.transforms.Resize((side, side))]
     return fsp.ClipLoader(
         short_clips, rule, transforms=size, dtype=dtype, **{"batch_size": 3, "num_threads": 1, **more}

@@ -80,7 +80,7 @@ def test_an_episode_has_exactly_its_frames(tmp_path, videos, rounded):
     assert len(dataset) == 6 and all(isinstance(source, VideoSegment) for source, _ in dataset)
     loader = fsp.ClipLoader(
         dataset,
-        fsp.samplers.windows(sequence_length=1, step=1),
+        fsp.samplers.Windows(sequence_length=1, step=1),
         batch_size=64,
         shuffle=False,
         transforms=[fsp.transforms.Resize((16, 16))],

@@ -296,7 +296,7 @@ def test_errors(tmp_path, videos):
             fsp.datasets.lerobot(tmp_path, **more)
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
     with pytest.raises(fsp.errors.ArgumentError, match="omit clip_sampler"):
-        fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=2), batch_size=2)
+        fsp.ClipLoader(dataset, fsp.samplers.RandomClips(sequence_length=2), batch_size=2)
     with pytest.raises(fsp.errors.ArgumentError, match='several cameras need on_error="raise"'):
         fsp.ClipLoader(dataset, batch_size=2, on_error="skip")
     episodes = fsp.datasets.lerobot(tmp_path, camera=TOP)

@@ -22,7 +22,7 @@ SMALL = [fsp.transforms.Resize((32, 40))]
 
 
 def loader(dataset, sampling=None, **keywords):
-    sampling = sampling or fsp.samplers.random(sequence_length=4, stride=3)
+    sampling = sampling or fsp.samplers.RandomClips(sequence_length=4, stride=3)
     settings = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7, **keywords}
     return fsp.ClipLoader(dataset, sampling, **settings)
 
@@ -49,7 +49,7 @@ def test_default_of_cache_is_that_of_its_memory():
 
 
 def test_memory_and_lookahead_do_not_change_batches(tiny_clips):
-    rule = fsp.samplers.windows(sequence_length=4, step=2)
+    rule = fsp.samplers.Windows(sequence_length=4, step=2)
     made = {}
     for cache in (0, "200 KB", "2GiB", fsp.Cache(lookahead=0)):
         batches = loader(tiny_clips[:6], rule, cache=cache, num_threads=2)
@@ -130,7 +130,7 @@ def test_last_batch_policies(tiny_clips, policy, sizes):
 
 
 def test_windows_cover_every_video(tiny_clips):
-    rule = fsp.samplers.windows(sequence_length=8, stride=2, step=20)
+    rule = fsp.samplers.Windows(sequence_length=8, stride=2, step=20)
     batches = list(loader(tiny_clips, rule, shuffle=False))
     lengths = [len(fsp.Video(path)) for path, _ in tiny_clips]
     expected = [(v, start) for v, n in enumerate(lengths) for start in range(0, n, 20) if start + 7 * 2 + 1 <= n]
@@ -142,7 +142,7 @@ def test_windows_cover_every_video(tiny_clips):
 
 
 def test_constant_padding_is_black_and_masked(tiny_clips):
-    rule = fsp.samplers.windows(sequence_length=40, step=40, pad_mode="constant")
+    rule = fsp.samplers.Windows(sequence_length=40, step=40, padding="blank")
     for layout in ("NTHWC", "NTCHW", "NCTHW"):
         seen = 0
         for batch in loader(tiny_clips, rule, layout=layout, shuffle=False):
@@ -213,10 +213,10 @@ def test_video_without_clip_follows_the_policy(short_clips, videos):
         list(loader([short_clips[0], small], **crop))
     (batch,) = loader([short_clips[0], small, short_clips[1]], on_error="skip", **crop)
     assert batch.video_ids.tolist() == [0, 2] and batch.frames.shape == (2, 4, 3, 200, 200)
-    long = fsp.samplers.random(sequence_length=61, short="error")
+    long = fsp.samplers.RandomClips(sequence_length=61, padding="error")
     with pytest.raises(fsp.errors.ClipSamplingError, match="tiny_34x26"):
         list(loader([small], long))
-    (batch,) = loader([small], fsp.samplers.random(sequence_length=61))
+    (batch,) = loader([small], fsp.samplers.RandomClips(sequence_length=61))
     assert batch.mask.tolist() == [[True] * 60 + [False]]
 
 
@@ -224,7 +224,7 @@ def test_all_bad_files_raise_under_every_policy(bad_file, tiny_clips):
     for policy in ("raise", "replace", "skip"):
         with pytest.raises(fsp.errors.InvalidDataError):
             list(loader([(bad_file, 0)] * 3, on_error=policy))
-    windows = fsp.samplers.windows(sequence_length=4)
+    windows = fsp.samplers.Windows(sequence_length=4)
     for policy in ("skip", "replace"):
         with pytest.raises(
             fsp.errors.ArgumentError, match=r"no video yields a clip: 5 of 5 .*; and 2 more\)$"
@@ -234,7 +234,7 @@ def test_all_bad_files_raise_under_every_policy(bad_file, tiny_clips):
     with pytest.raises(
         fsp.errors.ArgumentError, match="1 of 2 videos cannot be read .* longest of the others has 77 frames"
     ):
-        loader([(bad_file, 0), tiny_clips[0]], fsp.samplers.windows(sequence_length=999), on_error="skip")
+        loader([(bad_file, 0), tiny_clips[0]], fsp.samplers.Windows(sequence_length=999), on_error="skip")
 
 
 def test_epoch_can_be_left_and_restarted(tiny_clips):
@@ -303,16 +303,16 @@ def test_datasets_and_rules_are_checked(tiny_clips):
     with pytest.raises(fsp.errors.ArgumentError, match="framespool.samplers"):
         fsp.ClipLoader(tiny_clips, "random", batch_size=1)
     with pytest.raises(fsp.errors.ArgumentError, match="stride must be.*0"):
-        fsp.samplers.random(sequence_length=4, stride=0)
-    with pytest.raises(fsp.errors.ArgumentError, match="pad_mode.*zeros"):
-        fsp.samplers.windows(sequence_length=4, pad_mode="zeros")
+        fsp.samplers.RandomClips(sequence_length=4, stride=0)
+    with pytest.raises(fsp.errors.ArgumentError, match="padding.*zeros"):
+        fsp.samplers.Windows(sequence_length=4, padding="zeros")
 
 
 def test_specs_and_datasets_pickle(tiny_clips):
     for thing in (
         fsp.datasets.Dataset(tiny_clips, ["a"]),
-        fsp.samplers.random(sequence_length=4),
-        fsp.samplers.windows(sequence_length=4, pad_mode="edge"),
+        fsp.samplers.RandomClips(sequence_length=4),
+        fsp.samplers.Windows(sequence_length=4, padding="edge"),
         fsp.transforms.Resize((3, 4)),
         fsp.transforms.CenterCrop(5),
         fsp.transforms.Normalize((0, 0, 0), (1, 1, 1)),
@@ -341,7 +341,7 @@ def test_ctrl_c_stops_a_waiting_loader(videos):
             os.kill(os.getpid(), signal.SIGINT)
 
         path = sys.argv[1]
-        rule = fsp.samplers.random(sequence_length=8, stride=4)
+        rule = fsp.samplers.RandomClips(sequence_length=8, stride=4)
         loader = fsp.ClipLoader([path] * 300, rule, batch_size=300, num_threads=2,
                                 transforms=[fsp.transforms.Resize((64, 64))])
         epoch = iter(loader)
@@ -426,7 +426,7 @@ def test_too_many_open_files_is_not_a_file_error(tiny_clips):
         import framespool as fsp
 
         paths = sys.argv[2:]
-        rule = fsp.samplers.windows(sequence_length=4)
+        rule = fsp.samplers.Windows(sequence_length=4)
         loader = fsp.ClipLoader(paths, rule, batch_size=2, num_threads=1, on_error="skip", index=False)
         expected = len([clip for batch in loader for clip in batch.clip_ids.tolist()])
         again = fsp.ClipLoader(paths, rule, batch_size=2, num_threads=1, on_error="skip", index=False)
@@ -468,7 +468,7 @@ def test_absurd_numbers_under_way_are_refused(tiny_clips):
 
 
 def test_numpy_integers_are_accepted(tiny_clips):
-    rule = fsp.samplers.random(sequence_length=np.int64(4), stride=np.int32(3))
+    rule = fsp.samplers.RandomClips(sequence_length=np.int64(4), stride=np.int32(3))
     batches = loader(tiny_clips, rule, batch_size=np.int64(4), seed=np.uint32(7))
     assert digest(batches) == digest(loader(tiny_clips))
 
@@ -487,7 +487,7 @@ def test_replaced_file_is_indexed_again(tiny_clips, tmp_path):
 
 
 def test_working_ahead_in_dataset_order_changes_no_batch(tiny_clips):
-    windows, resize = fsp.samplers.windows(sequence_length=4, pad_mode="edge"), [fsp.transforms.Resize((16, 16))]
+    windows, resize = fsp.samplers.Windows(sequence_length=4, padding="edge"), [fsp.transforms.Resize((16, 16))]
 
     def delivered(**options):
         loader = fsp.ClipLoader(tiny_clips, windows, batch_size=4, transforms=resize, **options)

@@ -7,7 +7,7 @@ from collections import Counter
 import framespool as fsp
 import pytest
 
-ONE = fsp.samplers.random(sequence_length=1)
+ONE = fsp.samplers.RandomClips(sequence_length=1)
 SMALL = [fsp.transforms.Resize((16, 16))]
 
 
@@ -140,7 +140,7 @@ def test_mix_follows_weights_with_equal_clip_counts(tiny_clips):
 
 
 def test_mix_over_windows_counts_existing_clips(tiny_clips):
-    windows = fsp.samplers.windows(sequence_length=8)
+    windows = fsp.samplers.Windows(sequence_length=8)
     sizes = [loader(part, windows).num_clips for part in (tiny_clips[:4], tiny_clips[4:])]
     run = loader(fsp.datasets.mix((tiny_clips[:4], 1), (tiny_clips[4:], 1)), windows, shuffle="full")
     order = flat(clips(run))
@@ -171,7 +171,7 @@ def test_mixes_are_checked_and_resume(tiny_clips):
             fsp.datasets.mix(*wrong)
     with pytest.raises(fsp.errors.ArgumentError, match="cannot be added to"):
         mixed + fsp.datasets.Dataset(tiny_clips)
-    few = fsp.samplers.windows(sequence_length=80)
+    few = fsp.samplers.Windows(sequence_length=80)
     with pytest.raises(fsp.errors.ArgumentError, match="dataset 0 of the mix yields no clip"):
         loader(fsp.datasets.mix((tiny_clips[:1], 1), (tiny_clips[1:], 1)), few, shuffle="full")
     union = fsp.datasets.Dataset(tiny_clips[:4]) + fsp.datasets.Dataset(tiny_clips[4:])

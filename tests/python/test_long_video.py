@@ -7,7 +7,7 @@ import pytest
 from long_video import repeat_mp4
 
 CLIP_BYTES = 2 * 8 * 8 * 3
-WINDOWS = fsp.samplers.windows(sequence_length=2, step=3)
+WINDOWS = fsp.samplers.Windows(sequence_length=2, step=3)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from torch.utils.data import (  # noqa: E402
 )
 
 T = fsp.transforms
-SAMPLING = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3)
+SAMPLING = fsp.samplers.RandomClips(sequence_length=4, stride=2, clips_per_video=3)
 KEYWORDS = {
     "transforms": [T.RandomResizedCrop(24), T.RandomHorizontalFlip(), T.ColorJitter(0.3)],
     "seed": 5,
@@ -76,7 +76,7 @@ def test_items_are_the_clips_of_a_loader(short_clips):
 
 def test_clips_of_a_video_share_pictures(videos):
     """Decoded together, eight clips need fewer pictures than one after another."""
-    path, starts = str(videos / "derived" / "base_640x360.mp4"), fsp.samplers.windows(sequence_length=4, step=4)
+    path, starts = str(videos / "derived" / "base_640x360.mp4"), fsp.samplers.Windows(sequence_length=4, step=4)
     counts = []
     for together in (True, False):
         dataset = VideoDataset([path], starts, transforms=[T.Resize(32)], index=False)
@@ -202,7 +202,7 @@ def test_second_pass_over_an_epoch_warns_once(short_clips, said, workers, more):
     assert "Call set_epoch(epoch)" in line and "OccurrenceSampler" in line and "in epoch 0" in line
     # The epoch is chosen, or nothing is random.
     assert two_passes(choose=True) == []
-    fixed = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+    fixed = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=3)
     assert two_passes(fixed, transforms=[T.Resize((16, 16)), T.RandomHorizontalFlip(0.0)]) == []
 
 
@@ -230,7 +230,7 @@ def test_description_of_a_clip(short_clips):
 
 def test_videos_that_are_too_short_are_listed(short_clips):
     lengths = [len(fsp.Video(path)) for path, _ in short_clips]
-    sampler = fsp.samplers.random(sequence_length=max(lengths), short="drop")
+    sampler = fsp.samplers.RandomClips(sequence_length=max(lengths), padding="drop")
     dataset = VideoDataset(short_clips, sampler, **KEYWORDS)
     short = [video for video, length in enumerate(lengths) if length < max(lengths)]
     assert [(each["video_id"], each["path"]) for each in dataset.dropped()] == [
@@ -241,7 +241,7 @@ def test_videos_that_are_too_short_are_listed(short_clips):
 
 def test_sizes_that_differ_need_a_collate_fn(videos):
     files = [str(videos / "derived" / "base_640x360.mp4"), str(videos / "action" / "phone_176x144.mp4")]
-    dataset = VideoDataset(files, fsp.samplers.random(sequence_length=2), transforms=[T.Resize(32)], index=False)
+    dataset = VideoDataset(files, fsp.samplers.RandomClips(sequence_length=2), transforms=[T.Resize(32)], index=False)
     (batch,) = DataLoader(dataset, batch_size=2, collate_fn=list)
     shapes = [tuple(item["frames"].shape) for item in batch]
     assert shapes[0] != shapes[1] and all(shape[:2] == (2, 3) for shape in shapes)
@@ -268,7 +268,7 @@ def test_errors(short_clips, bad_file):
     with pytest.raises(fsp.errors.ArgumentError, match="epoch"):
         dataset.set_epoch(-1)
     damaged = [*short_clips[:2], (bad_file, 7)]
-    one = fsp.samplers.random(sequence_length=4)
+    one = fsp.samplers.RandomClips(sequence_length=4)
     with pytest.raises(fsp.Error, match=os.path.basename(bad_file)):
         VideoDataset(damaged, one, index=False).__getitems__([0, 2])
     replaced = VideoDataset(damaged, one, index=False, on_error="replace")[2]
@@ -322,7 +322,7 @@ def test_video_metadata(videos):
         "video_backend": "framespool",
     }
     segment = fsp.datasets.VideoSegment(path, start_frame=24, end_frame=48)
-    part = next(iter(fsp.ClipLoader([segment], fsp.samplers.windows(sequence_length=8, step=8), batch_size=3)))
+    part = next(iter(fsp.ClipLoader([segment], fsp.samplers.Windows(sequence_length=8, step=8), batch_size=3)))
     assert [each["frames_indices"] for each in part.video_metadata()] == [
         list(range(start, start + 8)) for start in (0, 8, 16)
     ]

@@ -57,7 +57,7 @@ def omitted(make: Callable[..., Any], *positional: Any, **keywords: Any) -> Call
 def framespool_names() -> dict[str, Any]:
     dataset, photos = fsp.datasets.folder("videos/"), fsp.datasets.image_folder("photos/")
     resize = [fsp.transforms.Resize((32, 32))]
-    clips = fsp.samplers.random(sequence_length=4)
+    clips = fsp.samplers.RandomClips(sequence_length=4)
     return {
         "fsp": fsp,
         "t": fsp.transforms,

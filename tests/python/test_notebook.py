@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-SAMPLER = fsp.samplers.random(sequence_length=6, stride=2)
+SAMPLER = fsp.samplers.RandomClips(sequence_length=6, stride=2)
 
 
 def pictures(shown):

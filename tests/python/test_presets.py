@@ -47,9 +47,9 @@ def test_presets_select_the_recorded_frames(name: str) -> None:
         for clip, (indices, mask) in enumerate(zip(case["clips"], masks, strict=True)):
             if indices is None:  # the original fails
                 with pytest.raises(fsp.errors.ArgumentError):
-                    rule.frames(**timing, clip=clip, draws=case.get("draws"))
+                    rule.indices(**timing, clip=clip, draws=case.get("draws"))
                 continue
-            sample = rule.frames(**timing, clip=clip, draws=case.get("draws"))
+            sample = rule.indices(**timing, clip=clip, draws=case.get("draws"))
             assert sample.indices == indices, (case, clip)
             assert sample.mask == ([True] * len(indices) if mask is None else [real == "1" for real in mask]), case
 
@@ -81,7 +81,7 @@ def test_loader_delivers_the_frames_of_the_preset(
     indices = [batch.indices[0].tolist() for batch in loader]
     fps = info.average_fps
     expected = [
-        rule.frames(info.num_frames, fps=fps, clip=clip, seed=7).indices
+        rule.indices(info.num_frames, fps=fps, clip=clip, seed=7).indices
         for clip in range(rule.clips_in(info.num_frames, fps=fps))
     ]
     assert indices == expected and len(expected) >= 2
@@ -119,7 +119,7 @@ def test_the_swaps_of_a_permutation_are_those_of_numpy() -> None:
         expected = sorted(np.random.RandomState(seed).permutation(9)[:5].tolist())
         state = np.random.RandomState(seed)
         drawn = [masked(state, i) for i in range(8, 0, -1)]
-        assert presets.internvideo2(num_frames=5).frames(9, draws=drawn).indices == expected
+        assert presets.internvideo2(num_frames=5).indices(9, draws=drawn).indices == expected
 
 
 NEEDED: dict[str, dict[str, Any]] = {
@@ -231,7 +231,7 @@ def test_videos_that_the_original_rejects_fail(
     name: str, options: dict[str, Any], video: tuple[int, float], message: str
 ) -> None:
     with pytest.raises(fsp.errors.ArgumentError, match=message):
-        made(name, options).frames(video[0], fps=video[1])
+        made(name, options).indices(video[0], fps=video[1])
 
 
 def test_presets_compare_by_value_and_take_numpy() -> None:

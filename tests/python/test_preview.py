@@ -21,7 +21,7 @@ def loader(short_clips, **more):
     names = [path.rpartition("/")[2] for path, _ in short_clips]
     keywords = {"batch_size": 3, "transforms": TRANSFORMS, "shuffle": "full", "seed": 4, "layout": "NTHWC", **more}
     dataset = fsp.datasets.Dataset(short_clips, names)
-    return fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=6, stride=2), **keywords)
+    return fsp.ClipLoader(dataset, fsp.samplers.RandomClips(sequence_length=6, stride=2), **keywords)
 
 
 def opened(path):
@@ -57,7 +57,7 @@ def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
 
 @pytest.mark.parametrize("clips_per_video", [1, 2])
 def test_clips_of_a_group_are_rows_of_the_sheet(short_clips, tmp_path, clips_per_video):
-    sampling = fsp.samplers.random(sequence_length=6, clips_per_video=clips_per_video)
+    sampling = fsp.samplers.RandomClips(sequence_length=6, clips_per_video=clips_per_video)
     made = fsp.ClipLoader(short_clips, sampling, batch_size=2, transforms=TRANSFORMS, group_clips=True, shuffle=True)
     metadata = fsp.tools.preview(made, tmp_path / "a.png", clips=5)
     delivered = [indices for batch in made for row in batch.indices.tolist() for indices in row]

@@ -76,7 +76,7 @@ def test_packets_per_clip_are_those_that_a_loader_plans(videos, length, stride):
         if found is None:
             assert len(fsp.Video(path)) < (length - 1) * stride + 1
             continue
-        sampler = fsp.samplers.random(sequence_length=length, stride=stride, clips_per_video=200)
+        sampler = fsp.samplers.RandomClips(sequence_length=length, stride=stride, clips_per_video=200)
         planned = fsp.ClipLoader([path], sampler, batch_size=4)._estimate_cost()["packets_per_clip"]["single"]
         assert found == pytest.approx(planned, rel=0.12), path  # at random positions
         seen += 1
@@ -84,7 +84,7 @@ def test_packets_per_clip_are_those_that_a_loader_plans(videos, length, stride):
 
 
 def test_of_a_loader_the_expected_cost_is_reported(short_clips, photos, bad_file):
-    sampler = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
+    sampler = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=4)
     loader = fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle="full", cache="1MB")
     found = fsp.tools.probe(loader)
     expected = found.expected
@@ -99,7 +99,7 @@ def test_of_a_loader_the_expected_cost_is_reported(short_clips, photos, bad_file
     given = fsp.tools.probe(loader, sequence_length=2, stride=1)
     assert (given.sequence_length, given.stride, given.expected) == (2, 1, expected)
     by_time = fsp.ClipLoader(
-        short_clips, fsp.samplers.windows(sequence_length=3, fps=5), batch_size=4, shuffle=fsp.order.TorchOrder(False)
+        short_clips, fsp.samplers.Windows(sequence_length=3, fps=5), batch_size=4, shuffle=fsp.order.TorchOrder(False)
     )
     timed = fsp.tools.probe(by_time)
     assert (timed.sequence_length, timed.stride, timed.expected) == (3, 4, None)
@@ -270,7 +270,7 @@ def test_index_cache_and_progress(short_clips, tmp_path):
     fsp.tools.probe(dataset, index=tmp_path / "index", progress=lambda *counts: calls.append(counts))
     assert calls[0] == (0, 0, 14) and calls[-1] == (14, 1, 14) and calls == sorted(calls)
     fsp._framespool.flush_index()
-    sampler = fsp.samplers.random(sequence_length=2)
+    sampler = fsp.samplers.RandomClips(sequence_length=2)
     loader = fsp.ClipLoader(short_clips, sampler, batch_size=13, index=tmp_path / "index")
     next(iter(loader))
     assert loader.stats()["videos_indexed"] == 0 and loader.stats()["index_hits"] == 13

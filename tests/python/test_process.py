@@ -17,7 +17,7 @@ import pytest
 from processes import SETTLED_SECONDS
 
 SMALL = [fsp.transforms.Resize((24, 32))]
-RULE = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
+RULE = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=2)
 
 #: Start of the programs below: a loader over the given files, and a digest of its batches.
 COMMON = """
@@ -25,7 +25,7 @@ import hashlib, json, os, random, resource, signal, sys, threading, time
 import framespool as fsp
 
 def loader(paths, **keywords):
-    rule = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
+    rule = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=2)
     settings = {"batch_size": 4, "transforms": [fsp.transforms.Resize((24, 32))], "shuffle": "full", "seed": 3}
     return fsp.ClipLoader(paths, rule, **{**settings, **keywords})
 

@@ -161,7 +161,7 @@ from framespool.ray import _worker_pool
 
 paths = sys.argv[1:]
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
-rule = fsp.samplers.random(sequence_length=3)
+rule = fsp.samplers.RandomClips(sequence_length=3)
 keywords = dict(batch_size=2, transforms=[fsp.transforms.Resize((24, 32))], num_workers=1)
 kept = fsp.ray.ClipLoader(paths, rule, **keywords)
 batches = iter(kept)
@@ -218,7 +218,7 @@ import framespool as fsp
 import ray
 
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
-rule = fsp.samplers.windows(sequence_length=1)
+rule = fsp.samplers.Windows(sequence_length=1)
 made = lambda **more: fsp.ray.ClipLoader([sys.argv[1]] * 4, rule, batch_size=2, shuffle=False, num_workers=2, **more)
 with made(hdr="ignore") as loader, warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -299,7 +299,7 @@ def test_images_and_masks_use_the_same_workers(cluster, photos, tmp_path):
 @pytest.mark.parametrize("policy", ["raise", "skip", "replace"])
 def test_bad_files_are_treated_as_they_are_locally(cluster, few, bad_file, policy, tmp_path):
     dataset = [*few[:3], (bad_file, 9), *few[3:], (str(tmp_path / "nowhere.mp4"), 9)]
-    sampling = fsp.samplers.random(sequence_length=2)
+    sampling = fsp.samplers.RandomClips(sequence_length=2)
     here = local(dataset, sampling, on_error=policy, batch_size=2)
     expected = taken(here)
     with spread(dataset, sampling, on_error=policy, batch_size=2) as there:
@@ -355,4 +355,4 @@ def test_argument_errors_match_the_local_loader(cluster, few):
         spread(few, nonsense=1)
     lock = threading.Lock()
     with pytest.raises(fsp.errors.ArgumentError, match="cannot be sent.*lock"):
-        spread(few, num_workers=1, sampling=fsp.samplers.custom(lambda info, rng: [0] if lock else [1]))
+        spread(few, num_workers=1, sampling=fsp.samplers.Custom(lambda info, rng: [0] if lock else [1]))

@@ -8,7 +8,7 @@ import sys
 import framespool as fsp
 import pytest
 
-SAMPLING = fsp.samplers.random(sequence_length=2)
+SAMPLING = fsp.samplers.RandomClips(sequence_length=2)
 
 
 def test_ray_is_imported_on_first_use():

@@ -64,7 +64,7 @@ def assert_equal(data, expected):
     [
         (RANDOM, {}),
         (WINDOWS, {"dtype": "float16", "layout": "NTHWC"}),
-        (fsp.samplers.uniform(sequence_length=3, clips_per_video=2), {"group_clips": True, "transforms": RESIZED}),
+        (fsp.samplers.UniformClips(sequence_length=3, clips_per_video=2), {"group_clips": True, "transforms": RESIZED}),
         (lambda info, rng: [0, rng.randrange(info.num_frames)], {"dtype": "float32"}),
     ],
 )

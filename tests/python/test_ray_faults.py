@@ -101,7 +101,7 @@ def once(dataset, marker, *, there):
             os._exit(7)
         return sorted(rng.choices(range(info.num_frames), k=3))
 
-    return fsp.samplers.custom(frames, sequence_length=3, clips_per_video=4)
+    return fsp.samplers.Custom(frames, sequence_length=3, clips_per_video=4)
 
 
 @pytest.mark.filterwarnings("ignore:clips of one video")
@@ -144,7 +144,7 @@ def test_batch_that_kills_workers_fails_alone(cluster, few, tmp_path):
 
     os.environ["FRAMESPOOL_TEST_SAFE"] = "1"
     try:
-        sampling = fsp.samplers.custom(frames, sequence_length=2)
+        sampling = fsp.samplers.Custom(frames, sequence_length=2)
         keywords = {"shuffle": False, "batch_size": 2}
         expected = digests(local(few, sampling, **keywords))
     finally:
@@ -168,7 +168,7 @@ def test_a_slow_worker_does_not_change_the_order(cluster, few):
             time.sleep(1.0)
         return [rng.randrange(info.num_frames)]
 
-    sampling = fsp.samplers.custom(frames, sequence_length=1)
+    sampling = fsp.samplers.Custom(frames, sequence_length=1)
     expected = digests(local(few, sampling, shuffle=False, batch_size=2))
     with spread(few, sampling, shuffle=False, batch_size=2, in_flight=3) as loader:
         assert digests(loader) == expected
@@ -187,7 +187,7 @@ def test_ctrl_c_while_waiting_loses_no_batch(cluster, few, ctrl_c):
         time.sleep(3)
         return [0]
 
-    sampling = fsp.samplers.custom(frames, sequence_length=1)
+    sampling = fsp.samplers.Custom(frames, sequence_length=1)
     with spread(few[:2], sampling, batch_size=2, num_workers=1) as loader:
         batches = iter(loader)
         heard = threading.Event()
@@ -320,7 +320,7 @@ def test_rows_of_ray_data_are_the_clips(cluster, few, sampling):
 def test_read_tasks_may_be_more_than_clips(cluster, few):
     pytest.importorskip("pyarrow")
     lengths = sorted(len(fsp.Video(path)) for path, _ in few)
-    rule = fsp.samplers.random(sequence_length=lengths[-2], short="drop")
+    rule = fsp.samplers.RandomClips(sequence_length=lengths[-2], padding="drop")
     rows = read_rows(fsp.ray.read_clips(few, rule, transforms=SIZED, override_num_blocks=len(few)))
     assert len(rows) == sum(length >= lengths[-2] for length in lengths) < len(few)
 

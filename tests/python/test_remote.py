@@ -98,7 +98,7 @@ def test_an_unprotected_endpoint_must_be_allowed(s3: S3, monkeypatch: pytest.Mon
 
 
 def _batches(entries: Any, **settings: Any) -> tuple[list[str], dict[str, Any]]:
-    rule = fsp.samplers.random(sequence_length=8, stride=2)
+    rule = fsp.samplers.RandomClips(sequence_length=8, stride=2)
     loader = fsp.ClipLoader(
         entries, rule, batch_size=4, num_threads=2, seed=3, transforms=[fsp.transforms.Resize((96, 96))], **settings
     )
@@ -361,7 +361,7 @@ def test_files_on_the_hub(videos, monkeypatch, tmp_path):
             assert set(hub.authorizations) == {"Bearer hidden-token"}
             assert set(storage.paths) == {"/blob?signature=1"} and set(storage.authorizations) == {None}
             loader = fsp.ClipLoader(
-                ["hf://me/model/clip.mp4"], fsp.samplers.windows(sequence_length=8), batch_size=4, index=False
+                ["hf://me/model/clip.mp4"], fsp.samplers.Windows(sequence_length=8), batch_size=4, index=False
             )
             assert sum(len(batch) for batch in loader) == 9
             # A token of another kind: the file that a login writes, and none.

@@ -145,7 +145,7 @@ def test_checkpoints_load_across_signatures(kind: str, content: bytes) -> None:
             sources = urls
         samples = [(source, label) for label, source in enumerate(sources)]
         dataset = fsp.datasets.Dataset(samples) if kind == "dataset" else samples
-        loader = fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=4), batch_size=1, index=False)
+        loader = fsp.ClipLoader(dataset, fsp.samplers.RandomClips(sequence_length=4), batch_size=1, index=False)
         if load is not None:
             loader.load_state_dict(load)
         return loader.state_dict()

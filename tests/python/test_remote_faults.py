@@ -278,7 +278,7 @@ def test_replaced_remote_file_is_reopened(opened_before: tuple[FaultyServer, Fau
 def _dead(entries: list[tuple[str, int]], server: Nginx, **settings: Any) -> tuple[fsp.ClipLoader, Iterator[fsp.Batch]]:
     loader = fsp.ClipLoader(
         [(server.url(Path(path).resolve()), label) for path, label in entries],
-        fsp.samplers.random(sequence_length=8),
+        fsp.samplers.RandomClips(sequence_length=8),
         batch_size=2,
         num_threads=2,
         prefetch_batches=1,
@@ -309,7 +309,7 @@ def test_files_that_a_server_does_not_have_are_skipped(short_clips: list[tuple[s
     urls = [(nginx.url(Path(path).resolve()), label) for path, label in short_clips]
     missing = [(url + ".gone", label) for url, label in urls[:2]]
     loader = fsp.ClipLoader(
-        urls[2:6] + missing, fsp.samplers.random(sequence_length=4), batch_size=1, shuffle=False, on_error="skip"
+        urls[2:6] + missing, fsp.samplers.RandomClips(sequence_length=4), batch_size=1, shuffle=False, on_error="skip"
     )
     labels = [int(np.asarray(batch.labels)[0]) for batch in loader if not np.asarray(batch.padding)[0]]
     assert labels == [2, 3, 4, 5]
@@ -333,7 +333,7 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes, monkeypatch: p
     with server.running():
         loader = fsp.ClipLoader(
             [(server.url(f"{number}.mp4"), 0) for number in range(6)],
-            fsp.samplers.random(sequence_length=8),
+            fsp.samplers.RandomClips(sequence_length=8),
             batch_size=1,
             shuffle=False,
         )

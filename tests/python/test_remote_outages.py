@@ -37,7 +37,7 @@ def folder(content: bytes, tmp_path: Path) -> list[Path]:
 
 def loader_of(urls: list[str], **settings: Any) -> fsp.ClipLoader:
     settings = {"batch_size": 2, "num_threads": 2, "prefetch_batches": 1, "index": False, "seed": 5, **settings}
-    sampler = fsp.samplers.random(sequence_length=4, stride=3)
+    sampler = fsp.samplers.RandomClips(sequence_length=4, stride=3)
     return fsp.ClipLoader([(url, number) for number, url in enumerate(urls)], sampler, **settings)
 
 

@@ -103,7 +103,7 @@ def test_batches_do_not_depend_on_how_entries_are_kept(short_clips, tmp_path):
     lines = tmp_path / "list.txt"
     lines.write_text("".join(f"{path} {label}\n" for path, label in short_clips))
     table = fsp.datasets.annotation_file(lines)
-    sampling = fsp.samplers.random(sequence_length=2)
+    sampling = fsp.samplers.RandomClips(sequence_length=2)
 
     def digest(dataset):
         loader = fsp.ClipLoader(

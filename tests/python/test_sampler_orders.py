@@ -8,7 +8,7 @@ import framespool as fsp
 import pytest
 from small_loaders import SMALL
 
-RANDOM = fsp.samplers.random(sequence_length=4)
+RANDOM = fsp.samplers.RandomClips(sequence_length=4)
 
 
 class ByEpoch:

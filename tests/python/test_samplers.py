@@ -21,7 +21,7 @@ from samplers_model import (
     real,
 )
 
-PADS = ("none", "constant", "edge", "reflect_101", "reflect_1001")
+PADS = ("drop", "blank", "edge", "reflect_101", "reflect_1001")
 CASES = 1500
 
 
@@ -30,9 +30,9 @@ def same(rule, timing, expected, *, clips, **how):
     assert rule.clips_in(**timing.known) == clips
     if expected == "error":
         with pytest.raises(fsp.errors.ArgumentError, match="but the video has|yields 0 clips"):
-            rule.frames(**timing.known, **how)
+            rule.indices(**timing.known, **how)
         return
-    got = rule.frames(**timing.known, **how)
+    got = rule.indices(**timing.known, **how)
     assert (got.indices, got.mask) == (list(expected[0]), list(expected[1])), (rule, timing, how)
 
 
@@ -45,8 +45,8 @@ def test_random_clips_are_as_documented(seed):
         clips, jitter = rng.randint(1, 5), rng.random() < 0.3
         group = rng.choice(["independent", "partitioned"])
         speed, reverse = rng.choice([None, None, (0.5, 2.0), (1.25, 1.25)]), rng.choice([0.0, 0.0, 0.4])
-        words = {"clips_per_video": clips, "short": short, "group": group, "frame_jitter": jitter}
-        rule = fsp.samplers.random(**spacing.words, **words, speed=speed, reverse=reverse)
+        words = {"clips_per_video": clips, "padding": short, "group": group, "frame_jitter": jitter}
+        rule = fsp.samplers.RandomClips(**spacing.words, **words, speed=speed, reverse=reverse)
         draws, longest = [], spacing
         if speed:
             draws, longest = [rng.random()], spacing.at_speed(speed[1])
@@ -84,7 +84,7 @@ def test_uniform_clips_are_as_documented(seed):
     for _ in range(CASES):
         timing, spacing, short = random_timing(rng), random_spacing(rng), rng.choice(PADDING_POLICIES)
         clips = rng.randint(1, 11)
-        rule = fsp.samplers.uniform(**spacing.words, clips_per_video=clips, short=short)
+        rule = fsp.samplers.UniformClips(**spacing.words, clips_per_video=clips, padding=short)
         starts, clip = spacing.starts(timing), rng.randrange(clips)
         count = 0 if short == "drop" and not starts else clips
         last = max(starts - 1, 0)
@@ -96,7 +96,7 @@ def test_uniform_clips_are_as_documented(seed):
 def mirrored(timing, position, pad):
     kind, at = position
     n = timing.n
-    if pad in ("constant", "edge"):
+    if pad in ("blank", "edge"):
         return n - 1
     if kind == "frame":
         there = list(range(n)) + (list(range(n - 2, 0, -1)) if pad == "reflect_101" else list(range(n - 1, -1, -1)))
@@ -135,9 +135,9 @@ def test_windows_are_as_documented(seed):
             while on_screen(timing, begin := timing.times[0] + w * step) is not None:
                 windows.append([("second", begin + i / spacing.fps) for i in range(spacing.length)])
                 w += 1
-        if pad == "none":
+        if pad == "drop":
             windows = [positions for positions in windows if real(timing, positions[-1]) is not None]
-        rule = fsp.samplers.windows(**words, pad_mode=pad)
+        rule = fsp.samplers.Windows(**words, padding=pad)
         assert rule.clips_in(**timing.known) == len(windows), (rule, timing)
         for clip, positions in enumerate(windows):
             found = [real(timing, position) for position in positions]
@@ -154,13 +154,13 @@ def test_segments_are_as_documented(seed):
         timing, short = random_timing(rng), rng.choice(PADDING_POLICIES)
         segments, each, stride = rng.randint(1, 9), rng.randint(1, 4), rng.choice([1, 1, 2, 5])
         clips, mode = rng.randint(1, 3), rng.choice(["random", "middle"])
-        rule = fsp.samplers.segments(
+        rule = fsp.samplers.Segments(
             num_segments=segments,
             frames_per_segment=each,
             stride=stride,
             mode=mode,
             clips_per_video=clips,
-            short=short,
+            padding=short,
         )
         assert rule.sequence_length == segments * each
         snippet = Spacing(each, stride=stride)
@@ -193,8 +193,8 @@ def test_dense_clips_are_as_documented(seed):
         length, stride, reach = rng.randint(1, 9), rng.randint(1, 4), rng.randint(1, 50)
         clips, positions = rng.randint(1, 5), rng.choice([None, 1, 2, 5])
         words = {"num_positions": positions} if positions else {}
-        rule = fsp.samplers.dense(
-            sequence_length=length, stride=stride, clips_per_video=clips, sample_range=reach, short=short, **words
+        rule = fsp.samplers.Dense(
+            sequence_length=length, stride=stride, clips_per_video=clips, sample_range=reach, padding=short, **words
         )
         grid = Spacing(length, stride=stride)
         count = 0 if short == "drop" and not grid.starts(timing) else clips * (positions or 1)
@@ -220,14 +220,14 @@ def test_listed_frames_and_times_are_as_documented(seed):
             for clip in lists:
                 clip += [rng.randint(-timing.n - 3, timing.n + 3) for _ in range(rng.randint(1, 6))]
             positions = [[("frame", at + timing.n if at < 0 else at) for at in clip] for clip in lists]
-            rule = fsp.samplers.indices(lists if len(lists) > 1 else lists[0], short=short)
+            rule = fsp.samplers.Indices(lists if len(lists) > 1 else lists[0], padding=short)
         else:
             span = timing.end - timing.times[0]
             for clip in lists:
                 clip += [rng.choice([rng.uniform(-0.2, 1.2) * span, rng.choice(timing.times) - timing.times[0]])
                          for _ in range(rng.randint(1, 6))]  # fmt: skip
             positions = [[("second", timing.times[0] + at) for at in clip] for clip in lists]
-            rule = fsp.samplers.seconds(lists if len(lists) > 1 else lists[0], short=short)
+            rule = fsp.samplers.Seconds(lists if len(lists) > 1 else lists[0], padding=short)
         fits = all(real(timing, position) is not None for clip in positions for position in clip)
         count = 0 if short == "drop" and not fits else len(lists)
         clip = rng.randrange(len(lists))
@@ -248,7 +248,7 @@ def test_deltas_are_as_documented(seed):
             for _ in range(rng.randint(1, 4))
         ]
         tolerance = rng.choice([0.0, 1e-4, 2e-3, 0.02, 0.5])
-        rule = fsp.samplers.delta(deltas_seconds=deltas, tolerance_seconds=tolerance, step=step)
+        rule = fsp.samplers.Delta(deltas_seconds=deltas, tolerance_seconds=tolerance, step=step)
         near = tolerance + SLACK
         indices, mask, error = [], [], False
         for wanted in (origin + d for d in deltas):
@@ -263,33 +263,35 @@ def test_deltas_are_as_documented(seed):
         met["error" if error else "whole" if all(mask) else "clamped"] += 1
         if error:
             with pytest.raises(fsp.errors.ArgumentError, match=r"requests? .* s, but the nearest frame is .* away"):
-                rule.frames(**timing.known, clip=clip)
+                rule.indices(**timing.known, clip=clip)
             continue
-        got = rule.frames(**timing.known, clip=clip, draws=[])
+        got = rule.indices(**timing.known, clip=clip, draws=[])
         assert got.mask == mask and [timing.times[i] for i in got.indices] == [timing.times[i] for i in indices]
     assert min(met.values()) > 50, met
 
 
 def test_the_usual_numbers_can_be_checked_by_hand():
     s = fsp.samplers
-    assert s.random(sequence_length=4, fps=10).frames(100, fps=25, draws=[3]).indices == [3, 5, 8, 10]
-    assert s.uniform(sequence_length=16, stride=4, clips_per_video=3).frames(300, clip=1).indices[0] == 120  # 239 / 2
+    assert s.RandomClips(sequence_length=4, fps=10).indices(100, fps=25, draws=[3]).indices == [3, 5, 8, 10]
+    assert (
+        s.UniformClips(sequence_length=16, stride=4, clips_per_video=3).indices(300, clip=1).indices[0] == 120
+    )  # 239 / 2
     # 1.75 s from the first frame to the last: it may start with frames 0 to 42 of 60.
-    middle = s.uniform(sequence_length=8, duration_seconds=2).frames(60, fps=10).indices
+    middle = s.UniformClips(sequence_length=8, duration_seconds=2).indices(60, fps=10).indices
     assert middle == [21, 23, 26, 28, 31, 33, 36, 38]
-    assert s.segments(num_segments=3, mode="middle").frames(300).indices == [50, 150, 250]
-    assert s.dense(sequence_length=2, num_positions=1, clips_per_video=2).frames(164, clip=1).indices == [82, 83]
-    assert s.indices([0, -1]).frames(10).indices == [0, 9]
-    assert s.seconds([0.0, 0.99]).frames(25, fps=25).indices == [0, 24]
-    got = s.delta(deltas_seconds=[-0.1, 0.0]).frames(9, fps=10, clip=0)
+    assert s.Segments(num_segments=3, mode="middle").indices(300).indices == [50, 150, 250]
+    assert s.Dense(sequence_length=2, num_positions=1, clips_per_video=2).indices(164, clip=1).indices == [82, 83]
+    assert s.Indices([0, -1]).indices(10).indices == [0, 9]
+    assert s.Seconds([0.0, 0.99]).indices(25, fps=25).indices == [0, 24]
+    got = s.Delta(deltas_seconds=[-0.1, 0.0]).indices(9, fps=10, clip=0)
     assert (got.indices, got.mask) == ([0, 0], [False, True])
-    got = s.windows(sequence_length=2, fps=2, step_seconds=0.5, pad_mode="edge").frames(30, fps=30, clip=1)
+    got = s.Windows(sequence_length=2, fps=2, step_seconds=0.5, padding="edge").indices(30, fps=30, clip=1)
     assert (got.indices, got.mask) == ([15, 29], [True, False])
 
 
 def test_partitions_are_sampled_evenly():
-    rule = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3, group="partitioned")
-    starts = [[rule.frames(40, clip=c, seed=seed).indices[0] for seed in range(2000)] for c in range(3)]
+    rule = fsp.samplers.RandomClips(sequence_length=4, stride=2, clips_per_video=3, group="partitioned")
+    starts = [[rule.indices(40, clip=c, seed=seed).indices[0] for seed in range(2000)] for c in range(3)]
     for c, drawn in enumerate(starts):  # 34 starts
         expected = range(c * 34 // 3, (c + 1) * 34 // 3)
         counts = np.bincount(drawn, minlength=34)
@@ -300,32 +302,41 @@ def test_partitions_are_sampled_evenly():
 def test_what_is_wrong_is_repeated_back():
     s = fsp.samplers
     for make, said in [
-        (lambda: s.random(sequence_length=4, stride=2, fps=5), "give one of stride, fps and duration_seconds, got str"),
-        (lambda: s.random(sequence_length=4, fps=0), "fps must be greater than 0, got 0"),
-        (lambda: s.random(sequence_length=4, fps=math.nan), "fps must be finite, got nan"),
-        (lambda: s.uniform(sequence_length=4, duration_seconds=-1), "duration_seconds must be greater than 0, got -1"),
-        (lambda: s.uniform(sequence_length=4, duration_seconds=1e-320), "duration_seconds must be"),
-        (lambda: s.random(sequence_length=4, short="never"), 'short must be one of "repeat", '),
-        (lambda: s.random(sequence_length=4, group="both"), 'group must be "independent" or "partitioned", got "both"'),
-        (lambda: s.random(sequence_length=4, frame_jitter=3), "frame_jitter must be True or False, got 3"),
-        (lambda: s.random(sequence_length=4, speed=2), "speed must be (low, high), got 2"),
-        (lambda: s.random(sequence_length=4, speed=(2, 1)), "speed must be (low, high)"),
-        (lambda: s.random(sequence_length=4, speed=(0, 1)), "speed must be at least 0.01, got 0"),
-        (lambda: s.random(sequence_length=4, reverse=1.5), "reverse must be at most 1, got 1.5"),
-        (lambda: s.windows(sequence_length=4, fps=5, step=2), "step, in frames, goes with stride"),
-        (lambda: s.windows(sequence_length=4, step_seconds=2), "step_seconds goes with fps"),
-        (lambda: s.windows(sequence_length=4, fps=5, step_seconds=1e-9), "step_seconds must be at least"),
-        (lambda: s.segments(num_segments=0), "num_segments must be at least 1, got 0"),
-        (lambda: s.segments(num_segments=2**20, frames_per_segment=2**20), "num_segments=1048576 times"),
-        (lambda: s.dense(sequence_length=4, num_positions=0), "num_positions must be at least 1, got 0"),
-        (lambda: s.indices([]), "indices must be a list, or a list of lists"),
-        (lambda: s.indices([[1], []]), "not empty"),
-        (lambda: s.indices([1.5]), "indices must be an int, got 1.5"),
-        (lambda: s.seconds([0.0, math.inf]), "seconds must be finite, got inf"),
-        (lambda: s.delta(deltas_seconds=[]), "deltas_seconds must be a list with at least one entry"),
-        (lambda: s.delta(deltas_seconds=[0.0], tolerance_seconds=-1), "tolerance_seconds must be at least 0, got -1"),
-        (lambda: s.custom(7), "fn must be a function of"),
-        (lambda: s.custom(len, clips_per_video=0), "clips_per_video must be at least 1, got 0"),
+        (
+            lambda: s.RandomClips(sequence_length=4, stride=2, fps=5),
+            "give one of stride, fps and duration_seconds, got str",
+        ),
+        (lambda: s.RandomClips(sequence_length=4, fps=0), "fps must be greater than 0, got 0"),
+        (lambda: s.RandomClips(sequence_length=4, fps=math.nan), "fps must be finite, got nan"),
+        (
+            lambda: s.UniformClips(sequence_length=4, duration_seconds=-1),
+            "duration_seconds must be greater than 0, got -1",
+        ),
+        (lambda: s.UniformClips(sequence_length=4, duration_seconds=1e-320), "duration_seconds must be"),
+        (lambda: s.RandomClips(sequence_length=4, padding="never"), 'padding must be one of "repeat", '),
+        (
+            lambda: s.RandomClips(sequence_length=4, group="both"),
+            'group must be "independent" or "partitioned", got "both"',
+        ),
+        (lambda: s.RandomClips(sequence_length=4, frame_jitter=3), "frame_jitter must be True or False, got 3"),
+        (lambda: s.RandomClips(sequence_length=4, speed=2), "speed must be (low, high), got 2"),
+        (lambda: s.RandomClips(sequence_length=4, speed=(2, 1)), "speed must be (low, high)"),
+        (lambda: s.RandomClips(sequence_length=4, speed=(0, 1)), "speed must be at least 0.01, got 0"),
+        (lambda: s.RandomClips(sequence_length=4, reverse=1.5), "reverse must be at most 1, got 1.5"),
+        (lambda: s.Windows(sequence_length=4, fps=5, step=2), "step, in frames, goes with stride"),
+        (lambda: s.Windows(sequence_length=4, step_seconds=2), "step_seconds goes with fps"),
+        (lambda: s.Windows(sequence_length=4, fps=5, step_seconds=1e-9), "step_seconds must be at least"),
+        (lambda: s.Segments(num_segments=0), "num_segments must be at least 1, got 0"),
+        (lambda: s.Segments(num_segments=2**20, frames_per_segment=2**20), "num_segments=1048576 times"),
+        (lambda: s.Dense(sequence_length=4, num_positions=0), "num_positions must be at least 1, got 0"),
+        (lambda: s.Indices([]), "frames must be a list, or a list of lists"),
+        (lambda: s.Indices([[1], []]), "not empty"),
+        (lambda: s.Indices([1.5]), "frames must be an int, got 1.5"),
+        (lambda: s.Seconds([0.0, math.inf]), "times must be finite, got inf"),
+        (lambda: s.Delta(deltas_seconds=[]), "deltas_seconds must be a list with at least one entry"),
+        (lambda: s.Delta(deltas_seconds=[0.0], tolerance_seconds=-1), "tolerance_seconds must be at least 0, got -1"),
+        (lambda: s.Custom(7), "function must be a function of"),
+        (lambda: s.Custom(len, clips_per_video=0), "clips_per_video must be at least 1, got 0"),
     ]:
         with pytest.raises(fsp.errors.ArgumentError) as raised:
             make()
@@ -335,21 +346,21 @@ def test_what_is_wrong_is_repeated_back():
 def test_samplers_compare_by_value_and_pickle():
     s = fsp.samplers
     rules = [
-        s.windows(sequence_length=4, fps=2, step_seconds=0.5),
-        s.random(sequence_length=4, duration_seconds=2, group="partitioned"),
-        s.uniform(sequence_length=4, stride=3),
-        s.segments(num_segments=3),
-        s.dense(sequence_length=4),
-        s.indices([[1, 2], [3]]),
-        s.seconds([0.5]),
-        s.delta(deltas_seconds=[0.1]),
-        s.custom(first_and_last, sequence_length=2),
+        s.Windows(sequence_length=4, fps=2, step_seconds=0.5),
+        s.RandomClips(sequence_length=4, duration_seconds=2, group="partitioned"),
+        s.UniformClips(sequence_length=4, stride=3),
+        s.Segments(num_segments=3),
+        s.Dense(sequence_length=4),
+        s.Indices([[1, 2], [3]]),
+        s.Seconds([0.5]),
+        s.Delta(deltas_seconds=[0.1]),
+        s.Custom(first_and_last, sequence_length=2),
     ]
     assert pickle.loads(pickle.dumps(rules)) == rules and len({hash(rule) for rule in rules}) == len(rules)
-    assert s.random(sequence_length=4) == s.random(sequence_length=np.int64(4), stride=1)
-    assert s.indices(np.array([[1, 2], [3, 4]])) == s.indices([[1, 2], [3, 4]])
+    assert s.RandomClips(sequence_length=4) == s.RandomClips(sequence_length=np.int64(4), stride=1)
+    assert s.Indices(np.array([[1, 2], [3, 4]])) == s.Indices([[1, 2], [3, 4]])
     with pytest.raises((pickle.PicklingError, AttributeError)):
-        pickle.dumps(s.custom(lambda info, rng: [0]))
+        pickle.dumps(s.Custom(lambda info, rng: [0]))
 
 
 def first_and_last(info, rng):

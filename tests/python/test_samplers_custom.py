@@ -18,7 +18,7 @@ TINY = [fsp.transforms.Resize((16, 24))]
 def loader(dataset, fn, **keywords):
     clips = {name: keywords.pop(name) for name in ("clips_per_video", "sequence_length") if name in keywords}
     settings = {"batch_size": 4, "transforms": TINY, **keywords}
-    return fsp.ClipLoader(dataset, fsp.samplers.custom(fn, **clips), **settings)
+    return fsp.ClipLoader(dataset, fsp.samplers.Custom(fn, **clips), **settings)
 
 
 def scattered(info, rng):
@@ -34,10 +34,10 @@ def test_custom_sampler_is_thread_count_independent(short_clips):
     assert expected == rows(num_threads=4, prefetch_batches=3) == rows(sequence_length=5)
     assert len(expected) == 39 and all(len(set(row)) == 5 and row == sorted(row) for _, row in expected)
     assert len({tuple(row) for _, row in expected}) == 39
-    rule = fsp.samplers.custom(scattered, clips_per_video=3)
+    rule = fsp.samplers.Custom(scattered, clips_per_video=3)
     n = len(fsp.Video(short_clips[0][0]))
     for clip in range(3):
-        assert rule.frames(n, clip=clip, seed=4).indices == dict(expected)[clip]
+        assert rule.indices(n, clip=clip, seed=4).indices == dict(expected)[clip]
 
 
 def test_epochs_and_seeds_change_the_draws(short_clips):
@@ -149,9 +149,9 @@ def test_failing_function_affects_one_video(short_clips):
 
 
 def test_sampler_exception_is_cause_on_callers_thread(short_clips):
-    rule = fsp.samplers.custom(odd)
+    rule = fsp.samplers.Custom(odd)
     with pytest.raises(fsp.errors.ArgumentError) as raised:
-        rule.frames(10)
+        rule.indices(10)
     assert isinstance(raised.value.__cause__, ValueError) and raised.value.__cause__.__traceback__ is not None
     with pytest.raises(fsp.errors.ClipSamplingError) as raised:
         loader(short_clips, odd).describe_clip(0)
@@ -161,7 +161,7 @@ def test_sampler_exception_is_cause_on_callers_thread(short_clips):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fsp.samplers.custom(interrupted).frames(10)
+        fsp.samplers.Custom(interrupted).indices(10)
     with pytest.raises(KeyboardInterrupt):
         loader(short_clips, interrupted).describe_clip(0)
 
@@ -192,10 +192,10 @@ def test_base_exceptions_are_raised_under_every_policy(short_clips, on_error, en
 
 
 def test_a_function_may_use_rules_of_its_own(short_clips):
-    inner = fsp.samplers.random(sequence_length=3, fps=4)
+    inner = fsp.samplers.RandomClips(sequence_length=3, fps=4)
 
     def fn(info, rng):
-        return inner.frames(info.pts_seconds, seed=rng.getrandbits(64)).indices
+        return inner.indices(info.pts_seconds, seed=rng.getrandbits(64)).indices
 
     (batch,) = loader(short_clips[:2], fn, sequence_length=3)
     assert batch.frames.shape == (2, 3, 3, 16, 24)
@@ -241,7 +241,7 @@ SLOW = """
             time.sleep(0.01)
         return [0]
 
-    loader = fsp.ClipLoader(sys.argv[1:], fsp.samplers.custom(slow), batch_size=1, num_threads=3,
+    loader = fsp.ClipLoader(sys.argv[1:], fsp.samplers.Custom(slow), batch_size=1, num_threads=3,
                             transforms=[fsp.transforms.Resize((16, 16))])
     epoch = iter(loader)
     asked = threading.Thread(target=next, args=(epoch, None), daemon=True)
@@ -280,7 +280,7 @@ def test_loaders_may_be_collected_inside_the_sampler(short_clips):
             return [0]
 
         def make():
-            loader = fsp.ClipLoader(paths, fsp.samplers.custom(collecting), batch_size=2, num_threads=3,
+            loader = fsp.ClipLoader(paths, fsp.samplers.Custom(collecting), batch_size=2, num_threads=3,
                                     prefetch_batches=3,
                                     transforms=[fsp.transforms.Resize((16, 16))])
             next(iter(loader))

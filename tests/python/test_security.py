@@ -173,7 +173,7 @@ import framespool as fsp
 
 folder, good, bad, on_error = sys.argv[1:]
 folder = pathlib.Path(folder)
-rule = fsp.samplers.random(sequence_length=2)
+rule = fsp.samplers.RandomClips(sequence_length=2)
 segment = fsp.datasets.VideoSegment(bad, start_frame=0)
 member = fsp.datasets.ArchiveMember(bad, 512, 1000)
 cell = fsp.datasets.TableCell(bad, "video", 0)

@@ -93,7 +93,7 @@ def test_a_loader_gives_each_clip_its_size(videos):
     def clips(num_threads: int) -> list:
         # Clips of 2 and of 6 frames that share frames; frames may be copied only between clips of one length.
         frames = [[0, 3], [0, 1, 2, 3, 4, 5], [3, 0]]
-        sampler = fsp.samplers.custom(lambda info, _: frames[info.clip], clips_per_video=3)
+        sampler = fsp.samplers.Custom(lambda info, _: frames[info.clip], clips_per_video=3)
         loader = fsp.ClipLoader(
             [(file, 0) for file in files * 2],
             sampler,

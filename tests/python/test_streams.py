@@ -11,7 +11,7 @@ import framespool as fsp
 import numpy as np
 import pytest
 from framespool import datasets
-from framespool.samplers import windows
+from framespool.samplers import Windows
 
 SMALL, LARGE = (320, 180), (480, 270)
 
@@ -137,7 +137,7 @@ def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], byt
         fsp._framespool.flush_index()
     loader = fsp.ClipLoader(
         fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=0),
-        windows(sequence_length=2, step=8),
+        Windows(sequence_length=2, step=8),
         batch_size=1,
         index=place,
     )
@@ -147,7 +147,7 @@ def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], byt
 
 @pytest.mark.parametrize("name", ["small_large.mp4", "small_large.mkv", "small_large.ts"])
 def test_loaders_and_datasets_take_a_stream(made: Path, plain: dict[tuple[int, int], bytes], name: str) -> None:
-    every = windows(sequence_length=1, step=7)
+    every = Windows(sequence_length=1, step=7)
 
     def loaded(dataset: datasets.Dataset) -> bytes:
         loader = fsp.ClipLoader(dataset, every, batch_size=1, layout="NTHWC")
@@ -169,7 +169,7 @@ def test_torch_datasets_take_a_stream(made: Path, plain: dict[tuple[int, int], b
     batches = list(
         ClipDataset(
             fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=0),
-            windows(sequence_length=1, step=7),
+            Windows(sequence_length=1, step=7),
             batch_size=1,
         )
     )
@@ -192,7 +192,7 @@ def test_a_state_belongs_to_the_stream(made: Path) -> None:
     def loader(stream: int | None) -> fsp.ClipLoader:
         return fsp.ClipLoader(
             fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=stream),
-            windows(sequence_length=1),
+            Windows(sequence_length=1),
             batch_size=1,
         )
 
@@ -207,7 +207,7 @@ def test_a_file_without_the_stream_is_a_bad_file(made: Path) -> None:
     files = [made / "small.mp4", made / "small_large.mp4"]
     loader = fsp.ClipLoader(
         fsp.datasets.Dataset([(file, 0) for file in files], stream=1),
-        windows(sequence_length=1, step=10),
+        Windows(sequence_length=1, step=10),
         batch_size=1,
         on_error="skip",
     )
@@ -224,7 +224,7 @@ def test_probe_and_the_command_line(made: Path, capsys: pytest.CaptureFixture[st
     dataset = datasets.Dataset([file])
     for chosen, size in ((dataset, LARGE), (dataset.with_stream(0), SMALL)):
         assert list(fsp.tools.probe(chosen).frame_sizes) == [f"{size[0]}x{size[1]}"]
-    loader = fsp.ClipLoader(dataset.with_stream(0), windows(sequence_length=1), batch_size=1)
+    loader = fsp.ClipLoader(dataset.with_stream(0), Windows(sequence_length=1), batch_size=1)
     assert list(fsp.tools.probe(loader).frame_sizes) == [f"{SMALL[0]}x{SMALL[1]}"]
     assert main(["probe", file, "--stream", "0"]) == 0
     out = capsys.readouterr().out
@@ -260,7 +260,7 @@ def test_stream_index_can_be_prebuilt_and_exported(made: Path, tmp_path: Path) -
     assert main(["index", str(folder), "--index", str(here), "--stream", "0", "--export", str(lines)]) == 0
     assert main(["index", str(folder), "--index", str(there), "--stream", "0", "--import", str(lines)]) == 0
     loader = fsp.ClipLoader(
-        fsp.datasets.Dataset([(folder / "a.mp4", 0)], stream=0), windows(sequence_length=1), batch_size=1, index=there
+        fsp.datasets.Dataset([(folder / "a.mp4", 0)], stream=0), Windows(sequence_length=1), batch_size=1, index=there
     )
     assert next(iter(loader)).frames[0].shape[2:] == SMALL[::-1]
     assert loader.stats()["index_hits"] == 1

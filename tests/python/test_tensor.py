@@ -47,7 +47,7 @@ def test_a_tensor_can_be_pickled_and_copied(tensor, short_clips):
         iter(
             fsp.ClipLoader(
                 short_clips[:2],
-                fsp.samplers.random(sequence_length=2),
+                fsp.samplers.RandomClips(sequence_length=2),
                 batch_size=1,
                 dtype="bfloat16",
                 transforms=[fsp.transforms.Resize((16, 16))],

@@ -333,7 +333,7 @@ from framespool.torch import ClipDataModule, TorchLoader
 
 assert issubclass(ClipDataModule, pl.LightningDataModule) and ClipDataModule.__doc__
 folder, *paths = sys.argv[1:]
-part = {"dataset": paths, "clip_sampler": fsp.samplers.random(sequence_length=2, clips_per_video=2)}
+part = {"dataset": paths, "clip_sampler": fsp.samplers.RandomClips(sequence_length=2, clips_per_video=2)}
 common = {"batch_size": 3, "transforms": [fsp.transforms.Resize((16, 16))], "num_threads": 1}
 seen, validated = [], []
 

@@ -45,7 +45,7 @@ def test_grouped_shuffle_comes_through_workers(short_clips, workers):
             assert got["clip_ids"].tolist() == wanted.clip_ids.tolist()
             assert torch.equal(got["frames"], wanted.frames.torch())
     # By default there are as many streams as the workers have slots.
-    derived = ClipDataset(short_clips * 8, fsp.samplers.windows(sequence_length=2, step=8), **keywords)
+    derived = ClipDataset(short_clips * 8, fsp.samplers.Windows(sequence_length=2, step=8), **keywords)
     found = ids(DataLoader(derived, batch_size=None, num_workers=workers))
     assert sorted(flat(found)) == list(range(len(flat(found))))
 
@@ -139,7 +139,7 @@ def test_a_dataset_has_a_length(short_clips):
 
 
 def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
-    one = fsp.samplers.random(sequence_length=2)
+    one = fsp.samplers.RandomClips(sequence_length=2)
     with pytest.raises(fsp.errors.ArgumentError, match="num_workers is that of the DataLoader"):
         ClipDataset(short_clips, one, batch_size=2, num_shards=fsp.options.Shards(1, num_workers=4))
     for make in (
@@ -232,7 +232,7 @@ def test_images_and_their_masks_come_through_workers(photos, workers, tmp_path):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_error_costs_one_batch_in_any_process(short_clips, bad_file, workers):
     entries = [*short_clips[:5], (bad_file, 9), *short_clips[5:9]]
-    once = fsp.samplers.random(sequence_length=2)
+    once = fsp.samplers.RandomClips(sequence_length=2)
     keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((16, 24))]}
     batches = iter(DataLoader(ClipDataset(entries, once, **keywords), batch_size=None, num_workers=workers))
     got, failed = [], 0
@@ -282,7 +282,7 @@ def test_batches_limited_by_tokens_come_through_workers(videos):
     }
     # Four, three and two of a size.
     files = [str(videos / name) for place, name in enumerate(names) for _ in range(4 - place)]
-    sampling = fsp.samplers.random(sequence_length=2)
+    sampling = fsp.samplers.RandomClips(sequence_length=2)
     dataset = ClipDataset(files, sampling, **keywords)
     loader = fsp.ClipLoader(files, sampling, **keywords)
     for epoch in (0, 1):

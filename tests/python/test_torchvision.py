@@ -181,7 +181,7 @@ def test_color_after_normalize_is_refused(clip):
 
 
 def test_list_of_both_libraries_in_a_loader(short_clips):
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     both = [t.Resize((24, 32)), v2.RandomHorizontalFlip(1.0)]
     ours = [t.Resize((24, 32)), t.RandomHorizontalFlip(1.0)]
     for layout in ("NTHWC", "NTCHW", "NCTHW"):
@@ -193,7 +193,7 @@ def test_list_of_both_libraries_in_a_loader(short_clips):
 
 
 def test_one_transform_in_place_of_a_list(short_clips):
-    rule, recipe = fsp.samplers.random(sequence_length=2), [v2.Resize((24, 32)), v2.RandomHorizontalFlip(1.0)]
+    rule, recipe = fsp.samplers.RandomClips(sequence_length=2), [v2.Resize((24, 32)), v2.RandomHorizontalFlip(1.0)]
     [expected] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=recipe)
     for transforms in (v2.Compose(recipe), torch.nn.Sequential(*recipe), v2.Compose([v2.Compose(recipe)])):
         [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)
@@ -239,7 +239,7 @@ def frames_by_clip(loader, epoch=0):
 ])  # fmt: skip
 def test_per_clip_gets_time_and_channels_first(layout, shape, short_clips):
     noise = Noise()
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     transforms = [t.Resize((24, 32)), t.PerClip(noise)]
     [batch] = fsp.ClipLoader(short_clips[:3], rule, batch_size=3, transforms=transforms, layout=layout)
     assert noise.shapes == [(2, 3, 24, 32)] * 3
@@ -253,7 +253,7 @@ def test_random_numbers_of_per_clip_depend_on_seed_epoch_and_clip(short_clips):
     def loader(seed=1, batch_size=3, **keywords):
         return fsp.ClipLoader(
             short_clips[:6],
-            fsp.samplers.uniform(sequence_length=2, clips_per_video=1),
+            fsp.samplers.UniformClips(sequence_length=2, clips_per_video=1),
             batch_size=batch_size,
             transforms=[t.Resize((8, 9)), t.PerClip(Noise())],
             shuffle="full",
@@ -290,7 +290,7 @@ def test_functions_of_one_list_draw_different_numbers(on, short_clips):
         return clip
 
     transforms = [t.Resize((8, 8)), t.PerClip(noise, on=on), t.PerClip(noise, on=on), t.MixUp(num_classes=99)]
-    sampler = fsp.samplers.uniform(sequence_length=2)
+    sampler = fsp.samplers.UniformClips(sequence_length=2)
     keywords = {"batch_size": 4, "transforms": transforms, "dtype": "float32"}
     [batch] = fsp.ClipLoader(short_clips[:4], sampler, **keywords)
     assert len(set(drawn)) == 8
@@ -309,7 +309,7 @@ def test_occurrences_of_a_clip_have_their_own_random_numbers(short_clips):
         for rank in range(keywords.get("num_shards", 1)):
             loader = fsp.ClipLoader(
                 weighted,
-                fsp.samplers.uniform(sequence_length=2),
+                fsp.samplers.UniformClips(sequence_length=2),
                 transforms=[t.Resize((8, 8)), drawn],
                 shuffle="full",
                 shard_id=rank,
@@ -329,7 +329,7 @@ def test_occurrences_of_a_clip_have_their_own_random_numbers(short_clips):
 
 def test_per_clip_takes_frames_of_different_sizes(short_clips, videos):
     dataset = [short_clips[0], (str(videos / "derived" / "tiny_34x26_h264.mp4"), 0)]
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     [batch] = fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.PerClip(v2.CenterCrop(20))])
     assert tuple(batch.frames.shape) == (2, 2, 3, 20, 20)
     [batch] = fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.PerClip(v2.Identity())])
@@ -339,7 +339,7 @@ def test_per_clip_takes_frames_of_different_sizes(short_clips, videos):
 
 
 def test_functions_follow_each_other(short_clips, videos):
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     functions = [t.PerClip(v2.GaussianBlur(3)), t.PerBatch(lambda frames: frames.float() / 255), torch.nn.Flatten()]
     [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=[t.Resize((8, 9)), *functions])
     assert batch.frames.shape == (2, 2 * 3 * 8 * 9) and batch.frames.max() <= 1
@@ -370,7 +370,7 @@ def test_per_clip_of_images(media):
 
 def test_state_knows_the_function(short_clips):
     def loader(function):
-        rule = fsp.samplers.random(sequence_length=2)
+        rule = fsp.samplers.RandomClips(sequence_length=2)
         return fsp.ClipLoader(short_clips[:2], rule, batch_size=1, transforms=[t.Resize((8, 9)), t.PerClip(function)])
 
     state = loader(torch.abs).state_dict()
@@ -382,7 +382,7 @@ def test_state_knows_the_function(short_clips):
 @pytest.mark.parametrize("name", ["MixUp", "CutMix"])
 @pytest.mark.parametrize("layout", ["NTCHW", "NCTHW", "NTHWC"])
 def test_each_clip_is_mixed_as_torchvision_would(name, layout, short_clips):
-    rule, classes = fsp.samplers.random(sequence_length=2), 40
+    rule, classes = fsp.samplers.RandomClips(sequence_length=2), 40
     options = {"batch_size": 3, "seed": 5, "dtype": "float32", "layout": layout, "shuffle": "full"}
     mixing = [t.Resize((16, 20)), getattr(t, name)(classes, alpha=0.8)]
     plain = fsp.ClipLoader(short_clips[:8], rule, transforms=mixing[:1], **options)
@@ -404,7 +404,7 @@ def test_each_clip_is_mixed_as_torchvision_would(name, layout, short_clips):
 
 
 def test_mixing_says_what_it_needs(short_clips, videos):
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
 
     def first(mixing, dataset=short_clips[:2], **more):
         return next(iter(fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.Resize((8, 8)), mixing], **more)))
@@ -452,7 +452,7 @@ def test_partner_of_a_clip_is_another_clip(clips, repeats, others):
 @pytest.mark.parametrize("name", ["MixUp", "CutMix"])
 def test_repeats_are_mixed_with_other_clips(name, short_clips):
     options = {"batch_size": 2, "repeats": 2, "dtype": "float32", "last_batch": "fill"}
-    rule, resize = fsp.samplers.random(sequence_length=2), t.Resize((16, 20))
+    rule, resize = fsp.samplers.RandomClips(sequence_length=2), t.Resize((16, 20))
     plain = fsp.ClipLoader(short_clips[:3], rule, transforms=[resize], **options)
     mixed = fsp.ClipLoader(short_clips[:3], rule, transforms=[resize, getattr(t, name)(40, alpha=1)], **options)
     for given, made in zip(plain, mixed, strict=True):
@@ -469,7 +469,7 @@ def test_repeats_are_mixed_with_other_clips(name, short_clips):
 
 
 def test_a_batch_of_one_clip_warns_once_that_nothing_is_mixed(short_clips):
-    rule, transforms = fsp.samplers.random(sequence_length=2), [t.Resize((8, 8)), t.CutMix(40)]
+    rule, transforms = fsp.samplers.RandomClips(sequence_length=2), [t.Resize((8, 8)), t.CutMix(40)]
     plain = fsp.ClipLoader(short_clips[:3], rule, batch_size=1, repeats=2, transforms=transforms[:1])
     loader = fsp.ClipLoader(short_clips[:3], rule, batch_size=1, repeats=2, transforms=transforms)
     with pytest.warns(UserWarning, match=r"CutMix.*all of its 2 rows hold clip 0. Use a larger batch_size") as warned:
@@ -491,7 +491,7 @@ def noise_of_both_generators(frames, context):
 
 def test_random_numbers_of_per_batch_depend_on_seed_epoch_batch_and_rank(short_clips):
     def loader(seed=1, **keywords):
-        rule, resize = fsp.samplers.uniform(sequence_length=2, clips_per_video=1), t.Resize((8, 9))
+        rule, resize = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=1), t.Resize((8, 9))
         transforms = [resize, t.PerBatch(noise_of_both_generators), t.PerBatch(torch.nn.Dropout(0.5))]
         return fsp.ClipLoader(
             short_clips[:8], rule, batch_size=2, transforms=transforms, shuffle="full", seed=seed, **keywords
@@ -529,7 +529,10 @@ def test_random_numbers_of_per_batch_depend_on_seed_epoch_batch_and_rank(short_c
 
 
 def test_per_batch_changes_labels_and_adds_columns(short_clips):
-    rule, transforms = fsp.samplers.random(sequence_length=2), [t.Resize((8, 9)), t.PerBatch(noise_of_both_generators)]
+    rule, transforms = (
+        fsp.samplers.RandomClips(sequence_length=2),
+        [t.Resize((8, 9)), t.PerBatch(noise_of_both_generators)],
+    )
     loader = fsp.ClipLoader(short_clips[:3], rule, batch_size=3, transforms=transforms, shuffle="full")
     for epoch in range(2):
         [batch] = loader
@@ -550,7 +553,7 @@ class WithContext(torch.nn.Module):
 def test_functions_without_a_parameter_context_get_frames_only(short_clips):
     def result(function):
         transforms = [t.Resize((8, 9)), t.PerBatch(function)]
-        rule = fsp.samplers.random(sequence_length=2)
+        rule = fsp.samplers.RandomClips(sequence_length=2)
         return next(iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms))).frames
 
     assert result(torch.numel) == 2 * 2 * 3 * 8 * 9  # a function of C, which has no signature
@@ -564,7 +567,7 @@ def identity(frames):
 
 
 def test_one_of_chooses_a_function_for_each_batch(short_clips):
-    rule, resize = fsp.samplers.random(sequence_length=2), t.Resize((8, 8))
+    rule, resize = fsp.samplers.RandomClips(sequence_length=2), t.Resize((8, 8))
     options = {"batch_size": 2, "dtype": "float32", "last_batch": "drop"}
 
     def loader(mixing, **more):
@@ -620,7 +623,7 @@ def test_one_of_refuses_what_it_cannot_choose_from():
 
 def test_label_smoothing_is_that_of_pytorch(short_clips):
     """The loss is that of labels without smoothing and `CrossEntropyLoss(label_smoothing=...)`."""
-    rule, smoothing = fsp.samplers.random(sequence_length=2), t.LabelSmoothing(13, 0.2)
+    rule, smoothing = fsp.samplers.RandomClips(sequence_length=2), t.LabelSmoothing(13, 0.2)
     logits = torch.randn((4, 13), generator=torch.Generator().manual_seed(1))
 
     def loss(transforms, label_smoothing=0.0):
@@ -642,7 +645,7 @@ def test_label_smoothing_is_that_of_pytorch(short_clips):
 
 def test_masks_depend_on_seed_epoch_and_clip(short_clips):
     def masks(names=("bool_masked_pos", "a", "b"), epoch=0, **keywords):
-        rule = fsp.samplers.uniform(sequence_length=4, clips_per_video=1)
+        rule = fsp.samplers.UniformClips(sequence_length=4, clips_per_video=1)
         blocks = [t.BlockMask(patch=(2, 8, 8), name="a"), t.BlockMask(2, 0.7, patch=(2, 8, 8), name="b")]
         transforms = [t.Resize((48, 64)), t.TubeMask(0.75, (2, 8, 8)), *blocks]
         options = {"batch_size": 2, "transforms": transforms, "shuffle": "full", "seed": 3, **keywords}
@@ -684,7 +687,7 @@ def test_blocks_leave_a_patch_and_have_the_stated_size():
 
 
 def test_masks_say_what_they_need(short_clips, media):
-    rule = fsp.samplers.random(sequence_length=3)
+    rule = fsp.samplers.RandomClips(sequence_length=3)
 
     def first(*transforms):
         return next(
@@ -712,7 +715,7 @@ def test_masks_say_what_they_need(short_clips, media):
 
 def on_both_threads(short_clips, *functions, count=6, **options):
     """A loader with the functions on the thread that takes batches, and one with them on workers."""
-    rule, resize = fsp.samplers.uniform(sequence_length=2, clips_per_video=1), t.Resize((16, 20))
+    rule, resize = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=1), t.Resize((16, 20))
     options = {"batch_size": 2, "shuffle": "full", "seed": 3, "num_threads": 2, "dtype": "float32", **options}
     return [
         fsp.ClipLoader(
@@ -759,7 +762,7 @@ def test_single_batch_runs_the_functions_of_an_iteration(short_clips):
     ]
     loader = fsp.ClipLoader(
         short_clips[:6],
-        fsp.samplers.random(sequence_length=2),
+        fsp.samplers.RandomClips(sequence_length=2),
         batch_size=2,
         transforms=[t.Resize((8, 8)), *functions],
         shuffle="full",
@@ -823,7 +826,7 @@ def test_errors_on_workers_are_in_place_of_their_batch(short_clips, tmp_path):
         return clip
 
     options = {"batch_size": 1, "transforms": [t.Resize((16, 20)), t.PerClip(fail, on="workers")]}
-    rule = fsp.samplers.uniform(sequence_length=2, clips_per_video=1)
+    rule = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=1)
     plain = fsp.ClipLoader(short_clips[:8], rule, batch_size=1, transforms=options["transforms"][:1], dtype="float32")
     marks = [float(batch.frames.torch().flatten()[0]) for batch in plain]
     assert marks.count(marks[4]) == 1

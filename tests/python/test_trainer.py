@@ -55,7 +55,7 @@ class Interruption(TrainerCallback):
 def train(short_clips, folder, workers, resume=None, stop=None):
     clips = VideoDataset(
         short_clips,
-        fsp.samplers.random(sequence_length=4),
+        fsp.samplers.RandomClips(sequence_length=4),
         transforms=[T.RandomResizedCrop(16)],
         dtype="float32",
         seed=1,

@@ -120,7 +120,7 @@ def test_every_frame_method_accepts_a_callable(videos):
 
 
 def test_a_loader_hands_each_batch_to_the_callable(short_clips):
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     small = t.Resize((8, 9))
     seen = []
 
@@ -144,7 +144,7 @@ def test_an_error_of_the_callable_costs_one_batch(short_clips):
             raise KeyError("no")
         return frames
 
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     epoch = iter(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[t.Resize((8, 9)), picky]))
     assert len(next(epoch)) == 2
     with pytest.raises(KeyError, match="no"):
@@ -155,7 +155,7 @@ def test_an_error_of_the_callable_costs_one_batch(short_clips):
 
 
 def test_callable_needs_frames_of_one_size(short_clips):
-    rule = fsp.samplers.random(sequence_length=2)
+    rule = fsp.samplers.RandomClips(sequence_length=2)
     for transforms in ([len], [t.Resize(8), len]):
         with pytest.raises(fsp.errors.ArgumentError, match=r"built-in function len.*one size.*put Resize"):
             next(iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)))

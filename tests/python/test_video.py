@@ -387,11 +387,11 @@ def test_samplers_and_segments_take_rounded_times():
     exact = [5000 + n / 30000 for n in range(1, 200)]
     rounded = [np.float32(at) for at in exact]
     for at, value in zip(exact, rounded, strict=True):
-        (clip,) = fsp.samplers.seconds([value]).clips
+        (clip,) = fsp.samplers.Seconds([value]).times
         assert clip[0] >= at
         segment = fsp.datasets.VideoSegment("a.mp4", start_seconds=value, end_seconds=value + np.float32(1))
         assert segment.start_seconds <= at
-    assert fsp.samplers.seconds([0.5, 1]).clips == ((0.5, 1.0),)
+    assert fsp.samplers.Seconds([0.5, 1]).times == ((0.5, 1.0),)
     assert fsp.datasets.VideoSegment("a.mp4", start_seconds=0.1).start_seconds == 0.1
 
 
@@ -403,7 +403,7 @@ def test_interlaced_video_is_logged_once_for_each_kind(videos, encoder, tmp_path
         logging.basicConfig(format="%(name)s %(message)s", stream=sys.stdout)
         for path in sys.argv[1:] * 2:
             fsp.Video(path, index=False)[0]
-            list(fsp.ClipLoader([path], fsp.samplers.indices([0]), batch_size=1, index=False))
+            list(fsp.ClipLoader([path], fsp.samplers.Indices([0]), batch_size=1, index=False))
     """
     derived = videos / "derived"
     files = [derived / "h264_mbaff_720x576.mp4", derived / "h264_bt709_tagged_640x360.mp4", tmp_path / "a.mkv"]

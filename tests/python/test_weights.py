@@ -8,7 +8,7 @@ import framespool as fsp
 import grouped_oracle
 import pytest
 
-WINDOWS = fsp.samplers.windows(sequence_length=2, step=8)
+WINDOWS = fsp.samplers.Windows(sequence_length=2, step=8)
 SMALL = [fsp.transforms.Resize((16, 16))]
 CLIP_BYTES = 2 * 16 * 16 * 3
 pytestmark = pytest.mark.filterwarnings("ignore:clips of one video")
@@ -113,7 +113,7 @@ def loader(dataset, sampling=WINDOWS, **keywords):
 def test_balanced_classes_come_equally_often(tiny_clips):
     samples = [(path, int(number < 10)) for number, (path, _) in enumerate(tiny_clips)]
     dataset = fsp.datasets.balanced(samples, epoch_clips=240)
-    sampling = fsp.samplers.random(sequence_length=2, clips_per_video=4)
+    sampling = fsp.samplers.RandomClips(sequence_length=2, clips_per_video=4)
     for shuffle in (True, "full"):
         run = loader(dataset, sampling, shuffle=shuffle)
         labels = Counter(label for batch in run for label in batch.labels.tolist())
@@ -162,7 +162,7 @@ def test_checkpoint_resumes_a_weighted_epoch(tiny_clips):
 def test_parts_of_a_file_have_weights_of_their_own(tiny_clips):
     path = tiny_clips[0][0]
     parts = [fsp.datasets.VideoSegment(path, start_frame=start, end_frame=start + 10) for start in (0, 10, 20)]
-    run = loader(fsp.datasets.weighted(parts, [1, 0, 3], epoch_clips=40), fsp.samplers.random(sequence_length=2))
+    run = loader(fsp.datasets.weighted(parts, [1, 0, 3], epoch_clips=40), fsp.samplers.RandomClips(sequence_length=2))
     counts = Counter(clip for batch in run for clip in batch.clip_ids.tolist())
     assert counts == {0: 10, 2: 30}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import framespool as fsp
 
-SAMPLING = fsp.samplers.random(sequence_length=2, stride=2, clips_per_video=2)
+SAMPLING = fsp.samplers.RandomClips(sequence_length=2, stride=2, clips_per_video=2)
 KEYWORDS = {"batch_size": 4, "transforms": [fsp.transforms.Resize((16, 24))], "shuffle": "full", "seed": 7}
 
 

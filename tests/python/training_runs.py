@@ -94,17 +94,23 @@ class Run:
 
 
 SAMPLERS = {
-    "random": lambda run: fsp.samplers.random(
-        sequence_length=4, stride=2, clips_per_video=run.clips_per_video, short=run.short
+    "random": lambda run: fsp.samplers.RandomClips(
+        sequence_length=4, stride=2, clips_per_video=run.clips_per_video, padding=run.short
     ),
-    "partitioned": lambda run: fsp.samplers.random(
-        sequence_length=3, clips_per_video=run.clips_per_video, short=run.short, group="partitioned", frame_jitter=True
+    "partitioned": lambda run: fsp.samplers.RandomClips(
+        sequence_length=3,
+        clips_per_video=run.clips_per_video,
+        padding=run.short,
+        group="partitioned",
+        frame_jitter=True,
     ),
-    "segments": lambda run: fsp.samplers.segments(num_segments=4, clips_per_video=run.clips_per_video, short=run.short),
-    "uniform": lambda run: fsp.samplers.uniform(
-        sequence_length=4, stride=2, clips_per_video=run.clips_per_video, short=run.short
+    "segments": lambda run: fsp.samplers.Segments(
+        num_segments=4, clips_per_video=run.clips_per_video, padding=run.short
     ),
-    "windows": lambda run: fsp.samplers.windows(sequence_length=4, stride=2, step=3),
+    "uniform": lambda run: fsp.samplers.UniformClips(
+        sequence_length=4, stride=2, clips_per_video=run.clips_per_video, padding=run.short
+    ),
+    "windows": lambda run: fsp.samplers.Windows(sequence_length=4, stride=2, step=3),
 }
 RANDOM_SAMPLERS = {"random", "partitioned", "segments"}
 TRANSFORMS: dict[str, Any] = {
@@ -200,7 +206,7 @@ def runs(draw: Any) -> Run:
         kind=kind,
         broken=draw(st.sampled_from([None, None, None, *range(len(videos))])),
         sampler=sampler,
-        short=draw(st.sampled_from(["repeat", "loop", "clamp"] if grouped else ["repeat", "loop", "drop"])),
+        short=draw(st.sampled_from(["repeat", "loop", "edge"] if grouped else ["repeat", "loop", "drop"])),
         clips_per_video=draw(st.integers(1, 3)),
         transforms=spatial + tail,
         dtype=dtype,

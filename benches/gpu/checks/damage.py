@@ -21,7 +21,7 @@ def damage(context: Context) -> Iterator[Row]:
 def compare_frames(clip: Clip) -> Row:
     """Frame by frame: the same bytes, or the same error at the same position."""
     asked = "each frame or its error == CPU's"
-    sampling = fsp.samplers.windows(sequence_length=1)
+    sampling = fsp.samplers.Windows(sequence_length=1)
     made = []
 
     def make() -> list[object]:

@@ -60,7 +60,7 @@ def compared_row(name: str, asked: str, compared: Comparison, stats: dict[str, A
 def every_frame(clip: Clip, dtype: str) -> Row:
     """The complete file. A clip is one frame, so that files whose frames change in size can be compared."""
     asked = f"every frame, {dtype}: NVDEC == CPU"
-    ours, theirs = loaders(clip, fsp.samplers.windows(sequence_length=1), dtype=dtype)
+    ours, theirs = loaders(clip, fsp.samplers.Windows(sequence_length=1), dtype=dtype)
     compared = Comparison()
     for (left, _), (right, batch) in itertools.zip_longest(batches(ours), batches(theirs), fillvalue=(Outcome(), None)):
         at = batch.indices.tolist()[0][0] if batch is not None else compared.frames
@@ -180,7 +180,7 @@ def strided(context: Context) -> Iterator[Row]:
 
 def random_clips(clip: Clip, stride: int) -> Row:
     # Four frames per clip: longer clips would overlap, and few pictures could be skipped.
-    sampling = fsp.samplers.random(sequence_length=4, stride=stride, clips_per_video=12, short="loop")
+    sampling = fsp.samplers.RandomClips(sequence_length=4, stride=stride, clips_per_video=12, padding="loop")
     ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, cache=fsp.Cache(lookahead=0))
     compared = Comparison()
     for epoch in range(2):

@@ -31,7 +31,7 @@ def looped(**keywords: Any) -> Iterator[fsp.Batch]:
     t = fsp.transforms
     loader = fsp.ClipLoader(
         dataset,
-        fsp.samplers.random(sequence_length=8, stride=2, clips_per_video=4, short="loop"),
+        fsp.samplers.RandomClips(sequence_length=8, stride=2, clips_per_video=4, padding="loop"),
         batch_size=2,
         transforms=[t.RandomResizedCrop(160), t.RandomHorizontalFlip()],
         shuffle="full",

@@ -58,7 +58,7 @@ def data_loader(torch: Any) -> Row:
 
     name, asked = "DataLoader(pin_memory=True)", "every tensor of every batch is pinned"
     keywords: dict[str, Any] = {"batch_size": 2, "seed": 9, "index": False}
-    sampling = fsp.samplers.random(sequence_length=8, stride=2, short="loop")
+    sampling = fsp.samplers.RandomClips(sequence_length=8, stride=2, padding="loop")
     dataset = ClipDataset([str(clip.path) for clip in clips("loader")], sampling, **keywords)
     loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, pin_memory=True)
     tensors = 0

@@ -35,9 +35,11 @@ def epochs(loader: fsp.ClipLoader, count: int = 2) -> list[str]:
 
 
 SAMPLINGS = {
-    "windows 16": lambda: fsp.samplers.windows(sequence_length=16),
-    "random 8, stride 4": lambda: fsp.samplers.random(sequence_length=8, stride=4, clips_per_video=3, short="loop"),
-    "segments": lambda: fsp.samplers.segments(num_segments=8, mode="random"),
+    "windows 16": lambda: fsp.samplers.Windows(sequence_length=16),
+    "random 8, stride 4": lambda: fsp.samplers.RandomClips(
+        sequence_length=8, stride=4, clips_per_video=3, padding="loop"
+    ),
+    "segments": lambda: fsp.samplers.Segments(num_segments=8, mode="random"),
 }
 
 
@@ -93,7 +95,7 @@ def two_loaders(context: Context) -> Iterator[Row]:
     """Several loaders and videos of one process share the decoders."""
     dataset = [str(clip.path) for clip in clips("loader")]
     keywords: dict[str, Any] = {"batch_size": 4, "transforms": [fsp.transforms.Resize((96, 96))], "index": False}
-    sampling = fsp.samplers.windows(sequence_length=8)
+    sampling = fsp.samplers.Windows(sequence_length=8)
     want = [digest(batch) for batch in fsp.ClipLoader(dataset, sampling, **keywords)]
     gpu = {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=7)}
     running = [iter(fsp.ClipLoader(dataset, sampling, **keywords, **gpu)) for _ in range(3)]
@@ -118,7 +120,7 @@ def epochs_ahead(context: Context) -> Iterator[Row]:
         yield Row("epochs-ahead", asked, IMPOSSIBLE, "no 1080p H.264 with GOP 250; see README.md, encode.py")
         return
     dataset = [str(videos[number % len(videos)].path) for number in range(SAMPLES)]
-    sampling = fsp.samplers.random(sequence_length=16, stride=4, short="loop")
+    sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, padding="loop")
     t = fsp.transforms
     keywords: dict[str, Any] = {
         "batch_size": 8,

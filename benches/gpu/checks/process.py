@@ -19,7 +19,7 @@ PATHS = {paths!r}
 def loader(**keywords):
     small = [fsp.transforms.Resize((120, 160))]
     common = dict(batch_size=2, transforms=small, device=fsp.Gpu(0, decoder="nvdec"), index=False)
-    return fsp.ClipLoader(PATHS, fsp.samplers.windows(sequence_length=8), **(common | keywords))
+    return fsp.ClipLoader(PATHS, fsp.samplers.Windows(sequence_length=8), **(common | keywords))
 """
 
 FORK = """
@@ -120,7 +120,7 @@ def close(context: Context) -> Iterator[Row]:
 
     paths = [str(clip.path) for clip in clips("loader")]
     held = []
-    sampling = fsp.samplers.uniform(sequence_length=8, stride=2, clips_per_video=2)
+    sampling = fsp.samplers.UniformClips(sequence_length=8, stride=2, clips_per_video=2)
     small = [fsp.transforms.Resize((240, 320))]
     keywords: dict[str, Any] = {
         "batch_size": 4,
@@ -151,7 +151,7 @@ def memory(context: Context) -> Iterator[Row]:
         "index": False,
         "last_batch": "drop",
     }
-    sampling = fsp.samplers.uniform(sequence_length=8, stride=2, clips_per_video=4)
+    sampling = fsp.samplers.UniformClips(sequence_length=8, stride=2, clips_per_video=4)
     cpu = batches(fsp.ClipLoader(paths, sampling, **keywords))
     right = {tuple(batch.clip_ids.tolist()): outcome for outcome, batch in cpu}
     # Kernels and streams of the first use must not be what fails.

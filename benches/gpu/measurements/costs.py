@@ -44,7 +44,7 @@ def cost(video: BenchVideo, workers: int, context: Context) -> Row:
 
         def make(length: int = length, **options: object) -> fsp.ClipLoader:
             keywords = {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=workers), **options}
-            sampling = fsp.samplers.indices(list(range(length)))
+            sampling = fsp.samplers.Indices(list(range(length)))
             transforms = [fsp.transforms.Resize((64, 64))]
             # Repeated files: a loader decodes each entry separately.
             return fsp.ClipLoader([video.path] * AT_ONCE, sampling, batch_size=20, transforms=transforms, **keywords)
@@ -71,7 +71,7 @@ import time
 begin = time.perf_counter()
 import framespool as fsp
 imported = time.perf_counter()
-loader = fsp.ClipLoader({paths!r}, fsp.samplers.random(sequence_length=16, stride=4, short="loop"), batch_size=8,
+loader = fsp.ClipLoader({paths!r}, fsp.samplers.RandomClips(sequence_length=16, stride=4, padding="loop"), batch_size=8,
     transforms=[fsp.transforms.Resize((224, 224))], shuffle="full", device={device!r}, index=False)
 made = time.perf_counter()
 batch = next(iter(loader))

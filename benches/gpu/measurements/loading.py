@@ -42,7 +42,7 @@ def dense(context: Context) -> Iterator[Row]:
     videos = full_hd()
     each = context.budget_seconds / max(len(videos), 1) / 6
     for video in videos:
-        make = maker(repeated(video, MANY), fsp.samplers.windows(sequence_length=16))
+        make = maker(repeated(video, MANY), fsp.samplers.Windows(sequence_length=16))
         yield measure(video.name, f"every frame, {SIZE}x{SIZE}", make, seconds=each, ceiling=ceiling_of(video.path))
 
 
@@ -52,7 +52,7 @@ def strided(context: Context) -> Iterator[Row]:
     videos = full_hd()[:4]
     for video in videos:
         for stride in (4, 8):
-            sampling = fsp.samplers.windows(sequence_length=16, stride=stride, pad_mode="edge")
+            sampling = fsp.samplers.Windows(sequence_length=16, stride=stride, padding="edge")
             make = maker(repeated(video, MANY), sampling)
             each = context.budget_seconds / len(videos) / 12
             asked = f"windows of 16, stride {stride}"
@@ -69,7 +69,7 @@ def random_clips(context: Context) -> Iterator[Row]:
         yield Row(missing, "random clips", IMPOSSIBLE, f"no 1080p video with {missing}; see README.md, encode.py")
     for (kind, codec), videos in kinds.items():
         dataset = [video.path for video in videos for _ in range(max(60 // len(videos), 1))]
-        sampling = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=1, short="loop")
+        sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, clips_per_video=1, padding="loop")
         make = maker(dataset, sampling, shuffle="full", seed=3)
         known = [rate for video in videos if (rate := ceiling_of(video.path))]
         ceiling = sum(known) / len(known) if known else None
@@ -85,7 +85,7 @@ def shuffled(context: Context) -> Iterator[Row]:
     # Few enough for whole epochs: at the start of one, pictures are decoded for clips that are delivered later.
     dataset = [video.path for video in videos for _ in range(2 if TRY else 4)]
     for budget in ("2GiB", 0):
-        make = maker(dataset, fsp.samplers.windows(sequence_length=16), shuffle="full", seed=1, cache=budget)
+        make = maker(dataset, fsp.samplers.Windows(sequence_length=16), shuffle="full", seed=1, cache=budget)
         row = measure(
             f"cache {budget}",
             f"all windows of 16, shuffled, of {len(videos)} videos, each file {len(dataset) // len(videos)} times",
@@ -106,7 +106,7 @@ def hybrid(context: Context) -> Iterator[Row]:
     if video is None:
         yield Row("hybrid", "every frame", IMPOSSIBLE, "no 1080p H.264 here")
         return
-    make = maker(repeated(video, MANY), fsp.samplers.windows(sequence_length=16))
+    make = maker(repeated(video, MANY), fsp.samplers.Windows(sequence_length=16))
     for decoder in ("nvdec", "auto", "cpu"):
         each = context.budget_seconds / 20
         yield measure(
@@ -125,7 +125,7 @@ def short_clips(context: Context) -> Iterator[Row]:
     files = [clip.path for clip in timed("short")]
     dataset = [files[number % len(files)] for number in range(ENTRIES)]
     for stride in (1, 4):
-        sampling = fsp.samplers.random(sequence_length=8, stride=stride, short="loop")
+        sampling = fsp.samplers.RandomClips(sequence_length=8, stride=stride, padding="loop")
         make = maker(dataset, sampling, shuffle="full", seed=2, batch_size=16)
         asked = f"{ENTRIES} entries of {len(files)} short files, clips of 8, stride {stride}"
         yield measure(f"stride {stride}", asked, make, seconds=context.budget_seconds / 10, ceiling=None)
@@ -136,7 +136,7 @@ def workers(context: Context) -> Iterator[Row]:
     """Clips per second by number of workers."""
     videos = [video for video in full_hd("h264") if video.kind == "GOP 250"] or full_hd("h264")
     dataset = [video.path for video in videos for _ in range(max(200 // len(videos), 1))]
-    sampling = fsp.samplers.random(sequence_length=16, stride=4, short="loop")
+    sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, padding="loop")
     make = maker(dataset, sampling, shuffle="full", seed=3)
     counts = (1, 2, 4, 7, 14, 21, 28)
     for count in counts:
@@ -179,7 +179,7 @@ def published_rows(dataset: list[Any], files: int, context: Context) -> Iterator
     count, length = PUBLISHED
     asked = f"{count} x {length} frames, batch 8, sequence_length 16"
     # 16 does not divide 300: the last window of each video is padded, so that all frames are decoded.
-    sampling = fsp.samplers.windows(sequence_length=16, pad_mode="edge")
+    sampling = fsp.samplers.Windows(sequence_length=16, padding="edge")
     # In full size a clip takes 100 MB, and each session works on a group of 150 pictures.
     full = {"transforms": [], "cache": "32GiB"}
     for name, keywords in (("full size, budget 32 GiB", full), (f"{SIZE}x{SIZE}, budget 2 GiB", {})):

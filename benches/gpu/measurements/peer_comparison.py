@@ -64,7 +64,7 @@ def ours(clips: list[tuple[str, list[int]]], **options: Any) -> fsp.ClipLoader:
     keywords = {"device": fsp.Gpu(0, decoder="nvdec"), **options}
     return fsp.ClipLoader(
         parts,
-        fsp.samplers.windows(sequence_length=LENGTH, stride=STRIDE),
+        fsp.samplers.Windows(sequence_length=LENGTH, stride=STRIDE),
         batch_size=4,
         transforms=[fsp.transforms.Resize((SIZE, SIZE))],
         layout="NTCHW",
@@ -220,7 +220,7 @@ def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
         off := float((theirs - right).abs().mean())
     ) > 6.0:  # always BT.601, so the difference is larger than for others
         return Row(name, asked, IMPOSSIBLE, f"not timed: its first sequence differs by {off:.1f} in the mean")
-    sampler = fsp.samplers.windows(sequence_length=16)
+    sampler = fsp.samplers.Windows(sequence_length=16)
     loader = fsp.ClipLoader(files, sampler, batch_size=8, device=fsp.Gpu("cuda:0", decoder="nvdec"), layout="NTHWC")
 
     def run_dali() -> None:

@@ -23,7 +23,7 @@ EPOCH = """
 import hashlib, json, time
 import framespool as fsp
 def make(device):
-    return fsp.ClipLoader([{path!r}] * {clips}, fsp.samplers.indices([0] * 32), batch_size=4, dtype="float32",
+    return fsp.ClipLoader([{path!r}] * {clips}, fsp.samplers.Indices([0] * 32), batch_size=4, dtype="float32",
         transforms=[fsp.transforms.Resize({size!r}), fsp.transforms.Normalize([0.5] * 3, [0.25] * 3)],
         device=device if device == "cpu" else fsp.Gpu(device, decoder="cpu"), index=False)
 first = [next(iter(make(device))).frames.tobytes() for device in ("cuda:0", "cpu")]

@@ -20,7 +20,7 @@ from framespool.torch import VideoDataset
 
 t = fsp.transforms
 EPOCHS, REPEATS, SIZE = 10, 2, 64
-CLIPS = fsp.samplers.random(sequence_length=4, stride=2)
+CLIPS = fsp.samplers.RandomClips(sequence_length=4, stride=2)
 #: What each clip draws, and the functions after it.
 DRAWN = [t.RandomResizedCrop(SIZE), t.ColorJitter(brightness=0.4, hue=0.1)]
 

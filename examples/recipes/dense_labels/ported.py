@@ -22,7 +22,7 @@ def localization(path: Path, num_threads: int, training: bool, batch_size: int =
     labels = [[(*times, actions.index(action)) for *times, action in row] for row in videos.columns["segments"]]
     return fsp.ClipLoader(
         videos,
-        fsp.samplers.windows(sequence_length=LENGTH, fps=FPS, step_seconds=STEP_SECONDS, pad_mode="edge"),
+        fsp.samplers.Windows(sequence_length=LENGTH, fps=FPS, step_seconds=STEP_SECONDS, padding="edge"),
         batch_size=batch_size,
         transforms=[t.Resize(SIZE)],
         frame_columns={"labels": labels},
@@ -35,7 +35,7 @@ def detection(annotations: Path, num_threads: int, training: bool, batch_size: i
     """Loads the annotated seconds: random crops for training, otherwise three crops of each in order."""
     return fsp.ClipLoader(
         fsp.datasets.ava(annotations, annotations.parent, span_seconds=SPAN_SECONDS),
-        fsp.samplers.seconds(TIMES, short="repeat"),
+        fsp.samplers.Seconds(TIMES, padding="repeat"),
         batch_size=batch_size,
         transforms=TRAIN if training else TEST,
         shuffle=training,

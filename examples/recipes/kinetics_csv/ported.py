@@ -29,10 +29,10 @@ def make_loader(
         "num_threads": num_threads,
     }
     if split == "val":
-        clips = fsp.samplers.uniform(sequence_length=8, stride=4, clips_per_video=3)
+        clips = fsp.samplers.UniformClips(sequence_length=8, stride=4, clips_per_video=3)
         views = [t.Resize(short_sides[0]), t.ThreeCrop(short_sides[0]), normalize]
         return ClipLoader(dataset, clips, transforms=views, group_clips=True, last_batch="fill", **options)
-    clips = fsp.samplers.random(sequence_length=8, stride=4, clips_per_video=2)
+    clips = fsp.samplers.RandomClips(sequence_length=8, stride=4, clips_per_video=2)
     crops = [t.RandomShortestSize(short_sides), t.RandomCrop(crop), t.RandomHorizontalFlip()]
     num_classes = len(dataset.classes)
     mix = [t.OneOf([t.MixUp(num_classes, alpha=0.8), t.CutMix(num_classes)]), t.LabelSmoothing(smoothing=0.1)]

@@ -25,7 +25,7 @@ def make_loader(path: Path, num_workers: int) -> Iterator[dict[str, Any]]:
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     loader = fsp.ClipLoader(
         fsp.datasets.Dataset([row["video"] for row in rows], columns={"caption": [row["caption"] for row in rows]}),
-        fsp.samplers.custom(choose),
+        fsp.samplers.Custom(choose),
         batch_size=1,
         transforms=[
             fsp.transforms.Resize((SIZE, SIZE), interpolation="bicubic"),

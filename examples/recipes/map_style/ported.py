@@ -22,7 +22,7 @@ def make_loader(path: Path, num_workers: int, num_samples: int, batch_size: int 
     dataset = fsp.datasets.annotation_file(path)
     clips = VideoDataset(
         dataset,
-        fsp.samplers.random(sequence_length=16, stride=4, short="clamp"),
+        fsp.samplers.RandomClips(sequence_length=16, stride=4, padding="edge"),
         transforms=[
             fsp.transforms.RandomResizedCrop(112, scale=(0.3, 1.0)),
             fsp.transforms.RandomHorizontalFlip(),

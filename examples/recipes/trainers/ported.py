@@ -14,8 +14,8 @@ t = fsp.transforms
 LENGTH, STRIDE, SIZE = 8, 2, 112
 NORMALIZE = t.Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 CLIPS = {
-    "train": fsp.samplers.random(sequence_length=LENGTH, stride=STRIDE),
-    "val": fsp.samplers.uniform(sequence_length=LENGTH, stride=STRIDE),
+    "train": fsp.samplers.RandomClips(sequence_length=LENGTH, stride=STRIDE),
+    "val": fsp.samplers.UniformClips(sequence_length=LENGTH, stride=STRIDE),
 }
 TRANSFORMS = {
     "train": [t.RandomResizedCrop(SIZE), t.RandomHorizontalFlip(), NORMALIZE],

@@ -15,7 +15,7 @@ def make_loader(
     """Loads clips of one view, (N, C, T, 3, H, W) uint8."""
     return fsp.ClipLoader(
         fsp.datasets.annotation_file(path),
-        fsp.samplers.random(sequence_length=frames, stride=step, clips_per_video=clips, short="clamp"),
+        fsp.samplers.RandomClips(sequence_length=frames, stride=step, clips_per_video=clips, padding="edge"),
         transforms=[fsp.transforms.RandomResizedCrop(size, scale=scale), fsp.transforms.RandomHorizontalFlip()],
         group_clips=True,
         shuffle=True,

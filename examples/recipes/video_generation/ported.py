@@ -17,8 +17,8 @@ FRAMES, FPS, SIZES = 49, 16, ((288, 512), (384, 384), (512, 288))
 def read(path: Path, training: bool, sizes: Any = SIZES) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Returns the arguments of a ClipLoader or VideoDataset for each size, and the videos that are too short."""
     videos = fsp.datasets.json_lines(path, source="video")
-    choose = fsp.samplers.random if training else fsp.samplers.uniform
-    clip_sampler = choose(sequence_length=FRAMES, fps=FPS, short="drop")
+    choose = fsp.samplers.RandomClips if training else fsp.samplers.UniformClips
+    clip_sampler = choose(sequence_length=FRAMES, fps=FPS, padding="drop")
     dropped = fsp.ClipLoader(videos, clip_sampler, batch_size=1).dropped()
     videos = videos.exclude(dropped)
     rows_of: dict[tuple[int, int], list[int]] = {}

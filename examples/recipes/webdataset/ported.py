@@ -13,7 +13,7 @@ CLIP_LENGTH, STRIDE, SIZE, BATCH_SIZE = 16, 4, (112, 112), 4
 
 def make_loader(shards: Sequence[str], num_workers: int, training: bool, epoch: int = 0) -> Iterator[dict[str, Any]]:
     """Loads batches: in random order for training, otherwise in the order of the shards."""
-    sampler = fsp.samplers.random if training else fsp.samplers.uniform
+    sampler = fsp.samplers.RandomClips if training else fsp.samplers.UniformClips
     loader = fsp.ClipLoader(
         fsp.datasets.webdataset(shards, label=("json", "label"), columns="json"),
         sampler(sequence_length=CLIP_LENGTH, stride=STRIDE),

@@ -101,7 +101,7 @@ def loader(
     if arguments.preset:
         rule: samplers.ClipSampler = _preset(arguments.preset, dict(arguments.preset_option))
     else:
-        rule = samplers.random(
+        rule = samplers.RandomClips(
             sequence_length=arguments.frames,
             stride=arguments.stride,
             fps=arguments.fps,

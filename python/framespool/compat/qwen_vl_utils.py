@@ -141,7 +141,7 @@ def _sampled(ele: Mapping[str, Any]) -> tuple[Video, list[int], dict[str, Any], 
     video = Video(os.fspath(path))
     rate = float(video.info.average_fps)
     given = {name: ele[name] for name in _SAMPLING if ele.get(name) is not None}
-    indices = presets.qwen_vl(**given).frames(len(video), fps=rate).indices
+    indices = presets.qwen_vl(**given).indices(len(video), fps=rate).indices
     # The segment, whose first and last frame are always chosen.
     total = indices[-1] - indices[0] + 1
     metadata = {

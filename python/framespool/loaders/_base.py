@@ -570,7 +570,10 @@ class BaseLoader(Generic[B]):
         Example:
             >>> import framespool as fsp
             >>> loader = fsp.ClipLoader(
-            ...     fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4), batch_size=2, shuffle="full"
+            ...     fsp.datasets.folder("videos/"),
+            ...     fsp.samplers.RandomClips(sequence_length=4),
+            ...     batch_size=2,
+            ...     shuffle="full",
             ... )
             >>> loader.batch(epoch=0, index=1).clip_ids.tolist() == list(loader)[1].clip_ids.tolist()
             True
@@ -728,7 +731,7 @@ class BaseLoader(Generic[B]):
     def dropped(self) -> list[dict[str, Any]]:
         """Lists what epochs omit, and why.
 
-        - Videos that are too short for a clip: with `short="drop"`, or for `samplers.windows()`.
+        - Videos that are too short for a clip: with `padding="drop"`, the default of `samplers.Windows`.
         - Videos that failed so far, if their clips are omitted: with `on_error="skip"`, and those that could not be
           indexed when clips were counted.
         - With `last_batch="drop"`, the clips that do not fill the last batch, which differ from epoch to epoch.
@@ -740,7 +743,7 @@ class BaseLoader(Generic[B]):
 
         Example:
             >>> import framespool as fsp
-            >>> sampler = fsp.samplers.windows(sequence_length=60)
+            >>> sampler = fsp.samplers.Windows(sequence_length=60)
             >>> loader = fsp.ClipLoader(["a.mp4"], sampler, batch_size=2, last_batch="drop")
             >>> [each["reason"] for each in loader.dropped()]
             ['last_batch="drop": clips that do not fill a batch of all ranks']
@@ -859,7 +862,7 @@ class BaseLoader(Generic[B]):
 
         Example:
             >>> import framespool as fsp
-            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.RandomClips(sequence_length=4), batch_size=1)
             >>> {f"loader/{name}": value for name, value in loader.stats(flat=True).items()}["loader/batches"]
             0
         """

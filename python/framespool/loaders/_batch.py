@@ -48,7 +48,7 @@ class BatchMethods:
 
         Example:
             >>> import framespool as fsp
-            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.RandomClips(sequence_length=4), batch_size=1)
             >>> batch = next(iter(loader))
             >>> sorted(batch.as_dict())[:3]
             ['clip_ids', 'content_keys', 'frames']

@@ -10,7 +10,7 @@ from framespool.datasets import Dataset, VideoSegment
 from framespool.errors import ArgumentError
 from framespool.loaders._clips import ClipLoader, QuietClipLoader
 from framespool.options import Cache, Gpu, Index
-from framespool.samplers import windows
+from framespool.samplers import Windows
 from framespool.transforms import Deinterlace
 from framespool.video._video import FrameBatch, Video, is_file_object
 
@@ -66,7 +66,7 @@ def chunks(
     before = [] if method == "weave" else [Deinterlace(method)]
     loader = (QuietClipLoader if video._hdr == "ignore" else ClipLoader)(
         Dataset([(source, 0)], stream=video._stream),
-        windows(sequence_length=chunk_size, stride=stride, fps=fps, pad_mode="edge"),
+        Windows(sequence_length=chunk_size, stride=stride, fps=fps, padding="edge"),
         batch_size=1,
         device=device,
         num_threads=num_threads,

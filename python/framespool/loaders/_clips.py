@@ -23,16 +23,17 @@ from framespool.options import Cache, Index, OnError, PixelBudget, Shards, Token
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle
 from framespool.order._sampler_batches import SamplerBatches
-from framespool.samplers import ClipSampler, custom
+from framespool.samplers import ClipSampler, Custom, Windows
 from framespool.samplers._common import KEYWORD_HINTS as SAMPLER_HINTS
-from framespool.samplers._custom import Custom
 from framespool.transforms import Transform
 from framespool.transforms._deinterlace import without_deinterlace
 from framespool.video._info import VideoColumns
 
 _KEYWORD_HINTS = {
     **{name: f"clip_sampler=, with {hint} of its own" for name, hint in SAMPLER_HINTS.items()},
-    **dict.fromkeys(("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.random(sequence_length=16)"),
+    **dict.fromkeys(
+        ("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.RandomClips(sequence_length=16)"
+    ),
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
     "audio": "nothing: the audio of videos is not read",
     **KEYWORD_HINTS,
@@ -88,7 +89,7 @@ class Batch(BatchMethods):
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     ["a.mp4", "phone.mp4"],
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=2,
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )
@@ -130,7 +131,7 @@ class Batch(BatchMethods):
 
         Example:
             >>> import framespool as fsp
-            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.RandomClips(sequence_length=4), batch_size=1)
             >>> sorted(next(iter(loader)).video_metadata()[0])
             ['duration', 'fps', 'frames_indices', 'height', 'total_num_frames', 'video_backend', 'width']
         """
@@ -182,7 +183,7 @@ class ClipLoader(BaseLoader[Batch]):
         dataset: A `datasets.Dataset`, or a list of paths or of `(path, label)`. Bytes, a `datasets.ArchiveMember` or a
             `datasets.VideoSegment` may replace a path.
         clip_sampler: A clip sampler of `framespool.samplers`, or a function `fn(info, rng)` that returns the frame
-            indices of a clip (see `samplers.custom()`). `None` only for the frames of `datasets.lerobot()`.
+            indices of a clip (see `samplers.Custom`). `None` only for the frames of `datasets.lerobot()`.
         batch_size: Clips per batch of this rank; or a `PixelBudget` or `TokenBudget`, which limits what they cost.
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
             receives the frames of each batch on the thread that takes batches. `None`: no transforms.
@@ -265,7 +266,7 @@ class ClipLoader(BaseLoader[Batch]):
     Example:
         >>> import framespool as fsp
         >>> dataset = fsp.datasets.folder("videos/")
-        >>> clip_sampler = fsp.samplers.random(sequence_length=8, stride=2)
+        >>> clip_sampler = fsp.samplers.RandomClips(sequence_length=8, stride=2)
         >>> resize = fsp.transforms.Resize((112, 112))
         >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=2, transforms=[resize], shuffle="full", seed=0)
         >>> len(loader)
@@ -322,14 +323,14 @@ class ClipLoader(BaseLoader[Batch]):
             self._cameras = Cameras(robot, options)
             clip_sampler, options = self._cameras.first()
         if clip_sampler is None:
-            raise ArgumentError("clip_sampler is missing, such as samplers.random(sequence_length=16)")
+            raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
         if not isinstance(clip_sampler, ClipSampler):
             if not callable(clip_sampler):
                 raise ArgumentError(
                     f"clip_sampler must come from framespool.samplers or be a function, got {clip_sampler!r}; "
-                    "for example framespool.samplers.random(sequence_length=16, stride=4)"
+                    "for example framespool.samplers.RandomClips(sequence_length=16, stride=4)"
                 )
-            clip_sampler = custom(clip_sampler)
+            clip_sampler = Custom(clip_sampler)
         self.clip_sampler = clip_sampler
         if options.device is not None and options.device.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
@@ -345,21 +346,22 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _clips_per_video(self) -> int | None:
         most = self.clip_sampler.clips_in(_MANY_FRAMES)
-        # With short="drop" a video has all clips or none.
+        # With padding="drop" a video has all clips or none.
         return most if self._drops_short_videos() or self.clip_sampler.clips_in(1) == most else None
 
     def _drops_short_videos(self) -> bool:
-        return getattr(self.clip_sampler, "short", None) == "drop"
+        drops = getattr(self.clip_sampler, "padding", None) == "drop"
+        return drops and not isinstance(self.clip_sampler, Windows)
 
     def _warn_of_dropped(self) -> None:
-        """Warns on the first rank if `short="drop"` omits videos."""
+        """Warns on the first rank if `padding="drop"` omits videos."""
         each = self._clips_per_video() if self._drops_short_videos() else None
         if not each or not is_first_process(self._settings["order"]):
             return
         dropped = len(self.dataset) - len(self._native.failures()) - self.num_clips // each
         if dropped > 0:
             warnings.warn(
-                f'short="drop" omits {dropped} of {len(self.dataset)} videos, which are too short for a clip; '
+                f'padding="drop" omits {dropped} of {len(self.dataset)} videos, which are too short for a clip; '
                 "dropped() lists them",
                 stacklevel=user_stacklevel(),
             )

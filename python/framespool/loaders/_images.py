@@ -200,7 +200,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         by_nvjpeg = options.device is not None and options.device.decoder == "nvjpeg"
         if masks is not None and (action := options.on_error.action) != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {action!r}; an image and its mask fail together')
-        rule = samplers.indices([0])._spec()
+        rule = samplers.Indices([0])._spec()
         super().__init__(images, rule, options, images=True, exact=boolean("exact", exact))
         self._layout = _LAYOUTS[layout]
         self._decoding = {"exact": exact, "nvjpeg": by_nvjpeg}

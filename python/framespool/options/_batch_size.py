@@ -29,7 +29,7 @@ class PixelBudget:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=fsp.PixelBudget(2 * 8 * 112 * 112),
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )
@@ -63,7 +63,7 @@ class TokenBudget:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=fsp.TokenBudget(1024),
         ...     transforms=[fsp.transforms.SmartResize(factor=28, max_pixels=128 * 28 * 28)],
         ... )

@@ -49,7 +49,7 @@ class Cache:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=4),
+        ...     fsp.samplers.RandomClips(sequence_length=4),
         ...     batch_size=2,
         ...     shuffle="full",
         ...     transforms=[fsp.transforms.RandomResizedCrop(32)],

@@ -32,7 +32,7 @@ class OnError:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=16),
+        ...     fsp.samplers.RandomClips(sequence_length=16),
         ...     batch_size=8,
         ...     on_error=fsp.options.OnError("skip", outage=600),
         ... )
@@ -83,7 +83,7 @@ class Index:
         >>> seen = []
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.windows(sequence_length=16),
+        ...     fsp.samplers.Windows(sequence_length=16),
         ...     batch_size=8,
         ...     index=fsp.options.Index("indexes", progress=lambda done, total: seen.append((done, total))),
         ... )

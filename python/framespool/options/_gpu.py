@@ -41,7 +41,7 @@ class Gpu:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(  # doctest: +SKIP
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=16),
+        ...     fsp.samplers.RandomClips(sequence_length=16),
         ...     batch_size=8,
         ...     device=fsp.Gpu(0, decoder="nvdec", on_fallback="raise"),
         ... )

@@ -39,7 +39,7 @@ class GroupedShuffle:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8, clips_per_video=4),
+        ...     fsp.samplers.RandomClips(sequence_length=8, clips_per_video=4),
         ...     batch_size=2,
         ...     shuffle=fsp.GroupedShuffle(block_size=64),
         ... )
@@ -176,7 +176,7 @@ class Shards:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=2,
         ...     shuffle="full",
         ...     shard_id=5,

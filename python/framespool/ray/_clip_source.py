@@ -46,7 +46,7 @@ class ClipSource:
     Ray Data may deliver blocks in another order; `sort(["video_id", "view_id"])` restores it. An error ends
     the read: the error of the local loader, which names the file, and which Ray extends by the traceback of the task.
 
-    A clip sampler that counts clips by the lengths of the videos, such as `samplers.windows()`, indexes all videos in
+    A clip sampler that counts clips by the lengths of the videos, such as `samplers.Windows()`, indexes all videos in
     each task: build an index cache that all nodes can read (docs/howto/indexing.md), or read few blocks. Files must
     then be readable on all nodes or on none, otherwise the ranges of the tasks overlap.
 
@@ -66,7 +66,7 @@ class ClipSource:
     Example:
         >>> source = framespool.ray.ClipSource(  # doctest: +SKIP
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.uniform(sequence_length=4),
+        ...     fsp.samplers.UniformClips(sequence_length=4),
         ...     transforms=[fsp.transforms.Resize((32, 32))],
         ... )
         >>> rows = ray.data.read_datasource(source, num_cpus=2)  # doctest: +SKIP

@@ -146,7 +146,7 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     Example:
         >>> loader = framespool.ray.ClipLoader(  # doctest: +SKIP
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=2,
         ...     transforms=[fsp.transforms.Resize((64, 64))],
         ...     num_workers=4,

@@ -46,7 +46,7 @@ def read_clips(
     Example:
         >>> rows = framespool.ray.read_clips(  # doctest: +SKIP
         ...     dataset,
-        ...     fsp.samplers.uniform(sequence_length=4),
+        ...     fsp.samplers.UniformClips(sequence_length=4),
         ...     transforms=[fsp.transforms.Resize((32, 32))],
         ... )
         >>> for row in rows.iter_rows():  # doctest: +SKIP

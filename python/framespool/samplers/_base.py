@@ -21,7 +21,7 @@ class ClipIndices(NamedTuple):
 
     Example:
         >>> import framespool as fsp
-        >>> indices, mask = fsp.samplers.windows(sequence_length=4, pad_mode="edge").frames(6, clip=1)
+        >>> indices, mask = fsp.samplers.Windows(sequence_length=4, padding="edge").indices(6, clip=1)
         >>> indices, mask
         ([4, 5, 5, 5], [True, True, False, False])
     """
@@ -45,10 +45,10 @@ class ClipSampler:
 
     Example:
         >>> import framespool as fsp
-        >>> clip_sampler = fsp.samplers.windows(sequence_length=16)
+        >>> clip_sampler = fsp.samplers.Windows(sequence_length=16)
         >>> isinstance(clip_sampler, fsp.samplers.ClipSampler)
         True
-        >>> clip_sampler.clips_in(100), clip_sampler.frames(100, clip=1).indices[:3]
+        >>> clip_sampler.clips_in(100), clip_sampler.indices(100, clip=1).indices[:3]
         (6, [16, 17, 18])
     """
 
@@ -74,12 +74,12 @@ class ClipSampler:
 
         Example:
             >>> import framespool as fsp
-            >>> fsp.samplers.windows(sequence_length=16).clips_in(100)
+            >>> fsp.samplers.Windows(sequence_length=16).clips_in(100)
             6
         """
         return _framespool.num_clips_of(self._spec(), _video_description(num_frames, fps))
 
-    def frames(
+    def indices(
         self,
         num_frames: int | Sequence[float],
         *,
@@ -110,7 +110,7 @@ class ClipSampler:
 
         Example:
             >>> import framespool as fsp
-            >>> fsp.samplers.uniform(sequence_length=4, stride=2).frames(20)
+            >>> fsp.samplers.UniformClips(sequence_length=4, stride=2).indices(20)
             ClipIndices(indices=[6, 8, 10, 12], mask=[True, True, True, True])
         """
         key = (integer("seed", seed, most=2**64 - 1), integer("epoch", epoch, most=2**64 - 1))

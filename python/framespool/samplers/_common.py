@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from framespool._common.validate_args import integer, number
+from framespool._common.validate_args import integer, keyword_hints, number
 from framespool.errors import ArgumentError
 
-PadMode = Literal["none", "constant", "edge", "reflect_101", "reflect_1001"]
-Short = Literal["repeat", "loop", "wrap", "clamp", "blank", "drop", "error"]
+T = TypeVar("T")
+
+WindowPadding = Literal["drop", "blank", "edge", "reflect_101", "reflect_1001"]
+Padding = Literal["repeat", "loop", "wrap", "edge", "blank", "drop", "error"]
 Group = Literal["independent", "partitioned"]
 SegmentMode = Literal["random", "middle"]
 
 #: Keywords of other libraries for the arguments of clip samplers.
 KEYWORD_HINTS = {
+    **dict.fromkeys(("short", "pad_mode"), "padding="),
     **dict.fromkeys(("num_frames", "clip_len", "clip_length", "frames_per_clip"), "sequence_length="),
     **dict.fromkeys(("num_frames_per_clip", "clip_length_in_frames"), "sequence_length="),
     **dict.fromkeys(("frame_interval", "sampling_rate", "frame_step", "interval"), "stride="),
@@ -21,8 +24,21 @@ KEYWORD_HINTS = {
     **dict.fromkeys(("frame_rate", "target_fps", "video_fps"), "fps="),
     **dict.fromkeys(("clip_duration", "seconds_per_clip"), "duration_seconds="),
     **dict.fromkeys(("num_clips", "num_clips_per_video", "max_clips_per_video"), "clips_per_video="),
-    **dict.fromkeys(("frames_between_clips", "step_between_clips"), "step= of windows()"),
+    **dict.fromkeys(("frames_between_clips", "step_between_clips"), "step= of Windows"),
 }
+
+
+def hinted(sampler: type[T]) -> type[T]:
+    """Decorates a class so that keywords of other libraries are refused with what to write instead.
+
+    Args:
+        sampler: The class.
+
+    Returns:
+        The class.
+    """
+    sampler.__init__ = keyword_hints(KEYWORD_HINTS)(sampler.__init__)  # type: ignore[method-assign]
+    return sampler
 
 
 def set_fields(rule: Any, **values: Any) -> None:

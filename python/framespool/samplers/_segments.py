@@ -4,75 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framespool._common.validate_args import keyword_hints
 from framespool.samplers._base import ClipSampler
-from framespool.samplers._common import KEYWORD_HINTS, SegmentMode, Short, positive_integers
+from framespool.samplers._common import Padding, SegmentMode, hinted, positive_integers
 
 
+@hinted
 @dataclass(frozen=True, kw_only=True)
 class Segments(ClipSampler):
-    """Snippets from equal parts of a video; created by `segments()`, which describes the fields.
-
-    Example:
-        >>> import framespool as fsp
-        >>> fsp.samplers.segments(num_segments=3).frames(100).indices
-        [15, 47, 78]
-    """
-
-    _kind = "segments"
-    num_segments: int
-    frames_per_segment: int = 1
-    stride: int = 1
-    mode: SegmentMode = "random"
-    clips_per_video: int = 1
-    short: Short = "repeat"
-
-    def __post_init__(self) -> None:
-        positive_integers(self, "num_segments", "frames_per_segment", "stride", "clips_per_video")
-        self.clips_in(0)  # the engine checks the rest
-
-    @property
-    def sequence_length(self) -> int:
-        """Frames of a clip: `num_segments * frames_per_segment`."""
-        return self.num_segments * self.frames_per_segment
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dense(ClipSampler):
-    """Several clips close together; created by `dense()`, which describes the fields.
-
-    Example:
-        >>> import framespool as fsp
-        >>> fsp.samplers.dense(sequence_length=4, stride=8, clips_per_video=2).frames(100, clip=1).indices
-        [49, 57, 65, 73]
-    """
-
-    _kind = "dense"
-    sequence_length: int
-    stride: int = 1
-    clips_per_video: int = 8
-    sample_range: int = 64
-    num_positions: int | None = None
-    short: Short = "loop"
-
-    def __post_init__(self) -> None:
-        positive_integers(self, "sequence_length", "stride", "clips_per_video", "sample_range")
-        if self.num_positions is not None:
-            positive_integers(self, "num_positions")
-        self.clips_in(0)
-
-
-@keyword_hints(KEYWORD_HINTS)
-def segments(
-    *,
-    num_segments: int,
-    frames_per_segment: int = 1,
-    stride: int = 1,
-    mode: SegmentMode = "random",
-    clips_per_video: int = 1,
-    short: Short = "repeat",
-) -> Segments:
-    """Samples one snippet from each of several equal parts of a video (Temporal Segment Networks).
+    """One snippet from each of several equal parts of a video (Temporal Segment Networks).
 
     A snippet is `frames_per_segment` frames, `stride` apart. A clip has `num_segments * frames_per_segment`
     frames. *F* is the number of frames from which a complete snippet fits into the video. The snippet of segment *s* of
@@ -89,42 +28,41 @@ def segments(
         stride: Distance between the frames of a snippet.
         mode: `"random"` or `"middle"`.
         clips_per_video: Clips of each video.
-        short: What replaces frames if no snippet fits; all snippets then start with frame 0, and each is padded
+        padding: What replaces frames if no snippet fits; all snippets then start with frame 0, and each is padded
             separately. Videos with fewer frames than segments only repeat some frames.
-
-    Returns:
-        The clip sampler.
 
     Raises:
         ArgumentError: If a number is not above 0.
-        ClipSamplingError: While loading, with `short="error"`, if no snippet fits.
+        ClipSamplingError: While loading, with `padding="error"`, if no snippet fits.
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.segments(num_segments=4, mode="middle").frames(40).indices
+        >>> fsp.samplers.Segments(num_segments=4, mode="middle").indices(40).indices
         [5, 15, 25, 35]
     """
-    return Segments(
-        num_segments=num_segments,
-        frames_per_segment=frames_per_segment,
-        stride=stride,
-        mode=mode,
-        clips_per_video=clips_per_video,
-        short=short,
-    )
+
+    _kind = "segments"
+    num_segments: int
+    frames_per_segment: int = 1
+    stride: int = 1
+    mode: SegmentMode = "random"
+    clips_per_video: int = 1
+    padding: Padding = "repeat"
+
+    def __post_init__(self) -> None:
+        positive_integers(self, "num_segments", "frames_per_segment", "stride", "clips_per_video")
+        self.clips_in(0)  # the engine checks the rest
+
+    @property
+    def sequence_length(self) -> int:
+        """Frames of a clip: `num_segments * frames_per_segment`."""
+        return self.num_segments * self.frames_per_segment
 
 
-@keyword_hints(KEYWORD_HINTS)
-def dense(
-    *,
-    sequence_length: int,
-    stride: int = 1,
-    clips_per_video: int = 8,
-    sample_range: int = 64,
-    num_positions: int | None = None,
-    short: Short = "loop",
-) -> Dense:
-    """Samples several clips that start close together.
+@hinted
+@dataclass(frozen=True, kw_only=True)
+class Dense(ClipSampler):
+    """Several clips that start close together.
 
     The starts are evenly spread over a range of `sample_range` frames that starts with frame *p* and continues at the
     start of the video if necessary: clip *c* of *C* starts with frame `(p + c * sample_range // C) % num_frames`.
@@ -142,27 +80,30 @@ def dense(
         clips_per_video: Clips of each video, or of each position.
         sample_range: Range of the starts in frames.
         num_positions: Number of positions of the range. `None`: one random position.
-        short: What replaces frames past the end of the video, which can happen to long videos too. `"drop"`: videos
+        padding: What replaces frames past the end of the video, which can happen to long videos too. `"drop"`: videos
             shorter than a clip have none, the others behave as with `"loop"`.
-
-    Returns:
-        The clip sampler.
 
     Raises:
         ArgumentError: If a number is not above 0.
-        ClipSamplingError: While loading, with `short="error"`.
+        ClipSamplingError: While loading, with `padding="error"`.
 
     Example:
         >>> import framespool as fsp
-        >>> clip_sampler = fsp.samplers.dense(sequence_length=2, clips_per_video=2, sample_range=8, num_positions=1)
-        >>> [clip_sampler.frames(20, clip=n).indices for n in range(2)]
+        >>> clip_sampler = fsp.samplers.Dense(sequence_length=2, clips_per_video=2, sample_range=8, num_positions=1)
+        >>> [clip_sampler.indices(20, clip=n).indices for n in range(2)]
         [[6, 7], [10, 11]]
     """
-    return Dense(
-        sequence_length=sequence_length,
-        stride=stride,
-        clips_per_video=clips_per_video,
-        sample_range=sample_range,
-        num_positions=num_positions,
-        short=short,
-    )
+
+    _kind = "dense"
+    sequence_length: int
+    stride: int = 1
+    clips_per_video: int = 8
+    sample_range: int = 64
+    num_positions: int | None = None
+    padding: Padding = "loop"
+
+    def __post_init__(self) -> None:
+        positive_integers(self, "sequence_length", "stride", "clips_per_video", "sample_range")
+        if self.num_positions is not None:
+            positive_integers(self, "num_positions")
+        self.clips_in(0)

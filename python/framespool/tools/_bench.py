@@ -46,7 +46,7 @@ class BenchReport:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     ["a.mp4", "phone.mp4"],
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=2,
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )
@@ -128,7 +128,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     ["a.mp4", "phone.mp4"],
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=2,
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )

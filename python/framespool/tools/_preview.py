@@ -48,7 +48,7 @@ def preview(
 
     Example:
         >>> import framespool as fsp
-        >>> clip_sampler = fsp.samplers.random(sequence_length=8, stride=2)
+        >>> clip_sampler = fsp.samplers.RandomClips(sequence_length=8, stride=2)
         >>> loader = fsp.ClipLoader(fsp.datasets.folder("videos/"), clip_sampler, batch_size=2)
         >>> clips = fsp.tools.preview(loader, "preview.png", clips=2)
         >>> len(clips)

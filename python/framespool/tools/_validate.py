@@ -22,7 +22,7 @@ from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import QuietClipLoader
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image
 from framespool.options import Index
-from framespool.samplers import random, windows
+from framespool.samplers import RandomClips, Windows
 from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool.video._video import Video
 
@@ -176,8 +176,8 @@ def _decoded(
     if are_images:
         return _run(ImageLoader(entries, batch_size=64, exact=True, **common), set())
     common |= {"batch_size": 4, "index": Index(index, progress=False)}
-    every = windows(sequence_length=_FRAMES_PER_CLIP, step=_FRAMES_PER_CLIP, pad_mode="edge")
-    some = random(sequence_length=_FRAMES_PER_CLIP, clips_per_video=clips or 1)
+    every = Windows(sequence_length=_FRAMES_PER_CLIP, step=_FRAMES_PER_CLIP, padding="edge")
+    some = RandomClips(sequence_length=_FRAMES_PER_CLIP, clips_per_video=clips or 1)
     seen: set[int] = set()
     frames = 0
     failed: dict[int, dict[str, Any]] = {}

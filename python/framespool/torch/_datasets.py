@@ -314,7 +314,7 @@ class ClipDataset(_Batches):
     Example:
         >>> clips = framespool.torch.ClipDataset(  # doctest: +SKIP
         ...     dataset,
-        ...     fsp.samplers.random(sequence_length=16),
+        ...     fsp.samplers.RandomClips(sequence_length=16),
         ...     batch_size=8,
         ...     shuffle="full",
         ...     transforms=[fsp.transforms.Resize((112, 112))],

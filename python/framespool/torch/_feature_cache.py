@@ -63,7 +63,7 @@ class FeatureCache:
         >>> import framespool.torch
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.uniform(sequence_length=4),
+        ...     fsp.samplers.UniformClips(sequence_length=4),
         ...     batch_size=3,
         ...     transforms=[fsp.transforms.Resize((32, 32))],
         ...     dtype="float32",
@@ -177,7 +177,7 @@ class FeatureCache:
             >>> import framespool.torch
             >>> loader = fsp.ClipLoader(
             ...     ["a.mp4"],
-            ...     fsp.samplers.uniform(sequence_length=4),
+            ...     fsp.samplers.UniformClips(sequence_length=4),
             ...     batch_size=1,
             ...     transforms=[fsp.transforms.Resize((32, 32))],
             ... )

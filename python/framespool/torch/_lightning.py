@@ -132,7 +132,7 @@ _DOC = """Loaders of clips for Lightning's `Trainer`.
         >>> data = framespool.torch.ClipDataModule(  # doctest: +SKIP
         ...     train={"dataset": train_set, "shuffle": "full"},
         ...     val={"dataset": val_set},
-        ...     clip_sampler=fsp.samplers.random(sequence_length=16),
+        ...     clip_sampler=fsp.samplers.RandomClips(sequence_length=16),
         ...     batch_size=8, transforms=[fsp.transforms.Resize((112, 112))], layout="NCTHW", dtype="float32",
         ... )
         >>> trainer.fit(model, data)  # doctest: +SKIP

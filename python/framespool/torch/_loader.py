@@ -36,7 +36,7 @@ class ClipLoader(_clips.ClipLoader):
         >>> dataset = fsp.datasets.folder("videos/")
         >>> loader = framespool.torch.ClipLoader(
         ...     dataset,
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=1,
         ...     transforms=[fsp.transforms.Resize((64, 64))],
         ... )
@@ -113,7 +113,7 @@ class TorchLoader:
     Example:
         >>> loader = fsp.ClipLoader(  # doctest: +SKIP
         ...     dataset,
-        ...     fsp.samplers.random(sequence_length=16),
+        ...     fsp.samplers.RandomClips(sequence_length=16),
         ...     batch_size=8,
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )

@@ -77,7 +77,7 @@ class VideoDataset(MapBase):
         >>> from torch.utils.data import DataLoader
         >>> clips = framespool.torch.VideoDataset(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     transforms=[fsp.transforms.Resize((64, 64))],
         ... )
         >>> clips[0]["frames"].shape
@@ -217,7 +217,7 @@ class VideoDataset(MapBase):
         Example:
             >>> import framespool as fsp
             >>> import framespool.torch
-            >>> clips = framespool.torch.VideoDataset(["a.mp4"], fsp.samplers.uniform(sequence_length=4))
+            >>> clips = framespool.torch.VideoDataset(["a.mp4"], fsp.samplers.UniformClips(sequence_length=4))
             >>> clips.describe(0)["indices"] == clips[0]["indices"].tolist()
             True
         """
@@ -232,7 +232,7 @@ class VideoDataset(MapBase):
         Example:
             >>> import framespool as fsp
             >>> import framespool.torch
-            >>> sampler = fsp.samplers.windows(sequence_length=100)
+            >>> sampler = fsp.samplers.Windows(sequence_length=100)
             >>> clips = framespool.torch.VideoDataset(["a.mp4", "long_gop.mp4"], sampler)
             >>> [(video["path"], video["reason"]) for video in clips.dropped()]
             [('a.mp4', 'too short: the clip sampler gives it no clip')]

@@ -45,7 +45,7 @@ class OccurrenceSampler(SamplerBase):
         >>> from torch.utils.data import DataLoader, WeightedRandomSampler
         >>> clips = VideoDataset(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=4),
+        ...     fsp.samplers.RandomClips(sequence_length=4),
         ...     transforms=[fsp.transforms.Resize((64, 64))],
         ... )
         >>> draws = WeightedRandomSampler([1.0] + [0.0] * (len(clips) - 1), num_samples=4)

@@ -24,7 +24,7 @@ class Deinterlace(Transform):
         >>> import framespool as fsp
         >>> loader = fsp.ClipLoader(
         ...     fsp.datasets.folder("videos/"),
-        ...     fsp.samplers.random(sequence_length=8),
+        ...     fsp.samplers.RandomClips(sequence_length=8),
         ...     batch_size=2,
         ...     transforms=[fsp.transforms.Deinterlace("linear"), fsp.transforms.Resize(128)],
         ... )

@@ -39,7 +39,7 @@ class BatchContext:
         ...     context.columns["levels"] = torch.rand(len(frames), generator=context.generator)
         ...     return frames + context.columns["levels"].reshape(-1, 1, 1, 1, 1)
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.PerBatch(add_noise)]
-        >>> clip_sampler = fsp.samplers.random(sequence_length=4)
+        >>> clip_sampler = fsp.samplers.RandomClips(sequence_length=4)
         >>> loader = fsp.ClipLoader(["a.mp4"], clip_sampler, batch_size=1, transforms=transforms)
         >>> next(iter(loader))["levels"].shape
         torch.Size([1])
@@ -202,7 +202,7 @@ class PerBatch(FunctionTransform):
     Example:
         >>> import framespool as fsp
         >>> import torch
-        >>> clip_sampler = fsp.samplers.random(sequence_length=4)
+        >>> clip_sampler = fsp.samplers.RandomClips(sequence_length=4)
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.PerBatch(torch.neg)]
         >>> loader = fsp.ClipLoader(["a.mp4"], clip_sampler, batch_size=1, transforms=transforms)
         >>> next(iter(loader)).frames.shape

@@ -99,7 +99,7 @@ class TubeMask(PatchMask):
     Example:
         >>> import framespool as fsp
         >>> import torch
-        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.RandomClips(sequence_length=4)
         >>> transforms = [fsp.transforms.Resize((32, 32)), fsp.transforms.TubeMask(ratio=0.75, patch=(2, 8, 8))]
         >>> batch = next(iter(fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms)))
         >>> batch["bool_masked_pos"].shape, batch["bool_masked_pos"].sum(1)
@@ -149,7 +149,7 @@ class BlockMask(PatchMask):
     Example:
         >>> import framespool as fsp
         >>> import torch
-        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.RandomClips(sequence_length=4)
         >>> short = fsp.transforms.BlockMask(num_blocks=8, scale=0.15, patch=(2, 8, 8), name="short_range")
         >>> long = fsp.transforms.BlockMask(num_blocks=2, scale=0.7, patch=(2, 8, 8), name="long_range")
         >>> transforms = [fsp.transforms.Resize((64, 64)), short, long]

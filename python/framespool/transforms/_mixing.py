@@ -52,7 +52,7 @@ class MixUp(BatchMixing):
         >>> import torch
         >>> t = fsp.transforms
         >>> transforms = [t.Resize((8, 8)), t.Normalize(0.45, 0.225), t.MixUp(num_classes=3)]
-        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.RandomClips(sequence_length=4)
         >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms, dtype="float32")
         >>> next(iter(loader)).labels.shape
         torch.Size([3, 3])
@@ -102,7 +102,7 @@ class CutMix(BatchMixing):
         >>> import framespool as fsp
         >>> import torch
         >>> t = fsp.transforms
-        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.RandomClips(sequence_length=4)
         >>> transforms = [t.Resize((8, 8)), t.CutMix(num_classes=3)]
         >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms)
         >>> frames, labels = next(iter(loader))
@@ -155,7 +155,7 @@ class OneOf(FunctionTransform):
         >>> t = fsp.transforms
         >>> mixing = t.OneOf([t.MixUp(num_classes=3, alpha=0.8), t.CutMix(num_classes=3)], weights=[0.3, 0.7])
         >>> transforms = [t.Resize((8, 8)), t.Normalize(0.45, 0.225), mixing]
-        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.RandomClips(sequence_length=4)
         >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms, dtype="float32")
         >>> next(iter(loader)).labels.shape
         torch.Size([3, 3])
@@ -230,7 +230,7 @@ class LabelSmoothing(FunctionTransform):
     Example:
         >>> import framespool as fsp
         >>> import torch
-        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.RandomClips(sequence_length=4)
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.LabelSmoothing(num_classes=4, smoothing=0.2)]
         >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=1, transforms=transforms)
         >>> next(iter(loader)).labels

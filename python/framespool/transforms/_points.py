@@ -34,7 +34,7 @@ def map_points(points: Any, geometry: Any) -> Any:
     Example:
         >>> import framespool as fsp
         >>> t = fsp.transforms
-        >>> clip_sampler = fsp.samplers.random(sequence_length=4)
+        >>> clip_sampler = fsp.samplers.RandomClips(sequence_length=4)
         >>> transforms = [t.Resize((180, 320)), t.RandomHorizontalFlip(1.0)]
         >>> [batch] = fsp.ClipLoader(["a.mp4"], clip_sampler, batch_size=1, transforms=transforms)
         >>> t.map_points([[[0, 0], [640, 360]]], batch.geometry).tolist()

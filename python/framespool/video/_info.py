@@ -179,7 +179,7 @@ class VideoColumns(NamedTuple):
 
     Example:
         >>> import framespool as fsp
-        >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+        >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.RandomClips(sequence_length=4), batch_size=1)
         >>> video = next(iter(loader)).video
         >>> video.num_frames.tolist(), video.sizes.tolist()
         ([72], [[360, 640]])

@@ -239,7 +239,7 @@ class VideoSegment:
     Example:
         >>> import framespool as fsp
         >>> segment = fsp.datasets.VideoSegment("a.mp4", start_seconds=1, end_seconds=2)
-        >>> loader = fsp.ClipLoader([(segment, 0)], fsp.samplers.uniform(sequence_length=4), batch_size=1)
+        >>> loader = fsp.ClipLoader([(segment, 0)], fsp.samplers.UniformClips(sequence_length=4), batch_size=1)
         >>> next(iter(loader)).indices.tolist()
         [[34, 35, 36, 37]]
     """

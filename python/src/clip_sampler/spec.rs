@@ -54,7 +54,7 @@ enum SamplerSpec {
         sequence_length: u32,
         stride: Option<u32>,
         step: Option<u32>,
-        pad_mode: PadMode,
+        padding: PadMode,
         fps: Option<f64>,
         duration_seconds: Option<f64>,
         step_seconds: Option<f64>,
@@ -63,7 +63,7 @@ enum SamplerSpec {
         sequence_length: u32,
         stride: Option<u32>,
         clips_per_video: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
         fps: Option<f64>,
         duration_seconds: Option<f64>,
         group: StartSampling,
@@ -75,7 +75,7 @@ enum SamplerSpec {
         sequence_length: u32,
         stride: Option<u32>,
         clips_per_video: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
         fps: Option<f64>,
         duration_seconds: Option<f64>,
     },
@@ -85,7 +85,7 @@ enum SamplerSpec {
         stride: u32,
         mode: SegmentMode,
         clips_per_video: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
     },
     Dense {
         sequence_length: u32,
@@ -93,15 +93,15 @@ enum SamplerSpec {
         clips_per_video: u32,
         sample_range: u32,
         num_positions: Option<u32>,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
     },
     Indices {
-        clips: Vec<Vec<i64>>,
-        short: PaddingPolicy,
+        frames: Vec<Vec<i64>>,
+        padding: PaddingPolicy,
     },
     Seconds {
-        clips: Vec<Vec<f64>>,
-        short: PaddingPolicy,
+        times: Vec<Vec<f64>>,
+        padding: PaddingPolicy,
     },
     Delta {
         deltas_seconds: Vec<f64>,
@@ -117,23 +117,17 @@ enum SamplerSpec {
 impl SamplerSpec {
     fn build(self, function: Option<&Callable>) -> Result<ClipSamplerRef> {
         Ok(match self {
-            Self::Windows {
-                sequence_length,
-                stride,
-                step,
-                pad_mode,
-                fps,
-                duration_seconds,
-                step_seconds,
-            } => Arc::new(match spacing(sequence_length, stride, fps, duration_seconds)? {
-                Spacing::Stride(stride) => Windows::new(sequence_length, stride, step, pad_mode)?,
-                Spacing::Fps(fps) => Windows::by_seconds(sequence_length, fps, step_seconds, pad_mode)?,
-            }),
+            Self::Windows { sequence_length, stride, step, padding, fps, duration_seconds, step_seconds } => {
+                Arc::new(match spacing(sequence_length, stride, fps, duration_seconds)? {
+                    Spacing::Stride(stride) => Windows::new(sequence_length, stride, step, padding)?,
+                    Spacing::Fps(fps) => Windows::by_seconds(sequence_length, fps, step_seconds, padding)?,
+                })
+            }
             Self::Random {
                 sequence_length,
                 stride,
                 clips_per_video,
-                short,
+                padding,
                 fps,
                 duration_seconds,
                 group,
@@ -142,7 +136,7 @@ impl SamplerSpec {
                 reverse,
             } => {
                 let spacing = spacing(sequence_length, stride, fps, duration_seconds)?;
-                let random = Random::new(sequence_length, spacing, clips_per_video, short)?;
+                let random = Random::new(sequence_length, spacing, clips_per_video, padding)?;
                 let random = random.with_start_sampling(group).with_frame_jitter(frame_jitter);
                 let random = random.with_reverse(reverse)?;
                 Arc::new(match speed {
@@ -150,20 +144,27 @@ impl SamplerSpec {
                     None => random,
                 })
             }
-            Self::Uniform { sequence_length, stride, clips_per_video, short, fps, duration_seconds } => {
+            Self::Uniform { sequence_length, stride, clips_per_video, padding, fps, duration_seconds } => {
                 let spacing = spacing(sequence_length, stride, fps, duration_seconds)?;
-                Arc::new(Uniform::new(sequence_length, spacing, clips_per_video, short)?)
+                Arc::new(Uniform::new(sequence_length, spacing, clips_per_video, padding)?)
             }
-            Self::Segments { num_segments, frames_per_segment, stride, mode, clips_per_video, short } => {
+            Self::Segments { num_segments, frames_per_segment, stride, mode, clips_per_video, padding } => {
                 let snippet = (frames_per_segment, stride);
-                Arc::new(Segments::new(num_segments, snippet, mode, clips_per_video, short)?)
+                Arc::new(Segments::new(num_segments, snippet, mode, clips_per_video, padding)?)
             }
-            Self::Dense { sequence_length, stride, clips_per_video, sample_range, num_positions, short } => {
+            Self::Dense {
+                sequence_length,
+                stride,
+                clips_per_video,
+                sample_range,
+                num_positions,
+                padding,
+            } => {
                 let frames = (sequence_length, stride);
-                Arc::new(Dense::new(frames, clips_per_video, sample_range, num_positions, short)?)
+                Arc::new(Dense::new(frames, clips_per_video, sample_range, num_positions, padding)?)
             }
-            Self::Indices { clips, short } => Arc::new(ExplicitFrames::frames(clips, short)?),
-            Self::Seconds { clips, short } => Arc::new(ExplicitFrames::seconds(clips, short)?),
+            Self::Indices { frames, padding } => Arc::new(ExplicitFrames::frames(frames, padding)?),
+            Self::Seconds { times, padding } => Arc::new(ExplicitFrames::seconds(times, padding)?),
             Self::Delta { deltas_seconds, tolerance_seconds, step } => {
                 Arc::new(Delta::new(deltas_seconds, tolerance_seconds, step)?)
             }

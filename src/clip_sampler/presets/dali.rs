@@ -53,9 +53,9 @@ pub struct Sequences {
 impl Sequences {
     fn pad_mode(&self) -> PadMode {
         match self.pad_mode {
-            None if self.pad_sequences == Some(true) => PadMode::Constant,
-            None | Some(Padding::None) => PadMode::None,
-            Some(Padding::Constant) => PadMode::Constant,
+            None if self.pad_sequences == Some(true) => PadMode::Blank,
+            None | Some(Padding::None) => PadMode::Drop,
+            Some(Padding::Constant) => PadMode::Blank,
             Some(Padding::Edge | Padding::Repeat) => PadMode::Edge,
             Some(Padding::Reflect1001 | Padding::Symmetric) => PadMode::Reflect1001,
             Some(Padding::Reflect101 | Padding::Reflect) => PadMode::Reflect101,
@@ -96,7 +96,7 @@ impl Formula for Sequences {
         let (frames, needed) = (u64::from(video.num_frames()), self.needed());
         let step = if self.step > 0 { self.step as u64 } else { needed };
         let full = frames.checked_sub(needed).map_or(0, |last| last / step + 1);
-        let tail = self.pad_mode() != PadMode::None && full * step < frames;
+        let tail = self.pad_mode() != PadMode::Drop && full * step < frames;
         full + u64::from(tail)
     }
 
@@ -106,7 +106,7 @@ impl Formula for Sequences {
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.pad_mode() == PadMode::Constant
+        self.pad_mode() == PadMode::Blank
     }
 
     fn min_length_hint(&self) -> String {

@@ -25,7 +25,7 @@ def test_deinterlaced_frames_are_the_same(encoder, tmp_path, decoders_are_missin
     for device in ("cuda:0", "cpu"):
         decoded = fsp.Video(path, device="cuda:0", decoder="nvdec", **keywords, layout="THWC")
         assert [frame.tobytes() for frame in decoded] == [frame.tobytes() for frame in expected]
-        rule = fsp.samplers.windows(sequence_length=4, step=4)
+        rule = fsp.samplers.Windows(sequence_length=4, step=4)
         clips = {"batch_size": 3, "transforms": [fsp.transforms.Resize((40, 56))], **keywords}
         (on_cpu,) = fsp.ClipLoader([path], rule, **clips)
         loader = fsp.ClipLoader([path], rule, device=fsp.Gpu(device, decoder="nvdec"), **clips)

@@ -20,7 +20,9 @@ EPOCHS = 5
 def loader(dataset, folder=None, sampler=None, *, of_cache: Any = None, **keywords: Any) -> fsp.ClipLoader:
     cache = "2GiB" if folder is None else fsp.Cache(disk=folder, disk_size="1GiB", epochs=4, **(of_cache or {}))
     options = {"batch_size": 4, "shuffle": "full", "seed": 3, "num_threads": 2, "transforms": RANDOM, **keywords}
-    return fsp.ClipLoader(dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), cache=cache, **options)
+    return fsp.ClipLoader(
+        dataset, sampler or fsp.samplers.RandomClips(sequence_length=4, stride=3), cache=cache, **options
+    )
 
 
 def contents(batch: fsp.Batch) -> tuple[list[int], list[bytes]]:
@@ -51,7 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
     "float32 from codes": {"dtype": "float32", "transforms": [*RANDOM, NORMALIZE], "layout": "NCTHW"},
     "bfloat16 of several sizes": {"dtype": "bfloat16", "transforms": [T.Resize(24), NORMALIZE], "collate": "list"},
     "padded": {"transforms": [T.RandomShortestSize(20, 28)], "collate": "pad"},
-    "frames of zeros": {"sampler": fsp.samplers.random(sequence_length=16, stride=7, short="blank")},
+    "frames of zeros": {"sampler": fsp.samplers.RandomClips(sequence_length=16, stride=7, padding="blank")},
     "repeats": {"repeats": 2, "dtype": "float16", "transforms": [*RANDOM, NORMALIZE]},
 }
 
@@ -73,7 +75,7 @@ def test_batches_are_the_same_and_less_is_decoded(case, decoder, tiny_clips, tmp
 
 def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
     files = [str(videos / "codecs" / name) for name in ("hevc_main10.mkv", "vp9_10bit.webm")]
-    sampler = fsp.samplers.uniform(sequence_length=2)
+    sampler = fsp.samplers.UniformClips(sequence_length=2)
     keywords = {"dtype": "float32", "transforms": [T.Resize((24, 32))], "batch_size": 2}
     expected = epochs(loader(files, None, sampler, **keywords), 2)
     by_nvdec = {**keywords, "device": fsp.Gpu("cuda:0", decoder="nvdec", threads=1)}
@@ -96,7 +98,7 @@ def test_clips_of_later_epochs_are_within_the_memory_budget(tiny_clips, tmp_path
 
 
 def test_clips_that_are_equal_in_every_epoch_are_shared_by_loaders_with_the_same_decoder(tiny_clips, tmp_path):
-    sampler = fsp.samplers.uniform(sequence_length=4)
+    sampler = fsp.samplers.UniformClips(sequence_length=4)
     host = loader(tiny_clips, tmp_path, sampler, **FIXED)
     expected = epochs(host, 1)
     del host  # ends its workers, so that the last clip is stored
@@ -149,7 +151,7 @@ def test_clips_that_are_not_copied_back_are_decoded(fault, tiny_clips, tmp_path,
     ],
 )
 def test_stored_clips_that_are_not_copied_are_decoded(fault, tiny_clips, tmp_path, driver):
-    sampler = fsp.samplers.uniform(sequence_length=4)
+    sampler = fsp.samplers.UniformClips(sequence_length=4)
     first = loader(tiny_clips[:6], tmp_path, sampler, device="cuda:0", **FIXED)
     expected = epochs(first, 1)
     del first  # ends its workers, so that the last clip is stored

@@ -30,7 +30,7 @@ def batches(loader: fsp.ClipLoader) -> list[tuple[bytes, list[int], str]]:
 def loader(short_clips, **more) -> fsp.ClipLoader:
     T = fsp.transforms
     transforms = [T.RandomResizedCrop(48), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)]
-    rule = fsp.samplers.random(sequence_length=8, stride=3, clips_per_video=2)
+    rule = fsp.samplers.RandomClips(sequence_length=8, stride=3, clips_per_video=2)
     more = {"layout": "NCTHW", "dtype": "float16", "num_threads": 1, **more}
     return fsp.ClipLoader(short_clips, rule, batch_size=4, transforms=transforms, shuffle="full", seed=5, **more)
 
@@ -75,7 +75,7 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips, decoders_are_mi
 @pytest.mark.parametrize("layout", ["NTCHW", "NCTHW", "NTHWC"])
 def test_padded_batches_are_the_same_on_the_gpu(videos, layout, dtype):
     names = ["derived/tiny_34x26_h264.mp4", "action/phone_176x144.mp4", "derived/rotate_cw90_640x360.mp4"]
-    rule = fsp.samplers.random(sequence_length=3, stride=2)
+    rule = fsp.samplers.RandomClips(sequence_length=3, stride=2)
     keywords = {
         "transforms": [fsp.transforms.Resize(24)],
         "layout": layout,
@@ -97,7 +97,7 @@ def test_padded_batches_are_the_same_on_the_gpu(videos, layout, dtype):
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
     T = fsp.transforms
-    rule, final = fsp.samplers.random(sequence_length=3), [T.Normalize(0.5, 0.25)] if dtype == "float32" else []
+    rule, final = fsp.samplers.RandomClips(sequence_length=3), [T.Normalize(0.5, 0.25)] if dtype == "float32" else []
     for transforms in (
         [
             T.RandomResizedCrop((45, 51)),
@@ -145,7 +145,7 @@ def test_geometry_from_the_display_size_is_the_same_on_the_gpu(videos):
 def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
     T = fsp.transforms
     transforms = [T.Resize((16, 24)), T.Normalize([0.5] * 3, [0.25] * 3)]
-    rule, codes = fsp.samplers.windows(sequence_length=4, step=8), 4 * 16 * 24 * 3
+    rule, codes = fsp.samplers.Windows(sequence_length=4, step=8), 4 * 16 * 24 * 3
     options = {"batch_size": 4, "transforms": transforms, "shuffle": "grouped", "seed": 5, "dtype": dtype}
     options |= {"cache": 40 * codes, "num_threads": 1}
     videos = short_clips[:4] * 3
@@ -168,7 +168,7 @@ def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
 def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     files = [str(p) for p in sorted((videos / "codecs").glob("*mpeg4*"))][:3]
     assert files
-    rule = fsp.samplers.uniform(sequence_length=4)
+    rule = fsp.samplers.UniformClips(sequence_length=4)
     size = [fsp.transforms.Resize((32, 32))]
     expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
     options = {"batch_size": 2, "transforms": size, "device": fsp.Gpu(0, decoder="nvdec")}
@@ -200,7 +200,7 @@ def test_bench_says_what_nvdec_does_with_a_file(videos, path, capsys):
 def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
     (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
     options = {"batch_size": 2, "device": fsp.Gpu(0, decoder="nvdec")}
-    rule = fsp.samplers.windows(sequence_length=4)
+    rule = fsp.samplers.Windows(sequence_length=4)
     strict = fsp.ClipLoader(
         [str(file), path], rule, **{**options, "device": fsp.Gpu(0, decoder="nvdec", on_fallback="raise")}
     )
@@ -261,7 +261,7 @@ def test_memory_lives_as_long_as_its_takers(path):
 
 def test_blank_frames_and_skipped_clips_are_the_same(short_clips, bad_file):
     data = [*short_clips[:3], (bad_file, 9), *short_clips[3:5]]
-    rule = fsp.samplers.windows(sequence_length=40, stride=2, step=60, pad_mode="constant")
+    rule = fsp.samplers.Windows(sequence_length=40, stride=2, step=60, padding="blank")
     size = [fsp.transforms.Resize((24, 32))]
 
     def make(**more):
@@ -287,7 +287,7 @@ def test_memory_with_unknown_readers_is_not_reused(path, stream, freed):
     driver = simulated()
     loader = fsp.ClipLoader(
         [path],
-        fsp.samplers.windows(sequence_length=3),
+        fsp.samplers.Windows(sequence_length=3),
         batch_size=1,
         transforms=[fsp.transforms.Resize((16, 16))],
         device="cuda:0",
@@ -343,7 +343,7 @@ else:
     assert frames.tobytes() == expected.frames([0, 5, 2]).frames.tobytes()
     assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
     size = [fsp.transforms.Resize((16, 16))]
-    rule = fsp.samplers.uniform(sequence_length=4)
+    rule = fsp.samplers.UniformClips(sequence_length=4)
     loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=fsp.Gpu(0, decoder={decoder!r}))
     assert [b.frames.device for b in loader] == ["cuda:0"]
     print("frames", *loader.stats()["cpu_fallbacks"])
@@ -366,7 +366,8 @@ def test_a_device_that_is_not_there_is_named(path, device):
 def test_interpreter_exits_with_live_batches(short_clips, end):
     code = f"""
 import framespool as fsp
-loader = fsp.ClipLoader({short_clips[:4]!r}, fsp.samplers.uniform(sequence_length=4), batch_size=2, device="cuda:0",
+rule = fsp.samplers.UniformClips(sequence_length=4)
+loader = fsp.ClipLoader({short_clips[:4]!r}, rule, batch_size=2, device="cuda:0",
                         transforms=[fsp.transforms.Resize((16, 16))], num_threads=1)
 batch = next(iter(loader))
 capsule = batch.frames.__dlpack__(stream=1)

@@ -39,7 +39,7 @@ def torch_on_gpu(monkeypatch):
 def loader(short_clips, **more) -> fsp.ClipLoader:
     T = fsp.transforms
     options = {"batch_size": 2, "prefetch_batches": 1, "num_threads": 1, "shuffle": "full", "seed": 3, **more}
-    rule = fsp.samplers.random(sequence_length=4, clips_per_video=3)
+    rule = fsp.samplers.RandomClips(sequence_length=4, clips_per_video=3)
     return fsp.ClipLoader(short_clips[:4], rule, transforms=[T.Resize((24, 32))], **options)
 
 
@@ -121,7 +121,7 @@ def test_no_driver_is_loaded_without_a_gpu_in_use(short_clips, photos, images):
     made = (
         f"fsp.ImageLoader({photos[:3]!r}, batch_size=2, transforms=[fsp.transforms.Resize((8, 8))])"
         if images
-        else f"fsp.ClipLoader({short_clips[:2]!r}, fsp.samplers.uniform(sequence_length=2), batch_size=1)"
+        else f"fsp.ClipLoader({short_clips[:2]!r}, fsp.samplers.UniformClips(sequence_length=2), batch_size=1)"
     )
     code = f"import framespool as fsp\nfor batch in {made}: pass\nprint('libcuda' in open('/proc/self/maps').read())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)

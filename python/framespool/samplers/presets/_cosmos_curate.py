@@ -24,7 +24,7 @@ def cosmos_curate(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.cosmos_curate(sample_rate_fps=2).frames(60).indices
+        >>> fsp.samplers.presets.cosmos_curate(sample_rate_fps=2).indices(60).indices
         [0, 15, 30, 45, 59]
     """
     return preset("cosmos_curate", locals())

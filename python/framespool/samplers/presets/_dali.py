@@ -38,7 +38,7 @@ def dali(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.dali(sequence_length=4, stride=2).frames(31, clip=1).indices
+        >>> fsp.samplers.presets.dali(sequence_length=4, stride=2).indices(31, clip=1).indices
         [8, 10, 12, 14]
     """
     return preset("dali", locals())
@@ -58,7 +58,7 @@ def dali_uniform_sample(*, sequence_length: int) -> Preset:
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.dali_uniform_sample(sequence_length=3).frames(4).indices
+        >>> fsp.samplers.presets.dali_uniform_sample(sequence_length=3).indices(4).indices
         [0, 2, 3]
     """
     return preset("dali_uniform_sample", locals())

@@ -29,7 +29,7 @@ def ffmpeg_fps(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.ffmpeg_fps(fps=1).frames(90).indices
+        >>> fsp.samplers.presets.ffmpeg_fps(fps=1).indices(90).indices
         [14, 44, 74]
     """
     return preset("ffmpeg_fps", locals())

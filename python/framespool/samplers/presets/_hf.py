@@ -34,7 +34,7 @@ def hf(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.hf(num_frames=4).frames(30).indices
+        >>> fsp.samplers.presets.hf(num_frames=4).indices(30).indices
         [0, 7, 15, 22]
     """
     return preset("hf", locals())

@@ -33,7 +33,7 @@ def internvideo2(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.internvideo2(num_frames=4, sample="middle").frames(32).indices
+        >>> fsp.samplers.presets.internvideo2(num_frames=4, sample="middle").indices(32).indices
         [3, 11, 19, 27]
     """
     return preset("internvideo2", locals())

@@ -24,7 +24,7 @@ def lerobot(*, delta_timestamps: Sequence[float], fps: float | None = None, tole
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.lerobot(delta_timestamps=[-0.1, 0.0]).frames(30, fps=10.0, clip=5).indices
+        >>> fsp.samplers.presets.lerobot(delta_timestamps=[-0.1, 0.0]).indices(30, fps=10.0, clip=5).indices
         [4, 5]
     """
     return preset("lerobot", locals())

@@ -46,7 +46,7 @@ def mmaction2(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.mmaction2(clip_len=4, frame_interval=8, test_mode=True).frames(100).indices
+        >>> fsp.samplers.presets.mmaction2(clip_len=4, frame_interval=8, test_mode=True).indices(100).indices
         [37, 45, 53, 61]
     """
     return preset("mmaction2", locals())
@@ -86,7 +86,7 @@ def mmaction2_dense(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.mmaction2_dense(clip_len=2, num_clips=2).frames(100, clip=1, draws=[5]).indices
+        >>> fsp.samplers.presets.mmaction2_dense(clip_len=2, num_clips=2).indices(100, clip=1, draws=[5]).indices
         [37, 38]
     """
     return preset("mmaction2_dense", locals())
@@ -107,7 +107,7 @@ def mmaction2_uniform(*, clip_len: int, num_clips: int = 1, test_mode: bool = Fa
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.mmaction2_uniform(clip_len=4, test_mode=True).frames(33).indices
+        >>> fsp.samplers.presets.mmaction2_uniform(clip_len=4, test_mode=True).indices(33).indices
         [4, 12, 20, 28]
     """
     return preset("mmaction2_uniform", locals())
@@ -129,7 +129,7 @@ def mmaction2_untrimmed(*, clip_len: int = 1, clip_interval: int = 16, frame_int
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.mmaction2_untrimmed(clip_len=3).frames(40, clip=1).indices
+        >>> fsp.samplers.presets.mmaction2_untrimmed(clip_len=3).indices(40, clip=1).indices
         [23, 24, 25]
     """
     return preset("mmaction2_untrimmed", locals())

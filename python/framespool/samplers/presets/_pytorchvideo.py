@@ -49,7 +49,7 @@ def pytorchvideo(
     Example:
         >>> import framespool as fsp
         >>> clip_sampler = fsp.samplers.presets.pytorchvideo(sampling_type="uniform", clip_duration=0.5, num_samples=4)
-        >>> clip_sampler.frames(60, clip=1).indices
+        >>> clip_sampler.indices(60, clip=1).indices
         [15, 19, 24, 29]
     """
     return preset("pytorchvideo", locals())

@@ -33,7 +33,7 @@ def qwen_vl(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.qwen_vl(fps=2.0).frames(90).indices
+        >>> fsp.samplers.presets.qwen_vl(fps=2.0).indices(90).indices
         [0, 18, 36, 53, 71, 89]
     """
     options = locals()

@@ -64,7 +64,7 @@ def slowfast_ssv2(*, mode: Mode = "train", num_frames: int = 8) -> Preset:
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.slowfast_ssv2(mode="val", num_frames=4).frames(33).indices
+        >>> fsp.samplers.presets.slowfast_ssv2(mode="val", num_frames=4).indices(33).indices
         [4, 12, 20, 28]
     """
     return preset("slowfast_ssv2", locals())

@@ -36,7 +36,7 @@ def torchcodec_random_indices(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.torchcodec_random_indices(num_frames_per_clip=3).frames(30, draws=[7]).indices
+        >>> fsp.samplers.presets.torchcodec_random_indices(num_frames_per_clip=3).indices(30, draws=[7]).indices
         [7, 8, 9]
     """
     return preset("torchcodec_random_indices", locals())
@@ -68,7 +68,7 @@ def torchcodec_regular_indices(
     Example:
         >>> import framespool as fsp
         >>> clip_sampler = fsp.samplers.presets.torchcodec_regular_indices(num_clips=3, num_frames_per_clip=2)
-        >>> [clip_sampler.frames(30, clip=n).indices for n in range(3)]
+        >>> [clip_sampler.indices(30, clip=n).indices for n in range(3)]
         [[0, 1], [14, 15], [28, 29]]
     """
     return preset("torchcodec_regular_indices", locals())
@@ -101,7 +101,7 @@ def torchcodec_random_timestamps(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.torchcodec_random_timestamps(num_frames_per_clip=3).frames(30, draws=[0.5]).indices
+        >>> fsp.samplers.presets.torchcodec_random_timestamps(num_frames_per_clip=3).indices(30, draws=[0.5]).indices
         [14, 15, 16]
     """
     return preset("torchcodec_random_timestamps", locals())
@@ -135,7 +135,7 @@ def torchcodec_regular_timestamps(
     Example:
         >>> import framespool as fsp
         >>> clip_sampler = fsp.samplers.presets.torchcodec_regular_timestamps(seconds_between_clip_starts=0.5)
-        >>> [clip_sampler.frames(30, clip=n).indices for n in range(clip_sampler.clips_in(30))]
+        >>> [clip_sampler.indices(30, clip=n).indices for n in range(clip_sampler.clips_in(30))]
         [[0], [15]]
     """
     return preset("torchcodec_regular_timestamps", locals())

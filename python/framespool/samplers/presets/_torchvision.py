@@ -40,7 +40,7 @@ def torchvision(
     Example:
         >>> import framespool as fsp
         >>> clip_sampler = fsp.samplers.presets.torchvision(sampler="uniform", num_clips_per_video=2)
-        >>> clip_sampler.frames(60, clip=1).indices[:3]
+        >>> clip_sampler.indices(60, clip=1).indices[:3]
         [44, 45, 46]
     """
     return preset("torchvision", locals())

@@ -25,7 +25,7 @@ def tsn(*, num_segments: int = 3, new_length: int = 1, random_shift: bool = True
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.tsn(random_shift=False).frames(60).indices
+        >>> fsp.samplers.presets.tsn(random_shift=False).indices(60).indices
         [10, 30, 50]
     """
     return preset("tsn", locals())

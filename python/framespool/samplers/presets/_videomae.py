@@ -45,7 +45,7 @@ def videomae(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.videomae(clip_len=4, frame_sample_rate=4).frames(100, draws=[10]).indices
+        >>> fsp.samplers.presets.videomae(clip_len=4, frame_sample_rate=4).indices(100, draws=[10]).indices
         [10, 15, 20, 25]
     """
     return preset("videomae", locals())
@@ -70,7 +70,7 @@ def videomae_ssv2(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.videomae_ssv2(num_segment=3).frames(30, draws=[0, 5, 9]).indices
+        >>> fsp.samplers.presets.videomae_ssv2(num_segment=3).indices(30, draws=[0, 5, 9]).indices
         [0, 15, 29]
     """
     return preset("videomae_ssv2", locals())
@@ -98,7 +98,7 @@ def videomae_pretrain(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.videomae_pretrain(new_length=4, new_step=4).frames(100, draws=[10]).indices
+        >>> fsp.samplers.presets.videomae_pretrain(new_length=4, new_step=4).indices(100, draws=[10]).indices
         [10, 14, 18, 22]
     """
     return preset("videomae_pretrain", locals())

@@ -40,7 +40,7 @@ def vjepa2(
 
     Example:
         >>> import framespool as fsp
-        >>> fsp.samplers.presets.vjepa2(frames_per_clip=4).frames(100, draws=[10]).indices
+        >>> fsp.samplers.presets.vjepa2(frames_per_clip=4).indices(100, draws=[10]).indices
         [10, 15, 20, 25]
     """
     return preset("vjepa2", locals())

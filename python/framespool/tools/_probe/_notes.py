@@ -43,7 +43,7 @@ def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int
     if short := sum(video.num_frames < span for video in videos):
         notes.append(
             f"{short} of {count} videos are shorter than a clip ({clip_text(sequence_length, stride)}): choose "
-            "another length or stride, or a pad_mode."
+            "another length or stride, or a padding."
         )
     rates = [video.fps for video in videos if video.fps > 0]
     if rates and max(rates) > _RATES_DIFFER * min(rates):

@@ -195,7 +195,7 @@ def probe(
         >>> summary = fsp.tools.probe(fsp.datasets.folder("videos/"))
         >>> summary.num_samples, summary.classes, summary.failures
         (3, {'again': 1, 'bird': 1, 'book': 1}, [])
-        >>> loader = fsp.ClipLoader(["a.mp4", "phone.mp4"], fsp.samplers.random(sequence_length=8), batch_size=2)
+        >>> loader = fsp.ClipLoader(["a.mp4", "phone.mp4"], fsp.samplers.RandomClips(sequence_length=8), batch_size=2)
         >>> expected = fsp.tools.probe(loader).expected
         >>> sorted(expected["packets_per_clip"])
         ['full', 'grouped', 'single']

@@ -11,7 +11,7 @@ from framespool.datasets import Dataset
 from framespool.errors import DecodeError, InternalError
 from framespool.loaders._clips import QuietClipLoader
 from framespool.options import Index
-from framespool.samplers import windows
+from framespool.samplers import Windows
 from framespool.tools._transcode import _ffmpeg, _mp4
 from framespool.tools._transcode._ffmpeg import CancelToken
 from framespool.tools._transcode._mp4 import Clock
@@ -125,7 +125,7 @@ def _frames(
     some = max(1, min(_MAX_FRAMES, _AT_A_TIME // each, frames))
     loader = QuietClipLoader(  # the result keeps the color tags of the source
         Dataset([(VideoSegment(source, start_frame=0, end_frame=frames), 0)], stream=stream),
-        windows(sequence_length=some, step=some, pad_mode="edge"),
+        Windows(sequence_length=some, step=some, padding="edge"),
         batch_size=1,
         transforms=options.transforms(info),
         num_threads=threads,

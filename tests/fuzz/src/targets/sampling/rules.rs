@@ -16,13 +16,13 @@ const PADDING_POLICIES: [PaddingPolicy; 7] = [
     PaddingPolicy::Repeat,
     PaddingPolicy::Loop,
     PaddingPolicy::Wrap,
-    PaddingPolicy::Clamp,
+    PaddingPolicy::Edge,
     PaddingPolicy::Blank,
     PaddingPolicy::Drop,
     PaddingPolicy::Error,
 ];
 const PAD_MODES: [PadMode; 5] =
-    [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
+    [PadMode::Drop, PadMode::Blank, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
 /// The presets, and for each option what is drawn: `n` a count, `i` an int, `f` a number, `b` a bool, `t` seconds, `l` a
 /// list of numbers, or one of several words or numbers. `?` options may be absent.
 const PRESETS: [(&str, &str); 25] = [

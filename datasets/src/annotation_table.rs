@@ -22,7 +22,7 @@ use crate::lines::{resolve_path, root_of};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, ImageSequencePattern, Sample, NO_LABEL};
 use description::{Filter, TableLayout};
-use records::Records;
+use records::{Cells, Records};
 use segments::Found;
 
 /// Reads the records of `files`, in their order, as samples. `root` is the base of the paths, by default the folder of
@@ -91,7 +91,7 @@ pub fn annotation_table(
         return Err(nothing_in(&records, &notes));
     }
     let fraction = label.as_ref().filter(|_| labels.as_ref().is_some_and(|labels| labels.is_column));
-    let columns = columns(&records, description, fraction.map(|label| label.column.as_str()), &kept);
+    let columns = columns(records, description, fraction.map(|label| label.column.as_str()), &kept);
     let classes = labels.map_or(Vec::new(), |labels| labels.classes);
     Ok(Dataset { samples, classes, columns, notes })
 }
@@ -203,26 +203,29 @@ fn filtered(records: &Records, description: &TableDescription) -> Result<Vec<usi
 
 /// The columns of the dataset.
 fn columns(
-    records: &Records,
+    records: Records,
     description: &TableDescription,
     fraction: Option<&str>,
     kept: &[usize],
 ) -> Vec<Column> {
     let TableDescription { keep, drop, .. } = description;
-    let is_kept = |name: &&String| {
+    let is_kept = |name: &String| {
         let is_fraction = Some(name.as_str()) == fraction;
         is_fraction || keep.as_ref().map_or_else(|| !drop.contains(name), |keep| keep.contains(name))
     };
-    let mut names: Vec<&String> = records.names.iter().filter(is_kept).collect();
+    let mut columns: Vec<(String, Cells)> = records.names.into_iter().zip(records.columns).collect();
+    columns.retain(|(name, _)| is_kept(name));
     if let Some(keep) = keep {
-        names.sort_by_key(|name| keep.iter().position(|kept| kept == *name));
+        columns.sort_by_key(|(name, _)| keep.iter().position(|kept| kept == name));
     }
-    let column = |name: &String| {
-        let values = records.typed(name, description.infer_lists).unwrap_or_default();
-        let values = kept.iter().map(|row| values[*row].clone()).collect();
-        Column { name: name.clone(), values }
+    let column = |(name, cells): (String, Cells)| {
+        let mut values = cells.into_typed(&name, description.infer_lists);
+        if kept.len() < values.len() {
+            values = kept.iter().map(|row| std::mem::replace(&mut values[*row], Value::Null)).collect();
+        }
+        Column { name, values }
     };
-    names.into_iter().map(column).collect()
+    columns.into_iter().map(column).collect()
 }
 
 /// Finds the paths of records.

@@ -9,6 +9,8 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 
 /// Maximum number of columns. Objects whose keys are data would make one column each, as long as the dataset.
 pub(crate) const MAX_COLUMNS: usize = 1024;
+/// Number of keys of an object that are compared with each other; more are put in a set.
+const MAX_COMPARED_KEYS: usize = 16;
 
 /// A value in a list: the JSON types, with object keys in their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,10 +135,19 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let (mut map, mut names) = (Vec::new(), HashSet::new());
+        let (mut map, mut names): (Vec<(String, Value)>, _) = (Vec::new(), HashSet::new());
         while let Some((name, value)) = items.next_entry::<String, Value>()? {
+            // The objects of a list have few keys: comparing these takes less time than a set for each object.
+            let is_repeated = if map.len() < MAX_COMPARED_KEYS {
+                map.iter().any(|(known, _)| *known == name)
+            } else {
+                if names.is_empty() {
+                    names.extend(map.iter().map(|(known, _)| known.clone()));
+                }
+                !names.insert(name.clone())
+            };
             // Most parsers keep the last value of a duplicate key and lose the others.
-            if !names.insert(name.clone()) {
+            if is_repeated {
                 return Err(A::Error::custom(format!("key \"{}\" appears twice", shortened(&name))));
             }
             map.push((name, value));
@@ -165,15 +176,16 @@ impl Column {
         let id = name == "id" || name.ends_with("_id");
         let kinds: [fn(&str) -> Option<Value>; 3] = [integer, number, integer_list];
         let kinds = &kinds[..if id { 0 } else { 2 + usize::from(lists) }];
-        let all =
-            |kind: &&fn(&str) -> Option<Value>| fields.clone().all(|f| f.is_empty() || kind(f).is_some());
-        let kind = kinds.iter().find(all);
-        let value = |field: &str| match kind {
-            _ if field.is_empty() => Value::Null,
-            Some(kind) => kind(field).unwrap_or(Value::Null),
-            None => Value::Text(field.to_owned()),
+        let values_of = |kind: fn(&str) -> Option<Value>| {
+            let mut values = Vec::with_capacity(fields.size_hint().0);
+            for field in fields.clone() {
+                values.push(if field.is_empty() { Value::Null } else { kind(field)? });
+            }
+            Some(values)
         };
-        Column { name: name.to_owned(), values: fields.map(value).collect() }
+        let values = kinds.iter().find_map(|kind| values_of(*kind));
+        let values = values.or_else(|| values_of(|field| Some(Value::Text(field.to_owned()))));
+        Column { name: name.to_owned(), values: values.unwrap_or_default() }
     }
 }
 
@@ -205,9 +217,7 @@ fn number(text: &str) -> Option<Value> {
 }
 
 fn integer_list(text: &str) -> Option<Value> {
-    let value: Value = serde_json::from_str(text).ok()?;
-    let whole = matches!(&value, Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))));
-    whole.then_some(value)
+    serde_json::from_str::<Vec<i64>>(text).ok().map(Value::integers)
 }
 
 /// Columns that are filled sample by sample. A name may first occur late, and may be absent in some samples.
@@ -215,13 +225,17 @@ fn integer_list(text: &str) -> Option<Value> {
 pub(crate) struct ColumnsBuilder {
     columns: Vec<Column>,
     positions: HashMap<String, usize>,
+    /// Position after the last one: most samples have the same names in the same order.
+    next: usize,
 }
 
 impl ColumnsBuilder {
     /// Sets the value of a sample under `name`; sample numbers must not decrease.
     pub fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
-        let position = match self.positions.get(name) {
-            Some(&position) => position,
+        let is_next = self.columns.get(self.next).is_some_and(|column| column.name == name);
+        let known = if is_next { Some(self.next) } else { self.positions.get(name).copied() };
+        let position = match known {
+            Some(position) => position,
             None if self.columns.len() == MAX_COLUMNS => {
                 return Err(format!(
                     "'{}' would be column {}, and a dataset has at most {MAX_COLUMNS}; put keys that differ \
@@ -236,6 +250,7 @@ impl ColumnsBuilder {
                 self.columns.len() - 1
             }
         };
+        self.next = if position + 1 < self.columns.len() { position + 1 } else { 0 };
         let values = &mut self.columns[position].values;
         values.resize(sample, Value::Null);
         values.push(value);
@@ -267,6 +282,12 @@ mod tests {
         assert_eq!((value.get("a"), value.get("c")), (None, Some(&Value::Unsigned(u64::MAX))));
         let error = serde_json::from_str::<Value>(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
         assert!(error.contains("\"a\" appears twice"), "{error}");
+        let many: Vec<String> = (0..2 * MAX_COMPARED_KEYS).map(|key| format!("\"{key}\": 1")).collect();
+        for key in [1, MAX_COMPARED_KEYS, 2 * MAX_COMPARED_KEYS - 1] {
+            let text = format!("{{{}, \"{key}\": 1}}", many.join(", "));
+            let error = serde_json::from_str::<Value>(&text).unwrap_err().to_string();
+            assert!(error.contains(&format!("\"{key}\" appears twice")), "{error}");
+        }
     }
 
     #[test]

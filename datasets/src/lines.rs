@@ -88,8 +88,12 @@ fn open_reader(path: &Path) -> Result<Box<dyn Read>> {
 
 /// The value in a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Value> {
-    let text = read_text(path)?;
-    serde_json::from_str(&text).map_err(|error| line_error(path, error.line() as u64, &json_error(&error)))
+    parse_json(path, &read_text(path)?)
+}
+
+/// The value in the text of a JSON file.
+pub(crate) fn parse_json(path: &Path, text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| line_error(path, error.line() as u64, &json_error(&error)))
 }
 
 /// The text of a file, without a byte order mark.

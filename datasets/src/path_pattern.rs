@@ -12,6 +12,9 @@ use framespool::error::{Error, Result};
 use crate::column_value::{integer_of, shortened};
 use crate::file_lookup::FileLookup;
 
+/// Memory for a name before it grows: a name is built for each row of a list.
+const TYPICAL_NAME_BYTES: usize = 64;
+
 /// A path template with names in braces.
 pub(crate) struct PathPattern {
     parts: Vec<PatternPart>,
@@ -81,7 +84,7 @@ impl PathPattern {
         &self,
         value: impl Fn(&str) -> Option<Cow<'a, str>>,
     ) -> Result<String, (String, String)> {
-        let mut name = String::new();
+        let mut name = String::with_capacity(TYPICAL_NAME_BYTES);
         for part in &self.parts {
             let (key, format) = match part {
                 PatternPart::Text(text) => {

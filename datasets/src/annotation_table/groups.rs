@@ -18,28 +18,31 @@ pub(super) fn join(records: Records, group: &Group) -> Result<Records> {
     }
     let (mut firsts, mut places) = (Vec::new(), HashMap::new());
     let mut joined: Vec<Vec<Vec<Value>>> = vec![Vec::new(); lists.len()];
+    let mut place = 0;
     for row in 0..records.len() {
-        let key: Vec<_> = by.iter().map(|cells| cells.text(row).map(|text| text.into_owned())).collect();
-        let place = *places.entry(key).or_insert_with(|| {
-            firsts.push(row);
-            joined.iter_mut().for_each(|list| list.push(Vec::new()));
-            firsts.len() - 1
-        });
-        if lists.iter().all(|(cells, ..)| cells.iter().all(|cells| cells.text(row).is_none())) {
+        // Records of a sample usually follow each other.
+        if row == 0 || by.iter().any(|cells| cells.key(row) != cells.key(row - 1)) {
+            let key: Vec<_> = by.iter().map(|cells| cells.key(row)).collect();
+            place = *places.entry(key).or_insert_with(|| {
+                firsts.push(row);
+                joined.iter_mut().for_each(|list| list.push(Vec::new()));
+                firsts.len() - 1
+            });
+        }
+        if lists.iter().all(|(cells, ..)| cells.iter().all(|cells| cells.is_missing(row))) {
             continue;
         }
         for (list, (cells, columns, missing)) in joined.iter_mut().zip(&lists) {
-            let mut values = Vec::with_capacity(cells.len());
-            for (cells, column) in cells.iter().zip(*columns) {
-                values.push(match (cells.value(row).into_owned(), missing) {
-                    (Value::Null, Some(missing)) => Value::Integer(*missing),
-                    (Value::Null, None) => {
-                        return Err(records.cell_error(row, column, "is empty; write a number"))
-                    }
-                    (value, _) => value,
-                });
-            }
-            list[place].push(if values.len() == 1 { values.remove(0) } else { Value::List(values) });
+            let value = |(cells, column): (&&Cells, &String)| match (cells.value(row).into_owned(), missing) {
+                (Value::Null, Some(missing)) => Ok(Value::Integer(*missing)),
+                (Value::Null, None) => Err(records.cell_error(row, column, "is empty; write a number")),
+                (value, _) => Ok(value),
+            };
+            let mut values = cells.iter().zip(columns.iter()).map(value);
+            list[place].push(match cells.len() {
+                1 => values.next().transpose()?.unwrap_or(Value::Null),
+                _ => Value::List(values.collect::<Result<_>>()?),
+            });
         }
     }
     let keys = by.iter().map(|cells| firsts.iter().map(|row| cells.value(*row).into_owned()).collect());

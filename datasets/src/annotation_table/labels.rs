@@ -1,6 +1,7 @@
 //! The labels of records, and the names of their classes.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use framespool::error::{Error, Result};
 use framespool::source::display_name;
@@ -93,50 +94,59 @@ fn numbers(records: &Records, label: &Label, cells: &Cells, known: Option<Classe
 }
 
 fn names(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>) -> Result<Labels> {
-    let name = |row: usize| {
-        let name = match cells.text(row)? {
-            Cow::Borrowed(text) if label.content == LabelContent::Folder => {
-                Cow::Borrowed(text.split_once('/').map_or("", |(folder, _)| folder))
-            }
-            text => label.without_removed(text),
-        };
-        Some(name).filter(|name| !name.is_empty() || label.content == LabelContent::Folder)
+    let is_folder = label.content == LabelContent::Folder;
+    let text = |row: usize| match cells.text(row)? {
+        Cow::Borrowed(text) if is_folder => {
+            Some(Cow::Borrowed(text.split_once('/').map_or("", |(folder, _)| folder)))
+        }
+        text => Some(text),
+    };
+    let name = |text| {
+        let name = if is_folder { text } else { label.without_removed(text) };
+        Some(name).filter(|name| !name.is_empty() || is_folder)
     };
     let classes = match known {
         Some(known) => known,
         None => {
-            let mut found: Vec<_> = (0..records.len()).filter_map(name).collect();
-            found.sort_unstable();
-            found.dedup();
-            Classes::numbered(found.into_iter().map(Cow::into_owned).collect())
+            let texts: HashSet<_> = (0..records.len()).filter_map(text).collect();
+            let found: Vec<_> = texts.into_iter().filter_map(name).collect();
+            Classes::sorted(found.iter().map(|name| &**name))
         }
     };
     let numbers = label.number.as_deref().and_then(|name| Some((name, records.column(name)?)));
+    let mut number_of: HashMap<Cow<'_, str>, i64> = HashMap::new();
     let labels = (0..records.len()).map(|row| {
-        let Some(name) = name(row) else { return Ok(NO_LABEL) };
+        let Some(text) = text(row) else { return Ok(NO_LABEL) };
         let wrong = |column: &str, reason: String| records.cell_error(row, column, &reason);
-        if name.is_empty() {
-            let path = cells.text(row).unwrap_or_default();
-            let reason = format!("'{}' has no class folder; write Class/video.avi", shortened(&path));
-            return Err(wrong(&label.column, reason));
-        }
-        let number = classes.label(&name);
-        let number = number.map_err(|reason| wrong(&label.column, format!("{reason}{}", of_file(label))))?;
+        let number = match number_of.get(&text) {
+            Some(number) => *number,
+            None => {
+                let Some(name) = name(text.clone()) else { return Ok(NO_LABEL) };
+                if name.is_empty() {
+                    let path = cells.text(row).unwrap_or_default();
+                    let reason = format!("'{}' has no class folder; write Class/video.avi", shortened(&path));
+                    return Err(wrong(&label.column, reason));
+                }
+                let number = classes.label(&name);
+                let number =
+                    number.map_err(|reason| wrong(&label.column, format!("{reason}{}", of_file(label))))?;
+                *number_of.entry(text).or_insert(number)
+            }
+        };
         let Some((column, text)) = numbers.and_then(|(column, cells)| Some((column, cells.text(row)?)))
         else {
             return Ok(number);
         };
         let in_file = number + label.class_file.as_ref().map_or(0, |file| file.first);
-        match text.parse() == Ok(in_file) {
-            true => Ok(number),
-            false => Err(wrong(
-                column,
-                format!(
-                "class {name} is number {in_file}{}, but the line has {}; the lists do not belong together",
-                of_file(label), shortened(&text)
-            ),
-            )),
+        if text.parse() == Ok(in_file) {
+            return Ok(number);
         }
+        let (name, file, text) = (&classes.names[number as usize], of_file(label), shortened(&text));
+        let reason = "the lists do not belong together";
+        Err(wrong(
+            column,
+            format!("class {name} is number {in_file}{file}, but the line has {text}; {reason}"),
+        ))
     });
     Ok(Labels { labels: labels.collect::<Result<_>>()?, classes: classes.names, is_column: false })
 }

@@ -24,7 +24,7 @@ impl Segment {
     /// The segment of a record.
     pub(super) fn of(&self, records: &Records, row: usize) -> Result<Found, Wrong> {
         let (start, end) = (records.column(&self.start), records.column(&self.end));
-        let is_missing = |cells: Option<&Cells>| cells.is_none_or(|cells| cells.text(row).is_none());
+        let is_missing = |cells: Option<&Cells>| cells.is_none_or(|cells| cells.is_missing(row));
         if is_missing(start) && is_missing(end) {
             let is_whole = records.json.is_some() && records.positions[row].part.is_none();
             let is_pair = self.start == self.end && self.around.is_none();
@@ -110,20 +110,17 @@ impl Segment {
 }
 
 fn seconds(cells: Option<&Cells>, row: usize, name: &str) -> Result<Option<f64>, Wrong> {
-    let Some((cells, text)) = cells.and_then(|cells| Some((cells, cells.text(row)?))) else {
-        return Ok(None);
-    };
-    let reason = || format!("'{}' is not a number of seconds", shortened(&text));
+    let Some(cells) = cells.filter(|cells| !cells.is_missing(row)) else { return Ok(None) };
+    let text = || shortened(&cells.text(row).unwrap_or_default());
+    let reason = || format!("'{}' is not a number of seconds", text());
     cells.number(row).map(Some).ok_or_else(|| (name.to_owned(), reason()))
 }
 
 fn frame(cells: Option<&Cells>, row: usize, name: &str) -> Result<Option<i64>, Wrong> {
-    let Some((cells, text)) = cells.and_then(|cells| Some((cells, cells.text(row)?))) else {
-        return Ok(None);
-    };
+    let Some(cells) = cells.filter(|cells| !cells.is_missing(row)) else { return Ok(None) };
+    let text = || shortened(&cells.text(row).unwrap_or_default());
     let frame = cells.integer(row).filter(|frame| (0..=i64::from(u32::MAX)).contains(frame));
-    let reason =
-        || format!("'{}' is not the number of a frame, which is an integer of at least 0", shortened(&text));
+    let reason = || format!("'{}' is not the number of a frame, which is an integer of at least 0", text());
     frame.map(Some).ok_or_else(|| (name.to_owned(), reason()))
 }
 

@@ -246,6 +246,8 @@ fn parts_of_json_records_are_samples() {
     for (text, part) in [
         (r#"{"videos": {}}"#, "t.csv has no \"database\" that is an object"),
         (r#"{"database": {}}"#, "has no rows; expected videos"),
+        (r#"{"database": {"a": {}, "b": {}, "a": {}}}"#, "line 1: is not JSON: key \"a\" appears twice"),
+        ("{\"database\": {\"a\": 3},\n}", "line 2: is not JSON: "),
         (r#"{"database": {"a": 3}}"#, "t.csv, video 0 (id a): is 3, not an object"),
         (r#"{"database": {"a": {"annotations": 3}}}"#, "video 0 (id a), \"annotations\": is 3, not a list"),
         (r#"{"database": {"a": {"annotations": [3]}}}"#, "video 0 (id a), annotation 0: is 3, not an object"),

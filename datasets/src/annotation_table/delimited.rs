@@ -85,11 +85,12 @@ fn check_header(fields: &[&str]) -> Result<Vec<String>, String> {
     }
     let mut names: Vec<String> = Vec::with_capacity(fields.len());
     for (number, field) in (1..).zip(fields) {
-        if names.iter().any(|name| name == field) {
-            return Err(format!("two columns are named '{}'; rename one", shortened(field)));
-        }
         // Data frames are saved with a column of row numbers that has no name.
-        names.push(if field.is_empty() { format!("column {number}") } else { (*field).to_owned() });
+        let name = if field.is_empty() { format!("column {number}") } else { (*field).to_owned() };
+        if names.contains(&name) {
+            return Err(format!("two columns are named '{}'; rename one", shortened(&name)));
+        }
+        names.push(name);
     }
     Ok(names)
 }

@@ -59,6 +59,7 @@ fn fields_may_be_quoted() {
             ("path,x\r\n\"a\r\n\",1\r\n\r\nb,\"c\r\n", "line 5: has a quotation mark that is not closed"),
             ("path,x\na,b,c\n", "line 2: has 3 fields where the header has 2"),
             ("path,x,path\n", "line 1: two columns are named 'path'"),
+            ("path,column 3,\n", "line 1: two columns are named 'column 3'"),
             ("name,x\n1,2\n", "has no column 'path'; it has 'name', 'x'; datasets.csv reads"),
             ("path\n", "has no rows; expected the columns 'path'"),
             ("", "has no rows; expected a header"),

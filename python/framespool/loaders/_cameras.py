@@ -12,23 +12,9 @@ from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders import _checkpoint
 from framespool.options._loader import LoaderOptions
-from framespool.transforms import Resize, _augment, _color, _erasing
+from framespool.transforms import Resize
 from framespool.transforms._compose import split
 from framespool.video._sources import VideoSegment
-
-#: Transforms whose result has one size for frames of every size.
-_FIXED_SIZE = frozenset(
-    ["CenterCrop", "RandomCrop", "RandomResizedCrop", "MultiScaleCrop", "FiveCrop", "ThreeCrop", "Letterbox"]
-)
-
-#: Transforms whose result has one size if the frames have one; rotations only without `expand`.
-_SAME_SIZE = frozenset(
-    [
-        *(name for module in (_augment, _color, _erasing) for name in module.__all__),
-        *("Resize", "SmartResize", "Pad", "RandomHorizontalFlip", "RandomVerticalFlip"),
-        *("RandomRotation", "RandomAffine"),
-    ]
-)
 
 
 class Cameras:
@@ -50,11 +36,10 @@ class Cameras:
         self._options = options
         self._transforms = transforms = options.transforms
         steps, _ = split(transforms, options.dtype)
-        kinds = {type(step).__name__ for step in steps}
         sized = any(isinstance(step, Resize) and isinstance(step.size, tuple) for step in steps)
-        fixed = sized or not kinds.isdisjoint(_FIXED_SIZE)
+        fixed = sized or any(step._has_fixed_size for step in steps)
         known = all(size is not None for _, _, _, size in self._sources)
-        same = kinds <= _SAME_SIZE and not any(getattr(step, "expand", False) for step in steps)
+        same = all(step._keeps_one_size for step in steps)
         #: Whether the frames must have the size that info.json states: the size of the result follows from it.
         self._stated = not transforms or (options.collate == "auto" and known and same and not fixed)
 

@@ -212,6 +212,13 @@ class Transform:
         CenterCrop(size=(256, 256))
     """
 
+    #: Whether it only moves pixels: `Normalize` may then stand before it, as in torchvision.
+    _moves_pixels = False
+    #: Whether its result has one size for frames of every size.
+    _has_fixed_size = False
+    #: Whether its result has one size if the frames have one.
+    _keeps_one_size = True
+
     def __post_init__(self) -> None:
         """Checks the fields, and replaces each by its checked value."""
         name, found = type(self).__name__, _checks(type(self))  # type: ignore[arg-type]

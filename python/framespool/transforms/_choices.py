@@ -58,6 +58,12 @@ def _transforms(name: str, entries: Sequence[Any]) -> tuple[Transform, ...]:
 class ListTransform(Transform):
     """Common base of the transforms that apply one of several lists."""
 
+    _keeps_one_size = False
+
+    @property
+    def _moves_pixels(self) -> bool:  # type: ignore[override]
+        return all(inner._moves_pixels for entries in self._lists() for inner in entries)
+
     def _lists(self) -> tuple[tuple[Transform, ...], ...]:
         """The lists that may be applied."""
         raise NotImplementedError

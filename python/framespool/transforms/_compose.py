@@ -21,22 +21,6 @@ _BUILT_IN = {
 }
 
 
-#: These commute with `Normalize`: the result differs by rounding and clamping only.
-_MOVES_PIXELS = (
-    _geometry.CenterCrop,
-    _geometry.FiveCrop,
-    _geometry.MultiScaleCrop,
-    _geometry.RandomCrop,
-    _geometry.RandomHorizontalFlip,
-    _geometry.RandomResizedCrop,
-    _geometry.RandomVerticalFlip,
-    _resize.RandomShortestSize,
-    _resize.Resize,
-    _resize.SmartResize,
-    _geometry.ThreeCrop,
-)
-
-
 def split(
     transforms: Iterable[Transform | Callable[[Any], Any]] | None, dtype: str
 ) -> tuple[list[Transform], tuple[Any, ...]]:
@@ -129,23 +113,15 @@ def on_workers(function: Any) -> bool:
 
 
 def _normalize_late(entries: list[Any]) -> list[Any]:
-    """Moves `Normalize` behind the transforms that follow it and only move pixels."""
+    """Moves `Normalize` behind the transforms that follow it and only move pixels: rounding and clamping differ."""
     moved: list[Any] = []
     normalize: list[Any] = []
     for entry in entries:
-        if normalize and not _moves_pixels(entry):
+        if normalize and not entry._moves_pixels:
             moved += normalize
             normalize = []
         (normalize if isinstance(entry, _color.Normalize) else moved).append(entry)
     return moved + normalize
-
-
-def _moves_pixels(entry: Any) -> bool:
-    """Whether an entry only moves pixels, without any that it adds."""
-    if isinstance(entry, _choices.ListTransform):
-        return all(_moves_pixels(inner) for entries in entry._lists() for inner in entries)
-    pads = isinstance(entry, _geometry.RandomCrop) and (entry.padding != (0, 0, 0, 0) or entry.pad_if_needed)
-    return isinstance(entry, _MOVES_PIXELS) and not pads
 
 
 def _is_built_in(entry: Any) -> bool:

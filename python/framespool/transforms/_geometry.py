@@ -89,6 +89,8 @@ class CenterCrop(Transform):
         (1, 3, 224, 224)
     """
 
+    _moves_pixels = True
+    _has_fixed_size = True
     size: Size
 
 
@@ -111,6 +113,7 @@ class RandomCrop(Transform):
         (4, 3, 64, 64)
     """
 
+    _has_fixed_size = True
     size: Size
     padding: OptionalPadding = None
     pad_if_needed: bool = False
@@ -118,6 +121,10 @@ class RandomCrop(Transform):
     padding_mode: InitVar[Literal["constant"]] = "constant"
     _: KW_ONLY
     per_frame: bool = False
+
+    @property
+    def _moves_pixels(self) -> bool:  # type: ignore[override]
+        return self.padding == (0, 0, 0, 0) and not self.pad_if_needed
 
     def __post_init__(self, padding_mode: Literal["constant"]) -> None:
         _check_padding_mode("RandomCrop", padding_mode)
@@ -147,6 +154,8 @@ class RandomResizedCrop(Transform):
         (2, 3, 112, 112)
     """
 
+    _moves_pixels = True
+    _has_fixed_size = True
     size: Size
     scale: PositiveRange = (0.08, 1.0)
     ratio: PositiveRange = (3 / 4, 4 / 3)
@@ -187,6 +196,8 @@ class MultiScaleCrop(Transform):
         (2, 3, 112, 112)
     """
 
+    _moves_pixels = True
+    _has_fixed_size = True
     size: Size
     scales: Annotated[Sequence[float], _as_scales] = (1, 0.875, 0.75, 0.66)
     max_distort: Annotated[int, partial(integer, most=MAX_SIDE)] = 1
@@ -222,6 +233,8 @@ class FiveCrop(Transform):
         (5, 4, 3, 64, 64)
     """
 
+    _moves_pixels = True
+    _has_fixed_size = True
     size: Size
 
 
@@ -241,6 +254,8 @@ class ThreeCrop(Transform):
         (3, 2, 3, 128, 128)
     """
 
+    _moves_pixels = True
+    _has_fixed_size = True
     size: Size
 
 
@@ -258,6 +273,7 @@ class RandomHorizontalFlip(Transform):
         0.5
     """
 
+    _moves_pixels = True
     p: Probability = 0.5
     _: KW_ONLY
     per_frame: bool = False
@@ -278,6 +294,7 @@ class RandomVerticalFlip(Transform):
         (4, 3, 360, 640)
     """
 
+    _moves_pixels = True
     p: Probability = 0.5
     _: KW_ONLY
     per_frame: bool = False
@@ -313,6 +330,10 @@ class RandomRotation(Transform):
     fill: Fill = 0
     _: KW_ONLY
     per_frame: bool = False
+
+    @property
+    def _keeps_one_size(self) -> bool:  # type: ignore[override]
+        return not self.expand
 
     def __post_init__(self) -> None:
         if self.expand is True and self.center is not None:

@@ -73,6 +73,7 @@ class Resize(Transform):
         (1, 3, 128, 192)
     """
 
+    _moves_pixels = True
     size: Annotated[int | Sequence[int] | None, _as_side_or_size]
     interpolation: ResizeInterpolation = "bilinear"
     max_size: OptionalSide = None
@@ -138,6 +139,8 @@ class RandomShortestSize(Transform):
         (2, 3, 112, 112)
     """
 
+    _moves_pixels = True
+    _keeps_one_size = False
     min_size: Annotated[int | Sequence[int], _as_lengths]
     max_size: OptionalSide = None
     interpolation: ResizeInterpolation = "bilinear"
@@ -175,6 +178,7 @@ class SmartResize(Transform):
         (1, 3, 336, 588)
     """
 
+    _moves_pixels = True
     factor: Side = 28
     min_pixels: Annotated[int | None, optional(_pixels)] = None
     max_pixels: Annotated[int | None, optional(_pixels)] = None
@@ -215,6 +219,7 @@ class Letterbox(Transform):
         (1, 3, 256, 256)
     """
 
+    _has_fixed_size = True
     size: Size
     fill: Fill = 0
     interpolation: ResizeInterpolation = "bilinear"

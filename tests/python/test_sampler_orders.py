@@ -93,6 +93,20 @@ def test_a_state_of_another_order_is_refused(tiny_clips):
     loader(tiny_clips, [3, 1]).load_state_dict(run.state_dict())  # at the begin of an epoch any order fits
 
 
+def test_clips_of_later_epochs_are_read_from_disk(tiny_clips, tmp_path):
+    cache = fsp.Cache(disk=tmp_path, disk_size="1GiB", epochs=3)
+    crop = [fsp.transforms.RandomResizedCrop(16)]
+
+    def epochs(run):
+        return [[(batch.clip_ids.tolist(), batch.frames.tobytes()) for batch in run] for _ in range(3)]
+
+    sampler = fsp.samplers.RandomClips(sequence_length=4, clips_per_video=2)
+    order = ByEpoch(range(26))
+    plain = epochs(loader(tiny_clips, order, transforms=crop, sampler=sampler))
+    cached = loader(tiny_clips, order, transforms=crop, sampler=sampler, cache=cache)
+    assert epochs(cached) == plain and cached.stats()["disk_clips_read"] > 0
+
+
 def test_images_take_a_sampler(photos):
     run = fsp.ImageLoader(photos[:4], batch_size=2, shuffle=[2, 0, 1], transforms=[fsp.transforms.Resize((16, 16))])
     assert [batch.image_ids.tolist() for batch in run] == [[2, 0], [1]]

@@ -36,7 +36,7 @@ def test_batches_are_those_of_distributed_sampler():
         rank, seed, epoch = draw.randrange(shards), draw.choice(SEEDS), draw.choice([0, 1, 17, 2**31, 2**33])
         shuffle, drop = draw.random() < 0.8, draw.random() < 0.5
         ours = fsp.order.BatchSampler(
-            shuffle=fsp.order.TorchOrder("full" if shuffle else False),
+            shuffle=fsp.order.TorchOrder(shuffle),
             num_clips=n,
             batch_size=batch,
             shard_id=rank,
@@ -72,7 +72,8 @@ class Batches(IterableDataset):
 
 @pytest.mark.parametrize(("order", "clips", "workers"), [("framespool", 101, 3), ("torch", 100, 2), ("torch", 7, 4)])
 def test_workers_of_a_data_loader_give_the_order_of_one_process(order, clips, workers):
-    keywords = {"num_clips": clips, "batch_size": 8, "order": order, "seed": 5}
+    shuffle = fsp.order.TorchOrder() if order == "torch" else "full"
+    keywords = {"num_clips": clips, "batch_size": 8, "shuffle": shuffle, "seed": 5}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores
         found = list(DataLoader(Batches(**keywords), batch_size=None, num_workers=workers))

@@ -171,6 +171,7 @@ def test_torch_datasets_take_a_stream(made: Path, plain: dict[tuple[int, int], b
             fsp.datasets.Dataset([(made / "small_large.mp4", 0)], stream=0),
             Windows(sequence_length=1, step=7),
             batch_size=1,
+            layout="NTHWC",
         )
     )
     assert b"".join(clip.numpy().tobytes() for batch in batches for clip in batch["frames"]) == plain[SMALL]

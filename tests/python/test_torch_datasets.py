@@ -141,13 +141,13 @@ def test_a_dataset_has_a_length(short_clips):
 def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
     one = fsp.samplers.RandomClips(sequence_length=2)
     with pytest.raises(fsp.errors.ArgumentError, match="num_workers is that of the DataLoader"):
-        ClipDataset(short_clips, one, batch_size=2, num_shards=fsp.options.Shards(1, num_workers=4))
+        ClipDataset(short_clips, one, batch_size=2, num_shards=fsp.options.Shards(1, worker_id=1, num_workers=4))
     for make in (
         lambda **more: framespool.torch.ClipLoader(short_clips, one, **more),
         lambda **more: framespool.torch.ImageLoader(photos, **more),
         lambda **more: fsp.ImageLoader(photos, **more),
     ):
-        with pytest.raises(fsp.errors.ArgumentError, match="num_workers=4 is given without worker_id.*ClipDataset"):
+        with pytest.raises(TypeError, match="no argument 'num_workers': use num_threads=.*ClipDataset"):
             make(batch_size=2, num_workers=4)
         assert (
             len(make(batch_size=2, num_shards=fsp.options.Shards(1, worker_id=1, num_workers=2)))

@@ -199,7 +199,7 @@ def test_one_transform_in_place_of_a_list(short_clips):
         [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)
         np.testing.assert_array_equal(batch.frames.numpy(), expected.frames.numpy())
     assert fsp.Video(short_clips[0][0]).frames([0], transforms=v2.Resize((24, 32))).frames.shape == (1, 3, 24, 32)
-    with pytest.raises(fsp.errors.ArgumentError, match="batch_tokens needs transforms.SmartResize"):
+    with pytest.raises(fsp.errors.ArgumentError, match="TokenBudget needs transforms.SmartResize"):
         fsp.ClipLoader(short_clips[:2], rule, batch_size=fsp.TokenBudget(100), transforms=v2.Compose(recipe))
     with pytest.raises(fsp.errors.ArgumentError, match="transforms must be a list"):
         fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=len)

@@ -118,7 +118,7 @@ class BaseLoader(Generic[B]):
             self._plan = BatchBudget(options.batch_size, options.transforms, ordered)
         if self._plan is not None and group_clips:
             raise ArgumentError("group_clips=True needs a number as batch_size and an order of framespool")
-        self._strict = options.device is not None and options.device._is_strict
+        self._strict = options.gpu is not None and options.gpu._is_strict
         self._settings: dict[str, Any] = {
             "order": ordered,
             "mixture": None

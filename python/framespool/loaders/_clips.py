@@ -332,7 +332,7 @@ class ClipLoader(BaseLoader[Batch]):
                 )
             clip_sampler = Custom(clip_sampler)
         self.clip_sampler = clip_sampler
-        if options.device is not None and options.device.decoder == "nvjpeg":
+        if options.gpu is not None and options.gpu.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         group_clips = boolean("group_clips", group_clips)
         super().__init__(dataset, clip_sampler._spec(), options, group_clips=group_clips, quiet=self._is_quiet)

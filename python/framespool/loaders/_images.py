@@ -192,12 +192,12 @@ class ImageLoader(BaseLoader[ImageBatch]):
             # Clips wait in memory only because they share decoded frames; images of one epoch share none.
             cache=Cache(0, lookahead=0) if cache is None else replace(cache, lookahead=0),
         )
-        if options.device is not None:
-            if options.device.decoder == "nvdec":
+        if (gpu := options.gpu) is not None:
+            if gpu.decoder == "nvdec":
                 raise ArgumentError('decoder="nvdec" is for videos; use "auto", "nvjpeg" or "cpu" for images')
-            if options.device.decoder == "auto":
-                options = replace(options, device=replace(options.device, decoder="cpu"))
-        by_nvjpeg = options.device is not None and options.device.decoder == "nvjpeg"
+            if gpu.decoder == "auto":
+                options = replace(options, device=replace(gpu, decoder="cpu"))
+        by_nvjpeg = gpu is not None and gpu.decoder == "nvjpeg"
         if masks is not None and (action := options.on_error.action) != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {action!r}; an image and its mask fail together')
         rule = samplers.Indices([0])._spec()

@@ -101,3 +101,15 @@ class Index:
             raise ArgumentError(
                 f"progress must be None, True, False or a function of (done, total), got {self.progress!r}"
             )
+
+
+def quiet_index(index: Any) -> Index:
+    """The argument `index` of a loader without a report of the indexing, for processes that share a terminal.
+
+    Args:
+        index: An `Index`, or what stands for its folder.
+
+    Returns:
+        The `Index`.
+    """
+    return Index(index.folder if isinstance(index, Index) else index, progress=False)

@@ -13,7 +13,7 @@ from framespool.errors import ArgumentError
 from framespool.options._batch_size import clips_per_batch
 from framespool.options._cache import as_cache
 from framespool.options._files import Index, OnError
-from framespool.options._gpu import as_gpu
+from framespool.options._gpu import Gpu, as_gpu
 from framespool.options._order import as_shards, is_sampler, order_for_engine, order_settings, resolve_seed
 
 #: Keywords of other libraries, and earlier ones, for the arguments of loaders.
@@ -113,7 +113,7 @@ class LoaderOptions:
             cache_location(index)
             index = Index(index)
         settled = {
-            "device": as_gpu(self.device),
+            "device": as_gpu(self.device) or "cpu",
             "num_shards": shards,
             # Drawn once: the settings of the order are requested several times.
             "seed": resolve_seed(self.seed, integer("num_shards", shards.num_shards)),
@@ -129,6 +129,11 @@ class LoaderOptions:
         check_dtype(self.dtype)
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("collate", self.collate, ("auto", "stack", "pad", "list"))
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU; `None` without one."""
+        return self.device if isinstance(self.device, Gpu) else None
 
     def shared(self, parts: int) -> LoaderOptions:
         """The options of each of several native loaders, which have an equal part of the threads and of the memory.
@@ -204,6 +209,6 @@ class LoaderOptions:
             "num_threads": self.num_threads,
             "prefetch_batches": int(self.prefetch_batches),
             **self.cache._for_engine(),
-            "gpu": no_gpu if self.device is None else self.device._for_engine(),
+            "gpu": no_gpu if self.gpu is None else self.gpu._for_engine(),
             **more,
         }

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import framespool
-from framespool._common.validate_args import device_number, display_path, integer
+from framespool._common.validate_args import display_path, integer
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
-from framespool.options import Index, Shards
+from framespool.options import Shards
+from framespool.options._files import quiet_index
+from framespool.options._gpu import as_gpu
 from framespool.options._order import resolve_seed
 from framespool.ray._errors import import_ray
 from framespool.ray._worker import as_arrays
@@ -82,7 +84,7 @@ class ClipSource:
 
     def __init__(self, dataset: Any, clip_sampler: Any, *, batch_size: int = 16, **keywords: Any) -> None:
         super().__init__()
-        if device_number(keywords.get("device", "cpu")) is None:
+        if as_gpu(keywords.get("device", "cpu")) is None:
             keywords.pop("device", None)
         _refuse_replaced(keywords)
         if keywords.get("dtype") == "bfloat16":
@@ -218,8 +220,7 @@ class _ReadTask:
     def __call__(self) -> Iterator[Any]:
         ray, block = import_ray(), import_ray("ray.data.block")
         folder, dataset, clip_sampler, keywords = ray.get(self._job)
-        index = keywords.get("index")
-        keywords = {**keywords, "index": Index(index.folder if isinstance(index, Index) else index, progress=False)}
+        keywords = {**keywords, "index": quiet_index(keywords.get("index"))}
         if keywords.get("num_threads") is None:
             keywords["num_threads"] = _assigned_cpus()
         before = os.getcwd()

@@ -18,6 +18,7 @@ from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._images import ImageLoader
 from framespool.loaders._lightning_epoch import epoch_of_fit
+from framespool.options._files import quiet_index
 from framespool.options._order import DrawnSeed, Shards, as_shards, is_sampler, resolve_seed
 from framespool.torch._distributed import is_initialized, rank_and_world
 
@@ -330,7 +331,7 @@ class ClipDataset(_Batches):
     def _make(self, keywords: dict[str, Any]) -> BaseLoader[Any]:
         if get_worker_info() is not None:
             # The workers share the terminal, and what a function does in them is lost.
-            keywords = {**keywords, "index_progress": False}
+            keywords = {**keywords, "index": quiet_index(keywords.get("index"))}
         return ClipLoader(self.dataset, self.clip_sampler, **keywords)
 
 

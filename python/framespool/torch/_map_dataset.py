@@ -19,6 +19,7 @@ from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._lightning_epoch import epoch_of_fit
 from framespool.options import OnError
+from framespool.options._files import quiet_index
 from framespool.options._order import resolve_seed
 from framespool.torch._datasets import _warn_oversubscribed
 from framespool.torch._occurrences import Occurrence, RepeatedRequests
@@ -307,7 +308,7 @@ class VideoDataset(MapBase):
                 keywords["num_threads"] = max(1, cores_per_rank() // workers)
             if info is not None:
                 # The workers share the terminal, and what a function does in them is lost.
-                keywords["index_progress"] = False
+                keywords["index"] = quiet_index(keywords.get("index"))
                 if worker == 0:
                     _warn_oversubscribed(workers, keywords["num_threads"])
             # Nothing is made ahead, since the next request is not known.

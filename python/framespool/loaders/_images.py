@@ -203,7 +203,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         rule = samplers.Indices([0])._spec()
         super().__init__(images, rule, options, images=True, exact=boolean("exact", exact))
         self._layout = _LAYOUTS[layout]
-        self._decoding = {"exact": exact, "nvjpeg": by_nvjpeg}
+        self._decoding: dict[str, Any] = {"exact": exact, "nvjpeg": by_nvjpeg}
         self._masks: Dataset | None = None
         if masks is not None:
             # The dtype is that of the images: the engine makes uint8 masks and skips Normalize.

@@ -22,13 +22,14 @@ def test_deinterlaced_frames_are_the_same(encoder, tmp_path, decoders_are_missin
     expected, woven = fsp.Video(path, **keywords, layout="THWC"), fsp.Video(path, index=False, layout="THWC")
     assert expected.info.field_order == ("tt" if top_first else "bb")
     assert expected[5].tobytes() != woven[5].tobytes()
-    for device in ("cuda:0", "cpu"):
+    for output, device in (("gpu", "cuda:0"), ("cpu", "cpu")):
         decoded = fsp.Video(path, device="cuda:0", decoder="nvdec", **keywords, layout="THWC")
         assert [frame.tobytes() for frame in decoded] == [frame.tobytes() for frame in expected]
         rule = fsp.samplers.Windows(sequence_length=4, step=4)
-        clips = {"batch_size": 3, "transforms": [fsp.transforms.Resize((40, 56))], **keywords}
+        transforms = [fsp.transforms.Deinterlace(method), fsp.transforms.Resize((40, 56))]
+        clips = {"batch_size": 3, "transforms": transforms, "index": False}
         (on_cpu,) = fsp.ClipLoader([path], rule, **clips)
-        loader = fsp.ClipLoader([path], rule, device=fsp.Gpu(device, decoder="nvdec"), **clips)
+        loader = fsp.ClipLoader([path], rule, device=fsp.Gpu(0, decoder="nvdec", output=output), **clips)
         (on_gpu,) = loader
         assert on_gpu.frames.device == device and on_gpu.frames.cpu().tobytes() == on_cpu.frames.tobytes()
         assert decoders_are_missing or (loader.stats()["frames_decoded_by_gpu"] and not loader.stats()["cpu_fallbacks"])

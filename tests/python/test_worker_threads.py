@@ -50,7 +50,15 @@ class Interrupt:
         return self
 
 
-def test_ctrl_c_at_any_line_leaves_the_locks_intact(caplog):
+@pytest.fixture
+def interrupts():
+    """SIGINT raises KeyboardInterrupt, also where the tests run in the background, which ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_at_any_line_leaves_the_locks_intact(caplog, interrupts):
     """Its thread pool logs "release unlocked lock" if one of its locks is broken."""
     before = sys.gettrace()
     lines = 0

@@ -24,6 +24,7 @@ from framespool.cli import main
 from framespool.loaders import _disk_cache
 from framespool.tools import _bench
 from PIL import Image
+from processes import wait_until
 
 RANDOM = [fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()]
 NORMALIZE = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
@@ -316,13 +317,18 @@ def test_full_cache_keeps_clips_of_the_next_epochs(tiny_clips, tmp_path):
 
 
 def test_single_batches_and_previews_leave_the_cache_alone(tiny_clips, tmp_path):
-    cached, plain = loader(tiny_clips, tmp_path), loader(tiny_clips)
-    delivered(cached)
-    stored = sorted(path.name for path in tmp_path.rglob("*.clips"))
+    def files():
+        return sorted(path.name for path in tmp_path.rglob("*.clips"))
+
+    plain, first = loader(tiny_clips), loader(tiny_clips, tmp_path)
+    delivered(first)
+    wait_until(files)  # idle threads make the clips of later epochs
+    del first  # ends them, so that nothing else is written
+    stored, cached = files(), loader(tiny_clips, tmp_path)
     assert frames_of(cached.batch(epoch=5, index=1)) == frames_of(plain.batch(epoch=5, index=1))
-    assert sorted(path.name for path in tmp_path.rglob("*.clips")) == stored
+    assert files() == stored
     fsp.tools.preview(cached, tmp_path / "sheet.png", epoch=5)
-    assert sorted(path.name for path in tmp_path.rglob("*.clips")) == stored
+    assert files() == stored
 
 
 def test_mixed_weighted_and_custom(tiny_clips, tmp_path):

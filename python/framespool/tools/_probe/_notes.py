@@ -54,8 +54,8 @@ def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int
     if interlaced := sum(video.field_order not in (None, "progressive") for video in videos):
         notes.append(
             f"{interlaced} of {count} videos are interlaced: each frame has the lines of two fields, which show moving "
-            'objects at two times. Begin the transforms with Deinterlace("linear"), or deinterlace the files first, for '
-            "example with FFmpeg's filter bwdif."
+            'objects at two times. Begin the transforms with Deinterlace("linear"), or deinterlace the files first, '
+            "for example with FFmpeg's filter bwdif."
         )
     hdr = Counter(_HDR[video.color[1]] for video in videos if video.color[1] in _HDR)
     if hdr:

@@ -2,13 +2,12 @@
 //! There are no defaults, and no checks of values: the classes in `framespool/transforms/` have both.
 
 use framespool::transforms::transform::Step;
-use framespool::transforms::{Dtype, Layout, TransformPipeline};
+use framespool::transforms::{DeinterlaceMethod, Dtype, Layout, TransformPipeline};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
 use crate::batch_sampler::parse_choice;
 use crate::errors::{read_spec, OrRaise};
-use crate::video::parse_deinterlace;
 
 /// A list of `framespool.transforms.Transform`, each read from what its method `_step` returns.
 #[derive(Default)]
@@ -53,6 +52,13 @@ impl FrameSpec {
             Some(fill) => pipeline.for_labels(fill),
         })
     }
+}
+
+/// How interlaced video is deinterlaced; `None` leaves both fields as they are.
+pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<DeinterlaceMethod>> {
+    let choices =
+        [("weave", None), ("bob", Some(DeinterlaceMethod::Bob)), ("linear", Some(DeinterlaceMethod::Linear))];
+    parse_choice("deinterlace", deinterlace, &choices)
 }
 
 /// Returns the pipeline for a list of transforms.

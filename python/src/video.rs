@@ -26,7 +26,7 @@ use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, interruptible, or_raise_pending};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
-use crate::transforms::{pipeline, Steps};
+use crate::transforms::{parse_deinterlace, pipeline, Steps};
 
 /// Parses the name of a decoder backend.
 pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
@@ -37,13 +37,6 @@ pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
         ("nvjpeg", DecoderBackend::Nvjpeg),
     ];
     parse_choice("decoder", decoder, &choices)
-}
-
-/// How interlaced video is deinterlaced; `None` leaves both fields as they are.
-pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<DeinterlaceMethod>> {
-    let choices =
-        [("weave", None), ("bob", Some(DeinterlaceMethod::Bob)), ("linear", Some(DeinterlaceMethod::Linear))];
-    parse_choice("deinterlace", deinterlace, &choices)
 }
 
 #[pyclass(module = "framespool._framespool", frozen)]

@@ -151,20 +151,22 @@ def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
     videos = short_clips[:4] * 3
     host = fsp.ClipLoader(videos, rule, **options)
     expected = batches(host)
-    # One task at a time, as on the CPU: with several, it depends on their timing how much is decoded again. A little
-    # still depends on when batches are taken.
-    nvdec = fsp.Gpu(0, decoder="nvdec", threads=1)
+    one_task = fsp.Gpu(0, decoder="nvdec", threads=1)
     for more in (
-        {"device": nvdec},
+        {"device": one_task},
+        {"device": fsp.Gpu(0, decoder="nvdec")},
         {"device": fsp.Gpu(0, decoder="cpu")},
-        {"device": nvdec, "cache": fsp.Cache(0, device_memory=40 * codes)},
+        {"device": one_task, "cache": fsp.Cache(0, device_memory=40 * codes)},
+        {"device": "cuda:0", "cache": fsp.Cache(0, device_memory=40 * codes)},
     ):
         made = fsp.ClipLoader(videos, rule, **{**options, **more})
         assert made._native.grouped == host._native.grouped, "ranks with and without a GPU have the same order"
         assert [b[:2] for b in batches(made)] == [e[:2] for e in expected], more
         stats = made.stats()
         assert stats["clip_cache_hits"] > 50 and stats["clip_cache_peak_bytes"] <= 40 * codes
-        assert stats["frames_decoded"] <= 1.1 * host.stats()["frames_decoded"], more
+        # How much several tasks at a time decode again depends on their timing, and a little on when batches are taken.
+        if more["device"] is one_task:
+            assert stats["frames_decoded"] <= 1.1 * host.stats()["frames_decoded"], more
 
 
 def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):

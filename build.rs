@@ -1,13 +1,15 @@
-//! Compiles `src/image/libjpeg.c`, the C side of `src/image/libjpeg.rs`.
-//! Uses the headers of the libjpeg-turbo that `turbojpeg-sys` built, never those of a system libjpeg.
-//! Sets `ffmpeg_patched` if the FFmpeg to link is known to contain `scripts/ffmpeg.patch`.
+//! Compiles `src/image/libjpeg.c`, the C side of `src/image/libjpeg.rs`. Uses the headers of the
+//! libjpeg-turbo that `turbojpeg-sys` built, never those of a system libjpeg. Sets `ffmpeg_patched`
+//! if the FFmpeg to link is known to contain `scripts/ffmpeg.patch`.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 /// Messages that the patch adds to the decoders of H.264 and HEVC.
-const PATCH_MESSAGES: [&str; 2] =
-    ["The slice data end before the last macroblock.", "The slices end at block %d of %d."];
+const PATCH_MESSAGES: [&str; 2] = [
+    "The slice data end before the last macroblock.",
+    "The slices end at block %d of %d.",
+];
 
 /// The libavcodec that is linked, if it is a static library in a prefix that a variable names.
 fn libavcodec() -> Option<PathBuf> {
@@ -27,8 +29,14 @@ fn libavcodec() -> Option<PathBuf> {
 
 /// Whether it is known to report pictures of which blocks are missing.
 fn is_patched() -> bool {
-    let Some(library) = libavcodec().and_then(|path| std::fs::read(path).ok()) else { return false };
-    let contains = |message: &str| library.windows(message.len()).any(|bytes| bytes == message.as_bytes());
+    let Some(library) = libavcodec().and_then(|path| std::fs::read(path).ok()) else {
+        return false;
+    };
+    let contains = |message: &str| {
+        library
+            .windows(message.len())
+            .any(|bytes| bytes == message.as_bytes())
+    };
     PATCH_MESSAGES.iter().all(|message| contains(message))
 }
 
@@ -39,7 +47,8 @@ fn main() {
     }
     println!("cargo:rerun-if-changed=src/image/libjpeg.c");
     println!("cargo:rerun-if-changed=build.rs");
-    let headers = std::env::var("DEP_TURBOJPEG_INCLUDE").expect("turbojpeg-sys sets its include folder");
+    let headers =
+        std::env::var("DEP_TURBOJPEG_INCLUDE").expect("turbojpeg-sys sets its include folder");
     cc::Build::new()
         .file("src/image/libjpeg.c")
         .includes(headers.split(',').map(Path::new))

@@ -1,10 +1,12 @@
-//! Measures batch samplers: time to the first batch at the start and at the end of an epoch, time per clip, memory.
+//! Measures batch samplers: time to the first batch at the start and at the end of an epoch, time
+//! per clip, memory.
 //!
 //!     cargo run --release --example batch_sampler_cost [clips] [batch_size]
 //!
-//! Each figure is the minimum of five runs, each with a new batch sampler. "at the end" requests the epoch's last batch
-//! first, as a resumed run does; "epoch 10" requests the first batch of epoch 10 first. The time per clip is that of
-//! sequential batches. Memory is the growth of the process's resident size.
+//! Each figure is the minimum of five runs, each with a new batch sampler. "at the end" requests
+//! the epoch's last batch first, as a resumed run does; "epoch 10" requests the first batch of
+//! epoch 10 first. The time per clip is that of sequential batches. Memory is the growth of the
+//! process's resident size.
 
 use std::time::Instant;
 
@@ -17,7 +19,9 @@ const CLIP_REQUESTS: u64 = 500_000;
 const REPEATS: usize = 5;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|n| n.parse::<u64>().expect("a number"));
+    let mut numbers = std::env::args()
+        .skip(1)
+        .map(|n| n.parse::<u64>().expect("a number"));
     let clips = numbers.next().unwrap_or(10_000_000);
     let batch_size = numbers.next().unwrap_or(32) as u32;
     let buffer = |initial_fill| Shuffle::Buffer { initial_fill };
@@ -35,14 +39,44 @@ fn main() {
         "", "first batch", "at the end", "epoch 10", "ns/ticket", "memory"
     );
     for (name, clip_order, shuffle, mix) in [
-        ("framespool, unshuffled", ClipOrder::Framespool, Shuffle::Off, None),
-        ("framespool, full", ClipOrder::Framespool, Shuffle::Full, None),
-        ("framespool, buffer of 1024", ClipOrder::Framespool, buffer(1024), None),
-        ("framespool, buffer of 16", ClipOrder::Framespool, buffer(16), None),
-        ("framespool, mix of two", ClipOrder::Framespool, Shuffle::Full, halves()),
+        (
+            "framespool, unshuffled",
+            ClipOrder::Framespool,
+            Shuffle::Off,
+            None,
+        ),
+        (
+            "framespool, full",
+            ClipOrder::Framespool,
+            Shuffle::Full,
+            None,
+        ),
+        (
+            "framespool, buffer of 1024",
+            ClipOrder::Framespool,
+            buffer(1024),
+            None,
+        ),
+        (
+            "framespool, buffer of 16",
+            ClipOrder::Framespool,
+            buffer(16),
+            None,
+        ),
+        (
+            "framespool, mix of two",
+            ClipOrder::Framespool,
+            Shuffle::Full,
+            halves(),
+        ),
         ("torch, full", ClipOrder::Torch, Shuffle::Full, None),
         ("dali, buffer of 1024", ClipOrder::Dali, buffer(1024), None),
-        ("dali, buffer of all", ClipOrder::Dali, buffer(clips as u32), None),
+        (
+            "dali, buffer of all",
+            ClipOrder::Dali,
+            buffer(clips as u32),
+            None,
+        ),
     ] {
         let config = BatchSamplerConfig {
             num_clips: clips,
@@ -68,16 +102,23 @@ fn main() {
         let order = made();
         order.batch(0, 0);
         let memory = resident_bytes().saturating_sub(before);
-        let batches = (CLIP_REQUESTS / u64::from(batch_size)).clamp(1, order.len_batches() / REPEATS as u64);
+        let batches =
+            (CLIP_REQUESTS / u64::from(batch_size)).clamp(1, order.len_batches() / REPEATS as u64);
         let mut next = 0..;
         let each = least(|| {
             let begun = Instant::now();
-            let tickets: usize =
-                next.by_ref().take(batches as usize).map(|batch| order.batch(0, batch).len()).sum();
+            let tickets: usize = next
+                .by_ref()
+                .take(batches as usize)
+                .map(|batch| order.batch(0, batch).len())
+                .sum();
             begun.elapsed().as_secs_f64() / tickets as f64 * 1e9
         });
         let [start, end, tenth] = times.map(seconds);
-        println!("{name:34} {start:>12} {end:>12} {tenth:>12} {each:>11.0} {:>7} MB", memory / 1_000_000);
+        println!(
+            "{name:34} {start:>12} {end:>12} {tenth:>12} {each:>11.0} {:>7} MB",
+            memory / 1_000_000
+        );
     }
 }
 
@@ -97,5 +138,7 @@ fn seconds(seconds: f64) -> String {
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1024
 }

@@ -1,12 +1,13 @@
-//! Prints a line for each image file: the MD5 of the RGB bytes of exact decoding, size, color model, coding,
-//! orientation and file name, or the error. The digests are compared with those of Pillow's output.
-//! With `--time N`, prints milliseconds instead: the fastest of N decodes, as planes and exact, at each size.
+//! Prints a line for each image file: the MD5 of the RGB bytes of exact decoding, size, color
+//! model, coding, orientation and file name, or the error. The digests are compared with those of
+//! Pillow's output. With `--time N`, prints milliseconds instead: the fastest of N decodes, as
+//! planes and exact, at each size.
 
 use std::path::Path;
 use std::time::Instant;
 
 use framespool::error::{Result, Site};
-use framespool::image::{read_header, DctScale, DecodeOptions, ImageDecoder, ImageHeader};
+use framespool::image::{DctScale, DecodeOptions, ImageDecoder, ImageHeader, read_header};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource};
 use framespool_kernels::{FrameView, Planes};
@@ -29,12 +30,25 @@ fn main() {
                 &site,
                 &header,
                 &bytes,
-                DecodeOptions { exact: true, ..DecodeOptions::default() },
+                DecodeOptions {
+                    exact: true,
+                    ..DecodeOptions::default()
+                },
             )?;
-            let sum: String = Md5::digest(rgb(&view)).iter().map(|byte| format!("{byte:02x}")).collect();
+            let sum: String = Md5::digest(rgb(&view))
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             let (w, h, turn) = (header.width, header.height, header.orientation);
-            let turn = format!("{}{}", if turn.mirror { "mirror+" } else { "" }, turn.degrees_cw());
-            Ok(format!("{sum}\t{w}x{h}\t{:?}\t{:?}\t{turn}", header.color_model, header.coding))
+            let turn = format!(
+                "{}{}",
+                if turn.mirror { "mirror+" } else { "" },
+                turn.degrees_cw()
+            );
+            Ok(format!(
+                "{sum}\t{w}x{h}\t{:?}\t{:?}\t{turn}",
+                header.color_model, header.coding
+            ))
         });
         match line {
             Ok(line) => println!("{line}\t{file}"),
@@ -61,7 +75,10 @@ fn time(
 ) -> Result<String> {
     let mut line = format!("{}x{}", header.width, header.height);
     for exact in [false, true] {
-        for scale in DctScale::ALL.into_iter().filter(|scale| header.can_scale(*scale)) {
+        for scale in DctScale::ALL
+            .into_iter()
+            .filter(|scale| header.can_scale(*scale))
+        {
             let mut best = f64::INFINITY;
             for _ in 0..rounds {
                 let begun = Instant::now();
@@ -69,7 +86,11 @@ fn time(
                     site,
                     header,
                     bytes,
-                    DecodeOptions { scale, exact, ..DecodeOptions::default() },
+                    DecodeOptions {
+                        scale,
+                        exact,
+                        ..DecodeOptions::default()
+                    },
                 )?);
                 best = best.min(begun.elapsed().as_secs_f64() * 1e3);
             }
@@ -87,15 +108,23 @@ fn rgb(view: &FrameView<'_>) -> Vec<u8> {
     for y in 0..h {
         for x in 0..w {
             match view.planes {
-                Planes::Gray(p) => out.extend([p.data[y * p.stride_bytes + x * wide + wide - 1]; 3]),
-                Planes::PackedRgb { plane, pixel_bytes, offsets } => {
+                Planes::Gray(p) => {
+                    out.extend([p.data[y * p.stride_bytes + x * wide + wide - 1]; 3])
+                }
+                Planes::PackedRgb {
+                    plane,
+                    pixel_bytes,
+                    offsets,
+                } => {
                     let at = y * plane.stride_bytes + x * usize::from(pixel_bytes);
                     out.extend(offsets.map(|offset| plane.data[at + usize::from(offset)]));
                 }
                 Planes::PlanarRgb(planes) => {
                     out.extend(planes.map(|p| p.data[y * p.stride_bytes + x * wide + wide - 1]));
                 }
-                Planes::Yuv { .. } | Planes::SemiPlanar { .. } => panic!("exact pictures are gray or RGB"),
+                Planes::Yuv { .. } | Planes::SemiPlanar { .. } => {
+                    panic!("exact pictures are gray or RGB")
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Measures the gain of decoding only the pictures that requested ones refer to, compared with skipping only
-//! disposable pictures. Both read from the page cache, in one thread, in turn; the thread's CPU time counts.
+//! Measures the gain of decoding only the pictures that requested ones refer to, compared with
+//! skipping only disposable pictures. Both read from the page cache, in one thread, in turn; the
+//! thread's CPU time counts.
 //!
 //! `cargo run --release --example reference_skipping -- FILE...`
 
@@ -7,15 +8,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::bitstream::disposable::{Dependency, DependencyParser};
-use framespool::decode::plan::{plan_decode_ranges, DecodeRange};
 use framespool::decode::PacketReader;
 use framespool::decode::SoftwareDecoder;
+use framespool::decode::plan::{DecodeRange, plan_decode_ranges};
 use framespool::error::Result;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
-use framespool::index::{build, VideoIndex};
+use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
+use framespool::rng::{Purpose, RngKey};
 use framespool::source::{ByteSource, FileSource};
 use framespool::units::{DecodeIndex, PresentationIndex};
 
@@ -24,7 +25,9 @@ const CLIPS: u64 = 16;
 fn main() -> Result<()> {
     let files: Vec<String> = std::env::args().skip(1).collect();
     assert!(!files.is_empty(), "give video files");
-    println!("ms per clip, median of {CLIPS} clips and of the ratios; the engine's reading; packets fed of those on the way; MB read");
+    println!(
+        "ms per clip, median of {CLIPS} clips and of the ratios; the engine's reading; packets fed of those on the way; MB read"
+    );
     println!(
         "{:36} {:>6} {:>8} {:>8} {:>6} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6}",
         "file",
@@ -51,15 +54,26 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
     let mut reader = PacketReader::new(source, index.clone());
-    let mut disposable =
-        DisposableSkipper { decoder: Decoder::open(&index.site, &index.info.params, 1)?, fed: 0 };
+    let mut disposable = DisposableSkipper {
+        decoder: Decoder::open(&index.site, &index.info.params, 1)?,
+        fed: 0,
+    };
     let mut engine = SoftwareDecoder::new();
     let (mut rows, mut all, mut read) = (Vec::new(), 0, [0; 2]);
     for clip in 0..CLIPS {
         let last = index.num_frames() - 1;
-        let mut rng = RngKey { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
-        let begin = rng.next_below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
-        let frames: Vec<_> = (0..length).map(|n| PresentationIndex((begin + n * stride).min(last))).collect();
+        let mut rng = RngKey {
+            seed: 0,
+            epoch: 0,
+            clip,
+            occurrence: 0,
+        }
+        .rng(Purpose::Sampling);
+        let begin =
+            rng.next_below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
+        let frames: Vec<_> = (0..length)
+            .map(|n| PresentationIndex((begin + n * stride).min(last)))
+            .collect();
         let passes = plan_decode_ranges(&index, &frames);
         all += passes.iter().map(DecodeRange::packets).sum::<u32>();
         let mut times = [0.0; 2];
@@ -92,7 +106,10 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+    let name = Path::new(file)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let per_clip = |n: u64| n as f64 / CLIPS as f64;
     println!(
         "{name:36} {:>6} {:8.1} {:8.1} {:6.2} {:8.2} {:7.1} {:7.1} {:7.1} {:6.2} {:6.2}",
@@ -120,7 +137,12 @@ impl ThreadClock {
 
     /// Nanoseconds, on Linux.
     fn on_cpu_nanoseconds() -> Option<u64> {
-        std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+        std::fs::read_to_string("/proc/thread-self/schedstat")
+            .ok()?
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()
     }
 
     fn milliseconds(&self) -> f64 {
@@ -138,14 +160,20 @@ struct DisposableSkipper {
 }
 
 impl DisposableSkipper {
-    fn run(&mut self, index: &VideoIndex, reader: &mut PacketReader, run: &DecodeRange) -> Result<usize> {
+    fn run(
+        &mut self,
+        index: &VideoIndex,
+        reader: &mut PacketReader,
+        run: &DecodeRange,
+    ) -> Result<usize> {
         let mut parser = DependencyParser::new(&index.info.params);
         let (mut packet, mut frame) = (Packet::new(), Frame::new());
         let mut shown = 0;
         let mut receive = |decoder: &mut Decoder| {
             while let Ok(Received::Frame) = decoder.receive(&mut frame) {
-                let wanted =
-                    frame.packet_index(false).is_some_and(|tie| run.wanted.binary_search(&tie).is_ok());
+                let wanted = frame
+                    .packet_index(false)
+                    .is_some_and(|tie| run.wanted.binary_search(&tie).is_ok());
                 shown += usize::from(wanted);
             }
         };
@@ -153,7 +181,9 @@ impl DisposableSkipper {
             reader.read_with_prefetch(at, at == run.start, run.end, &mut packet, &|| Ok(()))?;
             let is_disposable = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
             let record = &index.packets[at.as_usize()];
-            let kept = record.is_sync() || record.is_second_field() || run.wanted.binary_search(&at).is_ok();
+            let kept = record.is_sync()
+                || record.is_second_field()
+                || run.wanted.binary_search(&at).is_ok();
             if is_disposable && !kept {
                 continue;
             }

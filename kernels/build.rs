@@ -1,4 +1,5 @@
-//! Decompresses the PTX in `cuda/gen`. With the feature `shim`, also compiles the kernels in `cuda/` as C++, for tests.
+//! Decompresses the PTX in `cuda/gen`. With the feature `shim`, also compiles the kernels in
+//! `cuda/` as C++, for tests.
 
 use std::fs::File;
 use std::io;
@@ -18,11 +19,16 @@ fn main() {
 /// Writes `pixel_pass.ptx` into the output folder, from where `src/cuda.rs` includes it.
 fn decompress_ptx(compressed: &Path) {
     println!("cargo:rerun-if-changed={}", compressed.display());
-    let file = File::open(compressed).unwrap_or_else(|error| panic!("{}: {error}", compressed.display()));
-    let mut out =
-        File::create(folder("OUT_DIR").join("pixel_pass.ptx")).expect("the output folder is writable");
-    io::copy(&mut flate2::read::GzDecoder::new(file), &mut out)
-        .unwrap_or_else(|error| panic!("{}: {error}; run scripts/kernels.py generate", compressed.display()));
+    let file =
+        File::open(compressed).unwrap_or_else(|error| panic!("{}: {error}", compressed.display()));
+    let mut out = File::create(folder("OUT_DIR").join("pixel_pass.ptx"))
+        .expect("the output folder is writable");
+    io::copy(&mut flate2::read::GzDecoder::new(file), &mut out).unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}; run scripts/kernels.py generate",
+            compressed.display()
+        )
+    });
 }
 
 /// The folder that this environment variable of cargo names.

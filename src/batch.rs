@@ -1,5 +1,5 @@
-//! Allocates batch buffers on the host or a device: one block per batch, with one clip slot for each clip.
-//! Each byte has one writer at a time.
+//! Allocates batch buffers on the host or a device: one block per batch, with one clip slot for
+//! each clip. Each byte has one writer at a time.
 
 mod buffer;
 mod host_cache;

@@ -1,6 +1,6 @@
-//! Maps (epoch, batch number) to the clips that one rank delivers in that batch, with random access.
-//! The result is a pure function of the configuration, epoch and batch number; state kept between calls is
-//! only a cache.
+//! Maps (epoch, batch number) to the clips that one rank delivers in that batch, with random
+//! access. The result is a pure function of the configuration, epoch and batch number; state kept
+//! between calls is only a cache.
 
 pub mod buffer_shuffle;
 pub mod config;
@@ -9,26 +9,25 @@ pub mod grouped_shuffle;
 pub mod mix;
 mod nodes;
 pub mod permutation;
-pub mod rng;
 pub mod shard;
 pub mod shuffle_quality;
 pub mod shuffled_index;
 pub mod torch;
 
-use crate::error::{invalid_argument, Result};
+use crate::error::{Result, invalid_argument};
 
 pub use config::{BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
 pub use grouped_shuffle::WeightConfig;
 pub use mix::MixConfig;
 
+use crate::rng::RngKey;
 use dali::DaliSampler;
 use grouped_shuffle::weighted::{Unit, WeightedVideos};
 use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler, GroupedShuffle, VideoClips};
-use mix::grouped::GroupedMixSampler;
 use mix::MixSampler;
+use mix::grouped::GroupedMixSampler;
 use nodes::NodeSampler;
-use rng::RngKey;
-use shard::{shard_range, ContiguousBatches, GlobalBatchSplit};
+use shard::{ContiguousBatches, GlobalBatchSplit, shard_range};
 use shuffled_index::ShuffledIndex;
 use torch::TorchSampler;
 
@@ -40,45 +39,57 @@ const MAX_LISTED_COPIES: u128 = 8 << 20;
 pub struct SampledClip {
     /// Index of the clip in the dataset.
     pub clip: u64,
-    /// How many times the clip was delivered earlier in this epoch, so that a repeated clip gets different
-    /// random crops. With a [`MixConfig`] it is the pass over its dataset or, with replacement, the number of the
-    /// draw.
+    /// How many times the clip was delivered earlier in this epoch, so that a repeated clip gets
+    /// different random crops. With a [`MixConfig`] it is the pass over its dataset or, with
+    /// replacement, the number of the draw.
     pub occurrence: u32,
     /// The number of the repeat: repeats have the same frames and different random transforms.
     pub repeat: u32,
-    /// Whether the clip only equalizes the ranks or fills a batch; the same clip is also delivered as a real
-    /// one.
+    /// Whether the clip only equalizes the ranks or fills a batch; the same clip is also delivered
+    /// as a real one.
     pub padding: bool,
 }
 
 impl SampledClip {
     /// The random numbers that select the frames of `clip`: this one, or its replacement.
     pub fn sampling_key(&self, seed: u64, epoch: u64, clip: u64) -> RngKey {
-        RngKey { seed, epoch, clip, occurrence: self.occurrence.into() }
+        RngKey {
+            seed,
+            epoch,
+            clip,
+            occurrence: self.occurrence.into(),
+        }
     }
 
     /// The random numbers of the transforms of `clip`: this one, or its replacement.
     pub fn transform_key(&self, seed: u64, epoch: u64, clip: u64) -> RngKey {
         let occurrence = u64::from(self.repeat) << 32 | u64::from(self.occurrence);
-        RngKey { seed, epoch, clip, occurrence }
+        RngKey {
+            seed,
+            epoch,
+            clip,
+            occurrence,
+        }
     }
 }
 
 /// The sequence of batches that one rank delivers.
 ///
-/// Over all ranks and their workers, the slots that are not padding hold every clip exactly once per epoch
-/// (with [`LastBatchPolicy::Drop`] at most once, with a [`MixConfig`] or a [`WeightConfig`] by weight). All ranks have
-/// the same number of batches, of the same lengths.
+/// Over all ranks and their workers, the slots that are not padding hold every clip exactly once
+/// per epoch (with [`LastBatchPolicy::Drop`] at most once, with a [`MixConfig`] or a
+/// [`WeightConfig`] by weight). All ranks have the same number of batches, of the same lengths.
 ///
 /// The batches of a rank are positions in an order of clips, assigned in one of two ways:
 ///
-/// - All ranks share one order of all clips and split each global batch ([`GlobalBatchSplit`]), so a different number of
-///   ranks gives the same global batches. With `num_nodes`, this holds for the ranks of a machine.
-/// - Each rank has its own list, cut into batches ([`ContiguousBatches`]): with `stick_to_shard` the order of its
-///   [`shard_range`] of the dataset, with [`ClipOrder::Torch`] and [`ClipOrder::Dali`] the order of that library. All lists
-///   have the length of the longest rank's list (with [`LastBatchPolicy::Drop`], except for [`ClipOrder::Dali`], of the
-///   shortest). With `stick_to_shard` a shorter list is padded from its own beginning, otherwise as that
-///   library does.
+/// - All ranks share one order of all clips and split each global batch ([`GlobalBatchSplit`]), so
+///   a different number of ranks gives the same global batches. With `num_nodes`, this holds for
+///   the ranks of a machine.
+/// - Each rank has its own list, cut into batches ([`ContiguousBatches`]): with `stick_to_shard`
+///   the order of its [`shard_range`] of the dataset, with [`ClipOrder::Torch`] and
+///   [`ClipOrder::Dali`] the order of that library. All lists have the length of the longest rank's
+///   list (with [`LastBatchPolicy::Drop`], except for [`ClipOrder::Dali`], of the shortest). With
+///   `stick_to_shard` a shorter list is padded from its own beginning, otherwise as that library
+///   does.
 #[derive(Debug)]
 pub struct BatchSampler {
     config: BatchSamplerConfig,
@@ -103,9 +114,24 @@ impl BatchSampler {
     /// Checks the configuration and prepares what all epochs share.
     pub fn new(config: BatchSamplerConfig) -> Result<Self> {
         config.check()?;
-        let &BatchSamplerConfig { num_clips, num_shards, batch_size, last_batch, .. } = &config;
-        let split = |num_clips| GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
-        let consumers = Consumers { num_shards, num_workers: config.num_workers, batch_size };
+        let &BatchSamplerConfig {
+            num_clips,
+            num_shards,
+            batch_size,
+            last_batch,
+            ..
+        } = &config;
+        let split = |num_clips| GlobalBatchSplit {
+            num_clips,
+            batch_size,
+            num_shards,
+            last_batch,
+        };
+        let consumers = Consumers {
+            num_shards,
+            num_workers: config.num_workers,
+            batch_size,
+        };
         let strategy = match (config.clip_order, &config.mix) {
             (ClipOrder::Torch, _) => ShardingStrategy::Torch(TorchSampler::new(&config)?),
             (ClipOrder::Dali, _) => ShardingStrategy::Dali(DaliSampler::new(&config)?),
@@ -176,13 +202,22 @@ impl BatchSampler {
         config
     }
 
-    /// Number of clip requests that a loader of this worker must see ahead to find the clips that share decoding.
+    /// Number of clip requests that a loader of this worker must see ahead to find the clips that
+    /// share decoding.
     pub fn lookahead_clips(&self) -> u64 {
         let repeats = self.slots_per_unit();
-        let BatchSamplerConfig { num_shards, num_nodes, num_workers, batch_size, .. } = self.config;
+        let BatchSamplerConfig {
+            num_shards,
+            num_nodes,
+            num_workers,
+            batch_size,
+            ..
+        } = self.config;
         let consumers = u64::from((num_shards / num_nodes).max(1)) * u64::from(num_workers.max(1));
         self.grouped().map_or(0, |grouped| {
-            (grouped.block_size / consumers).saturating_add(batch_size.into()).saturating_mul(repeats)
+            (grouped.block_size / consumers)
+                .saturating_add(batch_size.into())
+                .saturating_mul(repeats)
         })
     }
 
@@ -199,14 +234,24 @@ impl BatchSampler {
 
     /// Batches per epoch of this worker; the same on all ranks and in all epochs.
     pub fn len_batches(&self) -> u64 {
-        let BatchSamplerConfig { worker_id, num_workers, .. } = self.config;
-        self.rank_len().0.saturating_sub(u64::from(worker_id)).div_ceil(u64::from(num_workers.max(1)))
+        let BatchSamplerConfig {
+            worker_id,
+            num_workers,
+            ..
+        } = self.config;
+        self.rank_len()
+            .0
+            .saturating_sub(u64::from(worker_id))
+            .div_ceil(u64::from(num_workers.max(1)))
     }
 
-    /// Slots per epoch of this worker, including padding and repeats; the same on all ranks and in all epochs.
+    /// Slots per epoch of this worker, including padding and repeats; the same on all ranks and in
+    /// all epochs.
     pub fn num_samples(&self) -> u64 {
         let (batches, slots) = self.rank_len();
-        let Some(last) = self.len_batches().checked_sub(1) else { return 0 };
+        let Some(last) = self.len_batches().checked_sub(1) else {
+            return 0;
+        };
         let each = u64::from(self.config.batch_size);
         let length = if self.rank_batch_number(last) == Some(batches - 1) {
             slots - (batches - 1) * each
@@ -216,29 +261,40 @@ impl BatchSampler {
         (last * each + length).saturating_mul(self.slots_per_unit())
     }
 
-    /// The slots of batch `batch` of an epoch, real clips first, the repeats of a clip (of a group) one after another.
-    /// Empty past the last batch.
+    /// The slots of batch `batch` of an epoch, real clips first, the repeats of a clip (of a group)
+    /// one after another. Empty past the last batch.
     ///
-    /// With [`ClipOrder::Torch`] the first call for an epoch shuffles the whole epoch. With [`ClipOrder::Dali`] and a
-    /// shuffle buffer, batches are cheap in ascending order. Concurrent calls from other threads block in
-    /// these two cases.
+    /// With [`ClipOrder::Torch`] the first call for an epoch shuffles the whole epoch. With
+    /// [`ClipOrder::Dali`] and a shuffle buffer, batches are cheap in ascending order. Concurrent
+    /// calls from other threads block in these two cases.
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
         let units = self.clips(epoch, batch);
-        let BatchSamplerConfig { repeats, clips_per_group, .. } = self.config;
+        let BatchSamplerConfig {
+            repeats,
+            clips_per_group,
+            ..
+        } = self.config;
         if repeats <= 1 && clips_per_group <= 1 {
             return units;
         }
         let repeated = |slot| (0..repeats).map(move |repeat| SampledClip { repeat, ..slot });
         let members = |unit: SampledClip| {
             let first = unit.clip * u64::from(clips_per_group);
-            (first..first + u64::from(clips_per_group)).map(move |clip| SampledClip { clip, ..unit })
+            (first..first + u64::from(clips_per_group))
+                .map(move |clip| SampledClip { clip, ..unit })
         };
-        units.into_iter().flat_map(repeated).flat_map(members).collect()
+        units
+            .into_iter()
+            .flat_map(repeated)
+            .flat_map(members)
+            .collect()
     }
 
     /// The clips of a batch, each once.
     fn clips(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
-        let Some(batch) = self.rank_batch_number(batch) else { return Vec::new() };
+        let Some(batch) = self.rank_batch_number(batch) else {
+            return Vec::new();
+        };
         match &self.strategy {
             ShardingStrategy::GlobalBatches(split) => {
                 let mut shuffled = self.shuffled_index(epoch, 0, 0..self.config.num_clips);
@@ -258,7 +314,9 @@ impl BatchSampler {
                 sampler.clips(epoch, positions, slot)
             }
             ShardingStrategy::Weighted(split, sampler) => self.rank_clips(split, batch, |at| {
-                sampler.clips(epoch, std::iter::once(at), |_, clip, occurrence| (clip, occurrence))[0]
+                sampler.clips(epoch, std::iter::once(at), |_, clip, occurrence| {
+                    (clip, occurrence)
+                })[0]
             }),
             ShardingStrategy::GroupedMix(split, sampler) => {
                 let Some((clips, positions)) = self.strided_positions(split, batch) else {
@@ -277,7 +335,12 @@ impl BatchSampler {
                 self.rank_clips(split, batch, |at| draws.clip(at))
             }
             ShardingStrategy::PerRank(chunks) => {
-                let BatchSamplerConfig { num_clips, num_shards, shard_id, .. } = self.config;
+                let BatchSamplerConfig {
+                    num_clips,
+                    num_shards,
+                    shard_id,
+                    ..
+                } = self.config;
                 let own = shard_range(num_clips, num_shards, shard_id);
                 let length = own.end - own.start;
                 let mut shuffled = self.shuffled_index(epoch, shard_id, own);
@@ -287,49 +350,74 @@ impl BatchSampler {
                     repeat: 0,
                     padding: at >= length,
                 };
-                chunks.positions(batch).map_or_else(Vec::new, |own| own.map(slot).collect())
+                chunks
+                    .positions(batch)
+                    .map_or_else(Vec::new, |own| own.map(slot).collect())
             }
             ShardingStrategy::Torch(torch) => torch.batch(epoch, batch),
             ShardingStrategy::Dali(dali) => dali.batch(epoch, batch),
         }
     }
 
-    /// The number of real clips of this rank in a global batch, and the positions of these and of the padding. Rank r has
-    /// the positions that leave the remainder r: all places of its own streams.
+    /// The number of real clips of this rank in a global batch, and the positions of these and of
+    /// the padding. Rank r has the positions that leave the remainder r: all places of its own
+    /// streams.
     fn strided_positions(
         &self,
         split: &GlobalBatchSplit,
         batch: u64,
     ) -> Option<(u64, impl Iterator<Item = u64> + use<>)> {
-        let BatchSamplerConfig { shard_id, num_shards, batch_size, .. } = self.config;
+        let BatchSamplerConfig {
+            shard_id,
+            num_shards,
+            batch_size,
+            ..
+        } = self.config;
         let share = split.rank_slice(batch, shard_id)?;
         let ranks = u64::from(num_shards);
         let first = batch * u64::from(batch_size) * ranks + u64::from(shard_id);
         let clips = (0..share.clips).map(move |n| first + n * ranks);
-        Some((share.clips, clips.chain(share.padding_first..share.padding_first + share.padding)))
+        Some((
+            share.clips,
+            clips.chain(share.padding_first..share.padding_first + share.padding),
+        ))
     }
 
-    /// This rank's share of a global batch; `clip` returns the clip and its occurrence at a position.
+    /// This rank's share of a global batch; `clip` returns the clip and its occurrence at a
+    /// position.
     fn rank_clips(
         &self,
         split: &GlobalBatchSplit,
         batch: u64,
         mut clip: impl FnMut(u64) -> (u64, u32),
     ) -> Vec<SampledClip> {
-        let Some(share) = split.rank_slice(batch, self.config.shard_id) else { return Vec::new() };
+        let Some(share) = split.rank_slice(batch, self.config.shard_id) else {
+            return Vec::new();
+        };
         let clips = (share.first..share.first + share.clips).map(|at| (at, false));
-        let padding = (share.padding_first..share.padding_first + share.padding).map(|at| (at, true));
+        let padding =
+            (share.padding_first..share.padding_first + share.padding).map(|at| (at, true));
         let slot = |(at, padding)| {
             let (clip, occurrence) = clip(at);
-            SampledClip { clip, occurrence, repeat: 0, padding }
+            SampledClip {
+                clip,
+                occurrence,
+                repeat: 0,
+                padding,
+            }
         };
         clips.chain(padding).map(slot).collect()
     }
 
-    /// The order of a range of the dataset. `shard` selects the random stream: the rank if each rank shuffles
-    /// its own range, 0 if all ranks share the order.
+    /// The order of a range of the dataset. `shard` selects the random stream: the rank if each
+    /// rank shuffles its own range, 0 if all ranks share the order.
     fn shuffled_index(&self, epoch: u64, shard: u32, clips: std::ops::Range<u64>) -> ShuffledIndex {
-        let key = RngKey { seed: self.config.seed, epoch, clip: 0, occurrence: shard.into() };
+        let key = RngKey {
+            seed: self.config.seed,
+            epoch,
+            clip: 0,
+            occurrence: shard.into(),
+        };
         ShuffledIndex::new(self.config.shuffle, key, clips)
     }
 
@@ -340,8 +428,14 @@ impl BatchSampler {
 
     /// Converts a batch number of this worker to a batch number of the rank.
     fn rank_batch_number(&self, batch: u64) -> Option<u64> {
-        let BatchSamplerConfig { worker_id, num_workers, .. } = self.config;
-        batch.checked_mul(u64::from(num_workers))?.checked_add(u64::from(worker_id))
+        let BatchSamplerConfig {
+            worker_id,
+            num_workers,
+            ..
+        } = self.config;
+        batch
+            .checked_mul(u64::from(num_workers))?
+            .checked_add(u64::from(worker_id))
     }
 
     /// Number of batches and slots of all workers of this rank.
@@ -363,14 +457,28 @@ impl BatchSampler {
 }
 
 /// Videos, or with a full shuffle clips, that come as often as their weights call for.
-fn weighted(config: &BatchSamplerConfig, shuffle: Shuffle, consumers: Consumers) -> Result<ShardingStrategy> {
-    let Some(weights) = &config.weights else { unreachable!("called with weights") };
+fn weighted(
+    config: &BatchSamplerConfig,
+    shuffle: Shuffle,
+    consumers: Consumers,
+) -> Result<ShardingStrategy> {
+    let Some(weights) = &config.weights else {
+        unreachable!("called with weights")
+    };
     let clips = config.videos();
-    let &BatchSamplerConfig { num_clips, num_shards, batch_size, last_batch, seed, .. } = config;
+    let &BatchSamplerConfig {
+        num_clips,
+        num_shards,
+        batch_size,
+        last_batch,
+        seed,
+        ..
+    } = config;
     let num_clips = weights.epoch_clips.unwrap_or(num_clips);
     if let (Shuffle::Grouped(_), VideoClips::Offsets(ends)) = (shuffle, &clips) {
         // Copies of videos of different lengths are listed for each epoch.
-        let copies = u128::from(num_clips) * ends.len() as u128 / u128::from(clips.num_clips().max(1));
+        let copies =
+            u128::from(num_clips) * ends.len() as u128 / u128::from(clips.num_clips().max(1));
         if copies > MAX_LISTED_COPIES {
             return invalid_argument(format!(
                 "epoch_clips={num_clips} are about {copies} copies of videos of different lengths, of which an epoch may \
@@ -378,21 +486,39 @@ fn weighted(config: &BatchSamplerConfig, shuffle: Shuffle, consumers: Consumers)
             ));
         }
     }
-    let split = GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
+    let split = GlobalBatchSplit {
+        num_clips,
+        batch_size,
+        num_shards,
+        last_batch,
+    };
     if let Shuffle::Grouped(options) = shuffle {
         let videos = WeightedVideos::new(clips.clone(), weights, Unit::Video)?;
         let grouped = GroupedConfig::derive_weighted(options, &clips, consumers, Some(&videos));
         let shuffle = GroupedShuffle::weighted(clips.clone(), grouped, videos)?;
         if !shuffle.is_ungrouped() {
-            return Ok(ShardingStrategy::Grouped(split, GroupedSampler::new(shuffle, grouped, seed)));
+            return Ok(ShardingStrategy::Grouped(
+                split,
+                GroupedSampler::new(shuffle, grouped, seed),
+            ));
         }
     }
     // A full shuffle is one stream of chunks of one clip.
-    let single = GroupedConfig { num_streams: 1, block_size: 0, max_chunk: 1 };
-    let each = VideoClips::Equal { videos: clips.num_clips(), clips: 1 };
+    let single = GroupedConfig {
+        num_streams: 1,
+        block_size: 0,
+        max_chunk: 1,
+    };
+    let each = VideoClips::Equal {
+        videos: clips.num_clips(),
+        clips: 1,
+    };
     let videos = WeightedVideos::new(clips, weights, Unit::Clip)?;
     let shuffle = GroupedShuffle::weighted(each, single, videos)?;
-    Ok(ShardingStrategy::Weighted(split, GroupedSampler::new(shuffle, single, seed)))
+    Ok(ShardingStrategy::Weighted(
+        split,
+        GroupedSampler::new(shuffle, single, seed),
+    ))
 }
 
 #[cfg(test)]

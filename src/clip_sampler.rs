@@ -1,6 +1,6 @@
-//! Clip samplers: how many clips a video yields, and which frames each clip has.
-//! They have no state and open no video; all randomness comes from the stream that the caller passes.
-//! To add a clip sampler, implement [`ClipSampler`] for a type in a new file.
+//! Clip samplers: how many clips a video yields, and which frames each clip has. They have no state
+//! and open no video; all randomness comes from the stream that the caller passes. To add a clip
+//! sampler, implement [`ClipSampler`] for a type in a new file.
 
 mod clip_spec;
 mod delta;
@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
-pub use clip_spec::{ClipSpec, Spacing, MAX_FRAMES};
+pub use crate::rng::RandomSource;
+pub use clip_spec::{ClipSpec, MAX_FRAMES, Spacing};
 pub use delta::Delta;
 pub use dense::Dense;
 pub use explicit::ExplicitFrames;
@@ -35,14 +36,14 @@ pub use windows::{PadMode, Windows};
 /// A shared clip sampler.
 pub type ClipSamplerRef = Arc<dyn ClipSampler>;
 
-/// Samples clips from videos. Pure: the same video timing, clip number and random numbers give the same
-/// frames.
+/// Samples clips from videos. Pure: the same video timing, clip number and random numbers give the
+/// same frames.
 pub trait ClipSampler: Debug + Send + Sync {
     /// Number of clips that a video yields. A video that is too short yields 0 clips, not an error.
     fn num_clips(&self, video: &dyn VideoTiming) -> u64;
 
-    /// The number of clips, if it is the same for all videos with at least one frame: then no video must be
-    /// opened to count its clips.
+    /// The number of clips, if it is the same for all videos with at least one frame: then no video
+    /// must be opened to count its clips.
     fn fixed_num_clips(&self) -> Option<u64> {
         None
     }
@@ -50,18 +51,23 @@ pub trait ClipSampler: Debug + Send + Sync {
     /// Frames per clip; `None` if it depends on the video.
     fn sequence_length(&self) -> Option<u32>;
 
-    /// Whether the clips of one video share a random stream: then `rng` is the same stream for all of them,
-    /// keyed by the video, and each call samples all clips and returns one. Otherwise each clip has its own
-    /// stream.
+    /// Whether the clips of one video share a random stream: then `rng` is the same stream for all
+    /// of them, keyed by the video, and each call samples all clips and returns one. Otherwise each
+    /// clip has its own stream.
     fn shares_rng_per_video(&self) -> bool {
         false
     }
 
     /// The frames of clip `clip`, which must be below [`num_clips`](Self::num_clips).
-    fn clip(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices>;
+    fn clip(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices>;
 
-    /// Whether frames past the end are blank (where [`ClipIndices::mask`] is false) instead of repeated
-    /// frames.
+    /// Whether frames past the end are blank (where [`ClipIndices::mask`] is false) instead of
+    /// repeated frames.
     fn pads_with_zeros(&self) -> bool {
         false
     }
@@ -73,26 +79,22 @@ pub trait ClipSampler: Debug + Send + Sync {
 /// The frames of one clip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClipIndices {
-    /// Presentation indices, each below the number of frames of the video, in the order of the clip.
+    /// Presentation indices, each below the number of frames of the video, in the order of the
+    /// clip.
     pub indices: Vec<u32>,
-    /// As long as `indices`: true for a real frame, false for one that replaces a frame past the end.
+    /// As long as `indices`: true for a real frame, false for one that replaces a frame past the
+    /// end.
     pub mask: Vec<bool>,
 }
 
 impl ClipIndices {
     /// A clip of real frames only.
     pub fn unpadded(indices: Vec<u32>) -> Self {
-        Self { mask: vec![true; indices.len()], indices }
+        Self {
+            mask: vec![true; indices.len()],
+            indices,
+        }
     }
-}
-
-/// A source of random numbers. `batch_sampler` implements it with streams keyed by (seed, epoch, clip). It is
-/// declared here because `batch_sampler` imports from `clip_sampler`, never the reverse.
-pub trait RandomSource {
-    /// Uniform in `0..n`, without bias; 0 if `n` is 0.
-    fn next_below(&mut self, n: u64) -> u64;
-    /// Uniform in `[0, 1)`.
-    fn next_f64(&mut self) -> f64;
 }
 
 /// Argument checks shared by all clip samplers.
@@ -103,7 +105,9 @@ mod common {
     /// Rejects a count of zero.
     pub fn check_nonzero(name: &str, value: u32, hint: &str) -> Result<u32> {
         if value == 0 {
-            return Err(Error::Argument(format!("{name} must be at least 1, got 0; {hint}")));
+            return Err(Error::Argument(format!(
+                "{name} must be at least 1, got 0; {hint}"
+            )));
         }
         Ok(value)
     }
@@ -126,16 +130,22 @@ mod tests {
 
     use super::video_timing::{ConstantFrameRate, FrameTimestamps};
     use super::*;
-    use crate::batch_sampler::rng::RngKey;
+    use crate::rng::{Purpose, RngKey};
 
     /// Returns the numbers of a list, so that a test specifies the random numbers.
     pub(super) struct ScriptedRng<'a>(pub &'a [u64]);
 
     impl RandomSource for ScriptedRng<'_> {
         fn next_below(&mut self, n: u64) -> u64 {
-            let (&first, rest) = self.0.split_first().expect("drew more often than the test expects");
+            let (&first, rest) = self
+                .0
+                .split_first()
+                .expect("drew more often than the test expects");
             self.0 = rest;
-            assert!(first < n, "the test draws {first}, the rule requests 0..{n}");
+            assert!(
+                first < n,
+                "the test draws {first}, the rule requests 0..{n}"
+            );
             first
         }
 
@@ -146,7 +156,10 @@ mod tests {
 
     /// A video of `num_frames` frames at 25 frames per second.
     pub(super) fn video(num_frames: u32) -> ConstantFrameRate {
-        ConstantFrameRate { num_frames, fps: 25.0 }
+        ConstantFrameRate {
+            num_frames,
+            fps: 25.0,
+        }
     }
 
     const PADDING_POLICIES: [PaddingPolicy; 7] = [
@@ -158,8 +171,13 @@ mod tests {
         PaddingPolicy::Drop,
         PaddingPolicy::Error,
     ];
-    const PAD_MODES: [PadMode; 5] =
-        [PadMode::Drop, PadMode::Blank, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
+    const PAD_MODES: [PadMode; 5] = [
+        PadMode::Drop,
+        PadMode::Blank,
+        PadMode::Edge,
+        PadMode::Reflect101,
+        PadMode::Reflect1001,
+    ];
 
     /// One value for each kind of parameter of the clip samplers.
     #[derive(Clone, Copy, Debug)]
@@ -177,20 +195,33 @@ mod tests {
     /// Every clip sampler that can be constructed with these values.
     fn samplers(n: Numbers) -> Vec<ClipSamplerRef> {
         let mut samplers: Vec<ClipSamplerRef> = Vec::new();
-        let Numbers { length, stride, fps, clips, step, seconds, at, jitter } = n;
+        let Numbers {
+            length,
+            stride,
+            fps,
+            clips,
+            step,
+            seconds,
+            at,
+            jitter,
+        } = n;
         let mut add = |sampler: Result<ClipSamplerRef>| samplers.extend(sampler);
         for pad in PAD_MODES {
-            add(Windows::new(length, stride, Some(step), pad).map(|r| Arc::new(r) as ClipSamplerRef));
-            add(Windows::by_seconds(length, fps, Some(seconds), pad).map(|r| Arc::new(r) as ClipSamplerRef));
+            add(Windows::new(length, stride, Some(step), pad)
+                .map(|r| Arc::new(r) as ClipSamplerRef));
+            add(Windows::by_seconds(length, fps, Some(seconds), pad)
+                .map(|r| Arc::new(r) as ClipSamplerRef));
         }
         for padding in PADDING_POLICIES {
             for spacing in [Spacing::Stride(stride), Spacing::Fps(fps)] {
                 for group in [StartSampling::Independent, StartSampling::Stratified] {
                     let random = Random::new(length, spacing, clips, padding);
-                    let random = random.map(|r| r.with_start_sampling(group).with_frame_jitter(jitter));
+                    let random =
+                        random.map(|r| r.with_start_sampling(group).with_frame_jitter(jitter));
                     add(random.map(|r| Arc::new(r) as ClipSamplerRef));
                 }
-                add(Uniform::new(length, spacing, clips, padding).map(|r| Arc::new(r) as ClipSamplerRef));
+                add(Uniform::new(length, spacing, clips, padding)
+                    .map(|r| Arc::new(r) as ClipSamplerRef));
             }
             for mode in [SegmentMode::Random, SegmentMode::Middle] {
                 let segments = Segments::new(length, (stride.min(3), step), mode, clips, padding);
@@ -200,12 +231,17 @@ mod tests {
                 let dense = Dense::new((length, stride), clips, step, positions, padding);
                 add(dense.map(|r| Arc::new(r) as ClipSamplerRef));
             }
-            add(ExplicitFrames::frames(vec![vec![at, 0], vec![-1, at]], padding)
-                .map(|r| Arc::new(r) as ClipSamplerRef));
-            add(ExplicitFrames::seconds(vec![vec![seconds, -0.1], vec![0.0, fps]], padding)
-                .map(|r| Arc::new(r) as ClipSamplerRef));
+            add(
+                ExplicitFrames::frames(vec![vec![at, 0], vec![-1, at]], padding)
+                    .map(|r| Arc::new(r) as ClipSamplerRef),
+            );
+            add(
+                ExplicitFrames::seconds(vec![vec![seconds, -0.1], vec![0.0, fps]], padding)
+                    .map(|r| Arc::new(r) as ClipSamplerRef),
+            );
         }
-        add(Delta::new(vec![0.0, -seconds, fps], seconds, step).map(|r| Arc::new(r) as ClipSamplerRef));
+        add(Delta::new(vec![0.0, -seconds, fps], seconds, step)
+            .map(|r| Arc::new(r) as ClipSamplerRef));
         samplers
     }
 
@@ -214,18 +250,37 @@ mod tests {
         let (frames, clips) = (video.num_frames(), sampler.num_clips(video));
         let what = || format!("{sampler:?} of {frames} frames");
         assert!(frames > 0 || clips == 0, "{}", what());
-        assert!(sampler.fixed_num_clips().is_none_or(|n| frames == 0 || n == clips), "{}", what());
+        assert!(
+            sampler
+                .fixed_num_clips()
+                .is_none_or(|n| frames == 0 || n == clips),
+            "{}",
+            what()
+        );
         for clip in [0, 1, clips / 2, clips.wrapping_sub(1), clips, u64::MAX] {
-            let key = RngKey { seed: 1, epoch: 0, clip, occurrence: 0 };
-            let sample = sampler.clip(video, clip, &mut key.rng(0));
+            let key = RngKey {
+                seed: 1,
+                epoch: 0,
+                clip,
+                occurrence: 0,
+            };
+            let sample = sampler.clip(video, clip, &mut key.rng(Purpose::Sampling));
             if clip >= clips {
                 assert!(sample.is_err(), "{}", what());
             }
             let Ok(sample) = sample else { continue };
             assert_eq!(sample.mask.len(), sample.indices.len());
-            assert!(sample.indices.iter().all(|&i| i < frames), "{} {sample:?}", what());
+            assert!(
+                sample.indices.iter().all(|&i| i < frames),
+                "{} {sample:?}",
+                what()
+            );
             let length = sampler.sequence_length();
-            assert!(length.is_none_or(|n| n as usize == sample.indices.len()), "{}", what());
+            assert!(
+                length.is_none_or(|n| n as usize == sample.indices.len()),
+                "{}",
+                what()
+            );
         }
     }
 
@@ -267,8 +322,9 @@ mod tests {
             for sampler in samplers(numbers) {
                 for frames in 0..40 {
                     check(&sampler, &video(frames));
-                    let mut times: Vec<f64> =
-                        (0..frames).map(|i| 3.0 + f64::from(i * i % 97 + 9 * i) / 90.0).collect();
+                    let mut times: Vec<f64> = (0..frames)
+                        .map(|i| 3.0 + f64::from(i * i % 97 + 9 * i) / 90.0)
+                        .collect();
                     times.sort_by(f64::total_cmp);
                     let end = times.last().copied().unwrap_or(3.0);
                     check(&sampler, &FrameTimestamps::new(times, end).unwrap());

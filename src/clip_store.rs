@@ -1,9 +1,10 @@
 //! Keeps finished clips on a local disk until the epoch in which they are due.
 //! No result depends on it: a clip that is missing, damaged or cannot be written is decoded.
 //!
-//! A key is a digest of everything that determines the bytes of a clip. Clips are appended to segment files, grouped by
-//! the epoch in which they are due, so that deleting files frees the clips of past epochs. All processes of a machine
-//! share a folder: each writes segments and a log of its own, and reads the logs of the others.
+//! A key is a digest of everything that determines the bytes of a clip. Clips are appended to
+//! segment files, grouped by the epoch in which they are due, so that deleting files frees the
+//! clips of past epochs. All processes of a machine share a folder: each writes segments and a log
+//! of its own, and reads the logs of the others.
 
 mod folder;
 mod log;
@@ -26,20 +27,22 @@ use lru::LruCache;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-pub use folder::{prune, stored_runs, StoredRun};
 use folder::{SegmentName, Writer};
+pub use folder::{StoredRun, prune, stored_runs};
 use log::{LogEntry, LogReader};
-pub use segment::record_bytes;
 use segment::Header;
+pub use segment::record_bytes;
 
 /// In place of an epoch: the clip is the same in every epoch.
 pub const EVERY_EPOCH: u64 = u64::MAX;
 
-/// Maximum size of a segment. A smaller store has smaller segments, because segments are evicted whole.
+/// Maximum size of a segment. A smaller store has smaller segments, because segments are evicted
+/// whole.
 const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 const SEGMENTS_PER_STORE: u64 = 64;
 
-/// Each process that writes this part of the limit looks how much the others have written meanwhile.
+/// Each process that writes this part of the limit looks how much the others have written
+/// meanwhile.
 const LOOKS_PER_STORE: u64 = 64;
 
 /// Places for which memory is requested at once: 1 GiB.
@@ -76,7 +79,8 @@ pub struct StoreCounts {
     pub bytes_read: u64,
     /// Clips that could not be read, or had another checksum.
     pub damaged: u64,
-    /// Clips that were not written: the store or the disk is full, writing failed, or they were not copied from a GPU.
+    /// Clips that were not written: the store or the disk is full, writing failed, or they were not
+    /// copied from a GPU.
     pub not_stored: u64,
     /// Clips that were deleted before they were due.
     pub evicted: u64,
@@ -88,7 +92,8 @@ pub struct ClipStore {
     writer: Writer,
     state: Mutex<State>,
     open_files: Mutex<LruCache<u32, Arc<File>>>,
-    /// Clips that are due in this epoch or later are not written any more until the next epoch begins.
+    /// Clips that are due in this epoch or later are not written any more until the next epoch
+    /// begins.
     full_from: AtomicU64,
     /// An error has ended all writing.
     failed: AtomicBool,
@@ -130,7 +135,9 @@ impl Hasher for KeyHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+        bytes
+            .iter()
+            .for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
     }
 
     fn write_u64(&mut self, key: u64) {
@@ -177,8 +184,9 @@ impl StoredClip {
 }
 
 impl ClipStore {
-    /// Opens the part of a folder that belongs to `run`, a number of its own for each combination of dataset, sampling,
-    /// transforms and seed: epochs of different runs are unrelated. Deletes what other runs left long ago.
+    /// Opens the part of a folder that belongs to `run`, a number of its own for each combination
+    /// of dataset, sampling, transforms and seed: epochs of different runs are unrelated. Deletes
+    /// what other runs left long ago.
     ///
     /// # Errors
     /// `Argument` if the folder cannot be created or written.
@@ -191,7 +199,10 @@ impl ClipStore {
         };
         let writer = Writer::create(&config.folder, run).map_err(failed)?;
         folder::remove_leftovers(&config.folder, writer.run_folder());
-        let mut state = State { used: folder::used_bytes(&config.folder), ..State::default() };
+        let mut state = State {
+            used: folder::used_bytes(&config.folder),
+            ..State::default()
+        };
         state.read_logs(&writer);
         Ok(Self {
             config,
@@ -236,7 +247,8 @@ impl ClipStore {
 
     /// Whether a clip that is due in this epoch would be written.
     pub fn has_room(&self, due: u64) -> bool {
-        !self.failed.load(Ordering::Relaxed) && due_order(due) < self.full_from.load(Ordering::Relaxed)
+        !self.failed.load(Ordering::Relaxed)
+            && due_order(due) < self.full_from.load(Ordering::Relaxed)
     }
 
     /// Finds a clip.
@@ -244,7 +256,9 @@ impl ClipStore {
         let place = {
             let mut state = self.lock();
             if !state.places.contains_key(&(key as u64))
-                && state.refreshed.is_none_or(|last| last.elapsed() > REFRESH_INTERVAL)
+                && state
+                    .refreshed
+                    .is_none_or(|last| last.elapsed() > REFRESH_INTERVAL)
             {
                 state.read_logs(&self.writer);
             }
@@ -253,7 +267,11 @@ impl ClipStore {
         let start = u64::from(place.offset) * segment::ALIGN;
         let found = self.file(place.segment).and_then(|file| {
             let header = Header::read(&file, start)?;
-            Some(StoredClip { file, header, start: start + segment::HEADER_BYTES })
+            Some(StoredClip {
+                file,
+                header,
+                start: start + segment::HEADER_BYTES,
+            })
         });
         match found {
             Some(found) if found.header.key == key => Some(found),
@@ -267,7 +285,8 @@ impl ClipStore {
 
     /// Reads the bytes of a clip; false if they are damaged. `to` has the length of the clip.
     pub fn read(&self, clip: &StoredClip, to: &mut [u8]) -> bool {
-        let intact = to.len() as u64 == clip.header.len && clip.header.read_bytes(&clip.file, clip.start, to);
+        let intact = to.len() as u64 == clip.header.len
+            && clip.header.read_bytes(&clip.file, clip.start, to);
         if intact {
             self.count(|counts| {
                 counts.read += 1;
@@ -288,19 +307,26 @@ impl ClipStore {
 
     /// Returns a segment, opened for reading.
     fn file(&self, segment: u32) -> Option<Arc<File>> {
-        let mut files = self.open_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self
+            .open_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.get(&segment) {
             return Some(file.clone());
         }
         drop(files); // opening may be slow: not under the lock
         let path = self.lock().segments.get(segment as usize)?.path.clone()?;
         let file = Arc::new(File::open(path).ok()?);
-        files = self.open_files.lock().unwrap_or_else(PoisonError::into_inner);
+        files = self
+            .open_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         files.put(segment, file.clone());
         Some(file)
     }
 
-    /// Stores a clip that is due in an epoch, or in [`EVERY_EPOCH`]. Returns false if it is not stored.
+    /// Stores a clip that is due in an epoch, or in [`EVERY_EPOCH`]. Returns false if it is not
+    /// stored.
     pub fn put(&self, key: u128, due: u64, tag: [u32; 4], bytes: &[u8]) -> bool {
         let header = Header::new(key, tag, bytes);
         let stored = self.has_room(due) && self.append(due, &header, bytes);
@@ -321,11 +347,18 @@ impl ClipStore {
 
     fn append(&self, due: u64, header: &Header, bytes: &[u8]) -> bool {
         let length = segment::record_bytes(bytes.len() as u64);
-        let Some((segment, number, file, at)) = self.reserve(due, length) else { return false };
+        let Some((segment, number, file, at)) = self.reserve(due, length) else {
+            return false;
+        };
         // Concurrent writers have reserved disjoint ranges, so the lock is not held.
         let written = header.write(&file, at, bytes).and_then(|()| {
             let offset = (at / segment::ALIGN) as u32;
-            self.writer.log(&LogEntry { key: header.key, due, segment: number, offset })?;
+            self.writer.log(&LogEntry {
+                key: header.key,
+                due,
+                segment: number,
+                offset,
+            })?;
             Ok(Place { segment, offset })
         });
         match written {
@@ -352,10 +385,17 @@ impl ClipStore {
             self.full_from.fetch_min(due_order(due), Ordering::Relaxed);
             return None;
         }
-        if state.open.get(&due).is_none_or(|open| open.end > 0 && open.end + length > segment_bytes) {
+        if state
+            .open
+            .get(&due)
+            .is_none_or(|open| open.end > 0 && open.end + length > segment_bytes)
+        {
             let number = state.next_number;
             state.next_number += 1;
-            let path = self.writer.folder().join(SegmentName { number, due }.to_string());
+            let path = self
+                .writer
+                .folder()
+                .join(SegmentName { number, due }.to_string());
             let file = match folder::create_file(&path) {
                 Ok(file) => Arc::new(file),
                 Err(error) => {
@@ -365,7 +405,14 @@ impl ClipStore {
                 }
             };
             let segment = state.add_segment(path, due, true);
-            state.open.insert(due, OpenSegment { segment, file, end: 0 });
+            state.open.insert(
+                due,
+                OpenSegment {
+                    segment,
+                    file,
+                    end: 0,
+                },
+            );
         }
         let open = state.open.get_mut(&due)?;
         let (segment, file, at) = (open.segment, open.file.clone(), open.end);
@@ -378,8 +425,8 @@ impl ClipStore {
         Some((segment, number, file, at))
     }
 
-    /// Makes room for a clip: deletes what dead processes of other runs left, then segments of this process whose clips
-    /// are due later. Returns false if there is not enough.
+    /// Makes room for a clip: deletes what dead processes of other runs left, then segments of this
+    /// process whose clips are due later. Returns false if there is not enough.
     fn make_room(&self, state: &mut State, due: u64, length: u64) -> bool {
         let has_room = state.used + length <= self.config.bytes;
         if has_room && state.written_since < self.config.bytes / LOOKS_PER_STORE {
@@ -388,15 +435,33 @@ impl ClipStore {
         state.used = folder::used_bytes(&self.config.folder);
         state.written_since = 0;
         while state.used + length > self.config.bytes {
-            if let Some(freed) = folder::remove_oldest_run(&self.config.folder, self.writer.run_folder()) {
+            if let Some(freed) =
+                folder::remove_oldest_run(&self.config.folder, self.writer.run_folder())
+            {
                 state.used = state.used.saturating_sub(freed);
                 continue;
             }
             let later = |(_, segment): &(usize, &Segment)| {
                 segment.is_own && segment.path.is_some() && due_order(segment.due) > due_order(due)
             };
-            let last = state.segments.iter().enumerate().filter(later).max_by_key(|(_, s)| due_order(s.due));
-            let Some((at, &Segment { due: last, bytes, clips, .. })) = last else { return false };
+            let last = state
+                .segments
+                .iter()
+                .enumerate()
+                .filter(later)
+                .max_by_key(|(_, s)| due_order(s.due));
+            let Some((
+                at,
+                &Segment {
+                    due: last,
+                    bytes,
+                    clips,
+                    ..
+                },
+            )) = last
+            else {
+                return false;
+            };
             state.open.remove(&last);
             let mut number = 0..;
             state.delete_segments(|_| number.next() == Some(at));
@@ -408,9 +473,15 @@ impl ClipStore {
 
     /// A full disk ends writing until the next epoch frees space, any other error for good.
     fn writing_failed(&self, due: u64, error: &std::io::Error) {
-        if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        if matches!(
+            error.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        ) {
             if self.full_from.fetch_min(due_order(due), Ordering::Relaxed) == EVERY_EPOCH {
-                ::log::warn!("the disk of {} is full; clips are decoded again", self.config.folder.display());
+                ::log::warn!(
+                    "the disk of {} is full; clips are decoded again",
+                    self.config.folder.display()
+                );
             }
         } else if !self.failed.swap(true, Ordering::Relaxed) {
             ::log::warn!(
@@ -432,7 +503,13 @@ fn due_order(due: u64) -> u64 {
 
 impl State {
     fn add_segment(&mut self, path: PathBuf, due: u64, is_own: bool) -> u32 {
-        self.segments.push(Segment { path: Some(path), due, clips: 0, bytes: 0, is_own });
+        self.segments.push(Segment {
+            path: Some(path),
+            due,
+            clips: 0,
+            bytes: 0,
+            is_own,
+        });
         (self.segments.len() - 1) as u32
     }
 
@@ -450,7 +527,8 @@ impl State {
         }
         if any {
             let segments = &self.segments;
-            self.places.retain(|_, place| segments[place.segment as usize].path.is_some());
+            self.places
+                .retain(|_, place| segments[place.segment as usize].path.is_some());
         }
     }
 
@@ -459,16 +537,23 @@ impl State {
         self.refreshed = Some(Instant::now());
         let folders: Vec<PathBuf> = folder::writers(writer.run_folder()).collect();
         self.logs.retain(|folder, _| folders.contains(folder));
-        for other in folders.into_iter().filter(|folder| folder != writer.folder()) {
+        for other in folders
+            .into_iter()
+            .filter(|folder| folder != writer.folder())
+        {
             let (mut log, mut numbers) = self.logs.remove(&other).unwrap_or_default();
             // The length is not trusted with more memory than that of a large store.
-            self.places.reserve(log.num_new(&other).min(MAX_RESERVED_PLACES) as usize);
+            self.places
+                .reserve(log.num_new(&other).min(MAX_RESERVED_PLACES) as usize);
             let _: IoResult<()> = log.read_new(&other, |entry| {
                 if entry.due < self.epoch {
                     return;
                 }
                 let segment = *numbers.entry(entry.segment).or_insert_with(|| {
-                    let name = SegmentName { number: entry.segment, due: entry.due };
+                    let name = SegmentName {
+                        number: entry.segment,
+                        due: entry.due,
+                    };
                     self.segments.push(Segment {
                         path: Some(other.join(name.to_string())),
                         due: entry.due,
@@ -479,7 +564,13 @@ impl State {
                     (self.segments.len() - 1) as u32
                 });
                 if self.segments[segment as usize].path.is_some() {
-                    self.places.insert(entry.key as u64, Place { segment, offset: entry.offset });
+                    self.places.insert(
+                        entry.key as u64,
+                        Place {
+                            segment,
+                            offset: entry.offset,
+                        },
+                    );
                 }
             });
             self.logs.insert(other, (log, numbers));

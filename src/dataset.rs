@@ -1,6 +1,6 @@
-//! Stores the videos of a dataset in a few immutable tables, without opening them.
-//! Strings that neighboring samples share are stored once, so that ten million samples take less than 100
-//! bytes each.
+//! Stores the videos of a dataset in a few immutable tables, without opening them. Strings that
+//! neighboring samples share are stored once, so that ten million samples take less than 100 bytes
+//! each.
 
 mod location;
 mod serialized;
@@ -52,7 +52,8 @@ pub struct SampleTable {
     suffixes: StringArena,
     /// Folders and archives.
     prefixes: StringArena,
-    /// Offset and length of archive members; empty if no sample is a member, otherwise one per sample.
+    /// Offset and length of archive members; empty if no sample is a member, otherwise one per
+    /// sample.
     byte_ranges: Vec<(u64, u64)>,
     /// One per sample; empty if all samples are whole videos.
     extents: Vec<SegmentRange>,
@@ -75,19 +76,41 @@ impl SampleTableBuilder {
         let (kind, head, byte_range) = match sample.location {
             MediaLocation::Path(path) => {
                 let path = path.into_os_string().into_vec();
-                let name = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+                let name = path
+                    .iter()
+                    .rposition(|&byte| byte == b'/')
+                    .map_or(0, |slash| slash + 1);
                 self.table.suffixes.push(&path[name..]);
                 (LocationKind::Path, self.prefix_id(&path[..name]), None)
             }
-            MediaLocation::ArchiveMember(ArchiveMember { file, offset, len, name }) => {
-                self.table.suffixes.push(name.as_deref().unwrap_or_default().as_bytes());
-                let kind = if name.is_some() { LocationKind::Named } else { LocationKind::Nameless };
-                (kind, self.prefix_id(file.as_os_str().as_bytes()), Some((offset, len)))
+            MediaLocation::ArchiveMember(ArchiveMember {
+                file,
+                offset,
+                len,
+                name,
+            }) => {
+                self.table
+                    .suffixes
+                    .push(name.as_deref().unwrap_or_default().as_bytes());
+                let kind = if name.is_some() {
+                    LocationKind::Named
+                } else {
+                    LocationKind::Nameless
+                };
+                (
+                    kind,
+                    self.prefix_id(file.as_os_str().as_bytes()),
+                    Some((offset, len)),
+                )
             }
             other => {
                 self.table.suffixes.push(&[]);
                 self.table.other_locations.push(other);
-                (LocationKind::Other, self.table.other_locations.len() as u32 - 1, None)
+                (
+                    LocationKind::Other,
+                    self.table.other_locations.len() as u32 - 1,
+                    None,
+                )
             }
         };
         let table = &mut self.table;
@@ -108,7 +131,8 @@ impl SampleTableBuilder {
         table.labels.push(sample.label);
     }
 
-    /// Returns the index of a string that other samples may share; it is mostly the previous sample's string.
+    /// Returns the index of a string that other samples may share; it is mostly the previous
+    /// sample's string.
     fn prefix_id(&mut self, text: &[u8]) -> u32 {
         let prefixes = &mut self.table.prefixes;
         if !prefixes.is_empty() && prefixes.get(self.last as usize) == text {
@@ -173,8 +197,14 @@ impl SampleTable {
         let (head, tail) = (self.prefix_ids[number] as usize, self.suffixes.get(number));
         let member = |name| {
             let (offset, len) = self.byte_ranges[number];
-            let file: Arc<Path> = Path::new(std::ffi::OsStr::from_bytes(self.prefixes.get(head))).into();
-            MediaLocation::ArchiveMember(ArchiveMember { file, offset, len, name })
+            let file: Arc<Path> =
+                Path::new(std::ffi::OsStr::from_bytes(self.prefixes.get(head))).into();
+            MediaLocation::ArchiveMember(ArchiveMember {
+                file,
+                offset,
+                len,
+                name,
+            })
         };
         match self.kinds[number] {
             LocationKind::Path => {
@@ -197,13 +227,15 @@ impl SampleTable {
         &self.labels
     }
 
-    /// The same samples with their labels replaced: label `l` becomes `numbers[l]`; a label that is no index of
-    /// `numbers` is kept.
+    /// The same samples with their labels replaced: label `l` becomes `numbers[l]`; a label that is
+    /// no index of `numbers` is kept.
     #[must_use]
     pub fn relabeled(&self, numbers: &[i64]) -> Self {
         let mut table = self.clone();
         for label in &mut table.labels {
-            let number = usize::try_from(*label).ok().and_then(|label| numbers.get(label));
+            let number = usize::try_from(*label)
+                .ok()
+                .and_then(|label| numbers.get(label));
             *label = number.copied().unwrap_or(*label);
         }
         table
@@ -216,7 +248,11 @@ impl SampleTable {
 
     /// One sample with all its fields.
     pub fn sample(&self, number: usize) -> Sample {
-        Sample { location: self.location(number), label: self.label(number), extent: self.extent(number) }
+        Sample {
+            location: self.location(number),
+            label: self.label(number),
+            extent: self.extent(number),
+        }
     }
 
     /// All samples in order.
@@ -229,8 +265,8 @@ impl SampleTable {
         self.extents.is_empty() && self.kinds.iter().all(|&kind| kind == LocationKind::Path)
     }
 
-    /// Whether every sample is a whole file, archive member or byte buffer: neither a segment nor a folder of
-    /// frames.
+    /// Whether every sample is a whole file, archive member or byte buffer: neither a segment nor a
+    /// folder of frames.
     pub fn are_whole_videos(&self) -> bool {
         self.extents.is_empty()
             && !self
@@ -241,12 +277,17 @@ impl SampleTable {
 
     /// The path of a sample that is a file, as two parts to concatenate; otherwise `None`.
     pub fn path_of(&self, number: usize) -> Option<(&[u8], &[u8])> {
-        let parts = || (self.prefixes.get(self.prefix_ids[number] as usize), self.suffixes.get(number));
+        let parts = || {
+            (
+                self.prefixes.get(self.prefix_ids[number] as usize),
+                self.suffixes.get(number),
+            )
+        };
         (self.kinds[number] == LocationKind::Path).then(parts)
     }
 
-    /// For each sample, the first sample of the same file. `None` if all samples are whole videos; these are
-    /// not compared.
+    /// For each sample, the first sample of the same file. `None` if all samples are whole videos;
+    /// these are not compared.
     pub fn first_sample_of_file(&self) -> Option<Vec<u32>> {
         if self.extents.is_empty() {
             return None;
@@ -265,13 +306,15 @@ impl SampleTable {
         Some(match self.kinds[number] {
             LocationKind::Path => FileKey::Path(head, self.suffixes.get(number)),
             // Member names do not identify a member: they serve only messages.
-            LocationKind::Named | LocationKind::Nameless => FileKey::Member(head, self.byte_ranges[number]),
+            LocationKind::Named | LocationKind::Nameless => {
+                FileKey::Member(head, self.byte_ranges[number])
+            }
             LocationKind::Other => match &self.other_locations[head as usize] {
                 MediaLocation::ImageSequence(frames) => FileKey::Frames(frames),
                 MediaLocation::External(opener) => FileKey::Opened(opener.name()),
-                MediaLocation::Memory(_) | MediaLocation::Path(_) | MediaLocation::ArchiveMember(_) => {
-                    return None
-                }
+                MediaLocation::Memory(_)
+                | MediaLocation::Path(_)
+                | MediaLocation::ArchiveMember(_) => return None,
             },
         })
     }
@@ -301,12 +344,13 @@ enum FileKey<'a> {
 }
 
 impl PartialEq for SampleTable {
-    /// Compares videos, segments and labels in order. Bytes in memory are compared by content; names of archive
-    /// members are ignored.
+    /// Compares videos, segments and labels in order. Bytes in memory are compared by content;
+    /// names of archive members are ignored.
     fn eq(&self, other: &Self) -> bool {
         let extents = |number| self.extent(number) == other.extent(number);
         let locations = |number| same_location(&self.location(number), &other.location(number));
-        self.labels == other.labels && (0..self.len()).all(|number| extents(number) && locations(number))
+        self.labels == other.labels
+            && (0..self.len()).all(|number| extents(number) && locations(number))
     }
 }
 
@@ -317,7 +361,9 @@ fn same_location(one: &MediaLocation, other: &MediaLocation) -> bool {
             (&one.file, one.offset, one.len) == (&other.file, other.offset, other.len)
         }
         (MediaLocation::ImageSequence(one), MediaLocation::ImageSequence(other)) => one == other,
-        (MediaLocation::External(one), MediaLocation::External(other)) => one.name() == other.name(),
+        (MediaLocation::External(one), MediaLocation::External(other)) => {
+            one.name() == other.name()
+        }
         (MediaLocation::Memory(one), MediaLocation::Memory(other)) => {
             one.identity() == other.identity() || one.as_bytes() == other.as_bytes()
         }
@@ -331,25 +377,46 @@ mod tests {
     use crate::source::MemorySource;
 
     fn path(path: &str, label: i64) -> Sample {
-        Sample { location: MediaLocation::Path(path.into()), label, extent: SegmentRange::Full }
+        Sample {
+            location: MediaLocation::Path(path.into()),
+            label,
+            extent: SegmentRange::Full,
+        }
     }
 
     fn member(file: &str, offset: u64, name: Option<&str>) -> Sample {
-        let location =
-            ArchiveMember { file: Path::new(file).into(), offset, len: 9, name: name.map(Into::into) };
-        Sample { location: MediaLocation::ArchiveMember(location), label: 0, extent: SegmentRange::Full }
+        let location = ArchiveMember {
+            file: Path::new(file).into(),
+            offset,
+            len: 9,
+            name: name.map(Into::into),
+        };
+        Sample {
+            location: MediaLocation::ArchiveMember(location),
+            label: 0,
+            extent: SegmentRange::Full,
+        }
     }
 
     #[test]
     fn samples_are_returned_unchanged() {
-        let frames =
-            ImageSequence { folder: "/f".into(), pattern: None, first: 0, count: None, fps: (30, 1) };
+        let frames = ImageSequence {
+            folder: "/f".into(),
+            pattern: None,
+            first: 0,
+            count: None,
+            fps: (30, 1),
+        };
         let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/v/\xff\xfe.mp4".to_vec()));
         let samples = vec![
             path("/videos/a/1.mp4", 3),
             path("relative.mp4", -1),
             path("/videos/a/2.mp4", i64::MIN),
-            Sample { location: MediaLocation::Path(odd), label: 1, extent: SegmentRange::Seconds(1.5, None) },
+            Sample {
+                location: MediaLocation::Path(odd),
+                label: 1,
+                extent: SegmentRange::Seconds(1.5, None),
+            },
             path("/", 0),
             path("", 0),
             path("/videos/a//2.mp4", 0),
@@ -372,7 +439,11 @@ mod tests {
         assert_eq!(entries.len(), samples.len());
         for (number, sample) in samples.iter().enumerate() {
             let back = entries.sample(number);
-            assert_eq!((back.label, back.extent), (sample.label, sample.extent), "{number}");
+            assert_eq!(
+                (back.label, back.extent),
+                (sample.label, sample.extent),
+                "{number}"
+            );
             assert!(
                 same_location(&back.location, &sample.location),
                 "{number}: {:?}, {:?}",
@@ -385,36 +456,67 @@ mod tests {
         assert_ne!(entries, entries.iter().skip(1).collect());
         assert_ne!(
             entries,
-            entries.iter().map(|sample| Sample { extent: SegmentRange::Full, ..sample }).collect()
+            entries
+                .iter()
+                .map(|sample| Sample {
+                    extent: SegmentRange::Full,
+                    ..sample
+                })
+                .collect()
         );
         // Only labels with a number change.
-        let labels: Vec<i64> =
-            samples.iter().map(|sample| if sample.label == 0 { 7 } else { sample.label }).collect();
+        let labels: Vec<i64> = samples
+            .iter()
+            .map(|sample| if sample.label == 0 { 7 } else { sample.label })
+            .collect();
         assert_eq!(entries.relabeled(&[7]).labels(), labels);
         // Parts of one file are recognized; bytes in memory never are.
         let files = entries.first_sample_of_file().expect("there are parts");
         assert_eq!(files, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0]);
-        assert_eq!(SampleTable::from(vec![path("a", 0)]).first_sample_of_file(), None);
+        assert_eq!(
+            SampleTable::from(vec![path("a", 0)]).first_sample_of_file(),
+            None
+        );
     }
 
     #[test]
     fn a_video_takes_less_than_a_hundred_bytes() {
-        // The layout of Kinetics: one folder per class; file names of a video id and a range of seconds.
+        // The layout of Kinetics: one folder per class; file names of a video id and a range of
+        // seconds.
         let named = |n: u32| {
-            format!("/data/kinetics700/train/class number {:03}/vid{n:08}_000010_000020.mp4", n / 500)
+            format!(
+                "/data/kinetics700/train/class number {:03}/vid{n:08}_000010_000020.mp4",
+                n / 500
+            )
         };
         let n = 200_000;
-        let files: SampleTable = (0..n).map(|i| path(&named(i), i64::from(i / 500))).collect();
-        let parts = (0..n)
-            .map(|i| Sample { extent: SegmentRange::Seconds(f64::from(i), Some(0.5)), ..path(&named(i), 0) });
+        let files: SampleTable = (0..n)
+            .map(|i| path(&named(i), i64::from(i / 500)))
+            .collect();
+        let parts = (0..n).map(|i| Sample {
+            extent: SegmentRange::Seconds(f64::from(i), Some(0.5)),
+            ..path(&named(i), 0)
+        });
         let parts: SampleTable = parts.collect();
         let members: SampleTable = (0..n)
-            .map(|i| member(&format!("/data/train-{:06}.tar", i / 1000), 0, Some(&format!("{i:09}.mp4"))))
+            .map(|i| {
+                member(
+                    &format!("/data/train-{:06}.tar", i / 1000),
+                    0,
+                    Some(&format!("{i:09}.mp4")),
+                )
+            })
             .collect();
         // Each video in a folder of its own.
-        let alone: SampleTable =
-            (0..n).map(|i| path(&format!("/data/set/videos/{i:08}/video.mp4"), 0)).collect();
-        for (what, entries) in [("files", files), ("parts", parts), ("members", members), ("alone", alone)] {
+        let alone: SampleTable = (0..n)
+            .map(|i| path(&format!("/data/set/videos/{i:08}/video.mp4"), 0))
+            .collect();
+        for (what, entries) in [
+            ("files", files),
+            ("parts", parts),
+            ("members", members),
+            ("alone", alone),
+        ] {
             let each = entries.memory_bytes() as f64 / f64::from(n);
             println!("{what}: {each:.1} bytes each");
             assert!(each < 100.0, "{what}: {each}");

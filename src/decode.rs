@@ -1,6 +1,6 @@
-//! Decodes ranges of packets and delivers exactly the wanted frames, each with the index of its packet.
-//! A picture that does not decode cleanly, and any picture that may refer to it, is an error and never
-//! delivered.
+//! Decodes ranges of packets and delivers exactly the wanted frames, each with the index of its
+//! packet. A picture that does not decode cleanly, and any picture that may refer to it, is an
+//! error and never delivered.
 
 mod bitstream_filter;
 mod hardware;
@@ -44,8 +44,8 @@ pub enum Step {
     Done,
 }
 
-/// A decoder that is reused across the decode ranges of a video. A decode range can be suspended after any step and
-/// resumed later: this struct holds its whole state.
+/// A decoder that is reused across the decode ranges of a video. A decode range can be suspended
+/// after any step and resumed later: this struct holds its whole state.
 pub struct SoftwareDecoder {
     open: Option<(CodecParams, Decoder)>,
     /// The video that was decoded last.
@@ -61,10 +61,11 @@ pub struct SoftwareDecoder {
     pub times: DecodeTimes,
 }
 
-/// Whether decoding from a random access point of a video is independent of the decode ranges of the same video before
-/// it, if its headers do not change. The decoders of the other codecs keep tables that a stream may rely on having
-/// sent, or on not having sent (MJPEG its Huffman tables), what a damaged picture changed unnoticed (MPEG-4 the layout of
-/// its video object layer), or, even when flushed, the last picture (Cinepak).
+/// Whether decoding from a random access point of a video is independent of the decode ranges of
+/// the same video before it, if its headers do not change. The decoders of the other codecs keep
+/// tables that a stream may rely on having sent, or on not having sent (MJPEG its Huffman tables),
+/// what a damaged picture changed unnoticed (MPEG-4 the layout of its video object layer), or, even
+/// when flushed, the last picture (Cinepak).
 fn is_reset_at_sync(params: &CodecParams) -> bool {
     match params.codec.kind {
         CodecKind::H264
@@ -86,8 +87,8 @@ impl Default for SoftwareDecoder {
 }
 
 impl SoftwareDecoder {
-    /// Creates a decoder that works on the calling thread and skips pictures on which no wanted picture
-    /// depends.
+    /// Creates a decoder that works on the calling thread and skips pictures on which no wanted
+    /// picture depends.
     pub fn new() -> Self {
         Self {
             open: None,
@@ -101,10 +102,13 @@ impl SoftwareDecoder {
         }
     }
 
-    /// Creates a decoder with several threads, each of which decodes a picture of its own: for a caller that
-    /// makes only one clip at a time.
+    /// Creates a decoder with several threads, each of which decodes a picture of its own: for a
+    /// caller that makes only one clip at a time.
     pub fn with_threads(threads: u32) -> Self {
-        Self { threads: threads.max(1), ..Self::new() }
+        Self {
+            threads: threads.max(1),
+            ..Self::new()
+        }
     }
 
     /// Whether the open decoder decoded this video last, so that it need not be reopened for it.
@@ -112,12 +116,13 @@ impl SoftwareDecoder {
         self.open.is_some() && std::ptr::eq(self.last_index.as_ptr(), index)
     }
 
-    /// Decodes one decode range and passes each wanted frame to `on_frame`, in the order in which the frames
-    /// become ready. Calls `interrupt` before each packet; an error from it stops decoding.
+    /// Decodes one decode range and passes each wanted frame to `on_frame`, in the order in which
+    /// the frames become ready. Calls `interrupt` before each packet; an error from it stops
+    /// decoding.
     ///
     /// # Errors
-    /// Any error from reading, decoding or `on_frame`. Frames that precede the damage in decode order are
-    /// delivered first.
+    /// Any error from reading, decoding or `on_frame`. Frames that precede the damage in decode
+    /// order are delivered first.
     pub fn run(
         &mut self,
         reader: &mut PacketReader,
@@ -137,17 +142,18 @@ impl SoftwareDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
         let kind = index.info.params.codec.kind;
-        let predicted_other =
-            kind == CodecKind::Vc1 || kind == CodecKind::Other && !is_intra_only(&index.info.params);
-        // For a few pictures, waking the threads costs more time than they save. In the codecs of `conceals_errors`,
-        // libavcodec also conceals damage differently with several threads than with one, without reporting
-        // it.
-        let conceals_errors =
-            matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4) || predicted_other;
+        let predicted_other = kind == CodecKind::Vc1
+            || kind == CodecKind::Other && !is_intra_only(&index.info.params);
+        // For a few pictures, waking the threads costs more time than they save. In the codecs of
+        // `conceals_errors`, libavcodec also conceals damage differently with several threads than
+        // with one, without reporting it.
+        let conceals_errors = matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4)
+            || predicted_other;
         let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors;
         let threads = if alone { 1 } else { self.threads };
-        // A decoder keeps what the packets of a video sent it (parameter sets, the SEI message by which libavcodec
-        // works around errors of x264): another video with the same extradata must not inherit it.
+        // A decoder keeps what the packets of a video sent it (parameter sets, the SEI message by
+        // which libavcodec works around errors of x264): another video with the same extradata must
+        // not inherit it.
         let last_index = Arc::downgrade(index);
         if !is_reset_at_sync(&index.info.params) || !Weak::ptr_eq(&self.last_index, &last_index) {
             self.open = None;
@@ -155,12 +161,16 @@ impl SoftwareDecoder {
         self.last_index = last_index;
         self.ensure_open(index, range.start, threads)?;
         self.stats.decode_ranges += 1;
-        let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
+        let threaded = self
+            .open
+            .as_ref()
+            .is_some_and(|(_, decoder)| decoder.threads() > 1);
         self.state = Some(RangeState::new(index.clone(), range, true, threaded));
         Ok(())
     }
 
-    /// Processes one packet of the decode range. After an error, and after [`Step::Done`], the range is over.
+    /// Processes one packet of the decode range. After an error, and after [`Step::Done`], the
+    /// range is over.
     ///
     /// # Errors
     /// Same as [`run`](Self::run).
@@ -170,8 +180,11 @@ impl SoftwareDecoder {
         interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
-        let Some(mut state) = self.state.take() else { return Ok(Step::Done) };
-        let result = interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
+        let Some(mut state) = self.state.take() else {
+            return Ok(Step::Done);
+        };
+        let result =
+            interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
         match result {
             Ok(Step::More) => self.state = Some(state),
             Ok(Step::Done) => {
@@ -181,11 +194,13 @@ impl SoftwareDecoder {
             }
             Err(error) => {
                 self.open = None;
-                // According to the standards, skipped pictures do not cause errors; if a decoder disagrees,
-                // it gets every packet. Also, only a decoder with one thread can attribute a logged error to
-                // a packet. Also, a packet that the container marks as a random access point may not be one.
+                // According to the standards, skipped pictures do not cause errors; if a decoder
+                // disagrees, it gets every packet. Also, only a decoder with one thread can
+                // attribute a logged error to a packet. Also, a packet that the container marks as
+                // a random access point may not be one.
                 if matches!(error, Error::Decode { .. })
-                    && (state.retry_without_threads_or_skipping() || state.retry_from_earlier_sync_point())
+                    && (state.retry_without_threads_or_skipping()
+                        || state.retry_from_earlier_sync_point())
                 {
                     self.stats.ranges_repeated += 1;
                     self.ensure_open(&state.index, state.start(), 1)?;
@@ -205,7 +220,9 @@ impl SoftwareDecoder {
         interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
-        let Some(at) = state.next() else { return self.finish(state, on_frame) };
+        let Some(at) = state.next() else {
+            return self.finish(state, on_frame);
+        };
         let begun = Instant::now();
         state.analyze_references(at, reader, interrupt)?;
         if let Some(error) = state.missing_data_error(at) {
@@ -217,7 +234,9 @@ impl SoftwareDecoder {
             return Ok(Step::More);
         }
         let read = state.read(at, reader, &mut self.packet, interrupt);
-        let skip = read.as_ref().is_ok_and(|()| state.can_skip_decode(at, self.packet.data()));
+        let skip = read
+            .as_ref()
+            .is_ok_and(|()| state.can_skip_decode(at, self.packet.data()));
         let have = Instant::now();
         self.times.reading += have - begun;
         if let Err(error) = read {
@@ -232,8 +251,12 @@ impl SoftwareDecoder {
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        self.stats.frames_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
-        let (_, decoder) = self.open.as_mut().expect("prepared when the decode pass started");
+        self.stats.frames_decoded +=
+            u64::from(!state.index.packets[at.as_usize()].is_second_field());
+        let (_, decoder) = self
+            .open
+            .as_mut()
+            .expect("prepared when the decode pass started");
         let refused = decoder.send(&self.packet).err();
         state.record_sent(at, self.packet.data(), refused.as_deref());
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
@@ -251,7 +274,10 @@ impl SoftwareDecoder {
         on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let begun = Instant::now();
-        let (_, decoder) = self.open.as_mut().expect("prepared when the decode pass started");
+        let (_, decoder) = self
+            .open
+            .as_mut()
+            .expect("prepared when the decode pass started");
         decoder.drain();
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         decoder.flush();
@@ -262,7 +288,9 @@ impl SoftwareDecoder {
 
     /// Abandons the decode range in progress, if any.
     pub fn stop(&mut self) {
-        let Some(state) = self.state.take() else { return };
+        let Some(state) = self.state.take() else {
+            return;
+        };
         if state.index.changes_parameters {
             self.open = None; // as at the end of a decode range
         } else if let Some((_, decoder)) = &mut self.open {
@@ -270,12 +298,16 @@ impl SoftwareDecoder {
         }
     }
 
-    /// Opens a decoder with the parameters in force at packet `start`, unless the open one can be used.
+    /// Opens a decoder with the parameters in force at packet `start`, unless the open one can be
+    /// used.
     fn ensure_open(&mut self, index: &VideoIndex, start: DecodeIndex, threads: u32) -> Result<()> {
         let params = index.params_at(start);
-        // A decoder with several threads is also used for short ranges; one with a single thread is not kept
-        // for long ranges.
-        let fits = self.open.as_ref().is_some_and(|(have, d)| *have == *params && d.threads() >= threads);
+        // A decoder with several threads is also used for short ranges; one with a single thread is
+        // not kept for long ranges.
+        let fits = self
+            .open
+            .as_ref()
+            .is_some_and(|(have, d)| *have == *params && d.threads() >= threads);
         if !fits {
             self.open = None; // free the memory of the old decoder before the new one allocates its own
             let site = match params {

@@ -1,6 +1,6 @@
 //! Reads the properties of a video stream and of each packet, in decode order, without decoding.
-//! MP4/MOV files are read from their sample tables ([`mp4`]), other files by one pass of libavformat
-//! ([`libavformat`]).
+//! MP4/MOV files are read from their sample tables ([`mp4`]), other files by one pass of
+//! libavformat ([`libavformat`]).
 
 mod encryption;
 pub mod libavformat;
@@ -42,6 +42,7 @@ pub struct Track {
     pub streams: Vec<StreamSummary>,
     /// Packets in decode order.
     pub packets: Vec<PacketInfo>,
-    /// Number of damaged units of the container that were skipped, and of packets of which a part is missing.
+    /// Number of damaged units of the container that were skipped, and of packets of which a part
+    /// is missing.
     pub damaged_units: u32,
 }

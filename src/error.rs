@@ -1,5 +1,6 @@
-//! Defines the error type of the crate. Errors about a file name the file, the location and the next step.
-//! The variants separate what the caller, the owner of the file and the owner of the machine can fix.
+//! Defines the error type of the crate. Errors about a file name the file, the location and the
+//! next step. The variants separate what the caller, the owner of the file and the owner of the
+//! machine can fix.
 
 use std::any::Any;
 use std::fmt;
@@ -35,15 +36,22 @@ pub enum Location {
 impl Site {
     /// The file as a whole.
     pub fn file(file: &Arc<str>) -> Self {
-        Self { file: file.clone(), location: Location::WholeFile }
+        Self {
+            file: file.clone(),
+            location: Location::WholeFile,
+        }
     }
 
     /// Another location in the same file.
     pub fn with(&self, location: Location) -> Self {
-        Self { file: self.file.clone(), location }
+        Self {
+            file: self.file.clone(),
+            location,
+        }
     }
 
-    /// Effect of a decode error at this site on other frames: none for an image, which is alone in its file.
+    /// Effect of a decode error at this site on other frames: none for an image, which is alone in
+    /// its file.
     fn affected_frames_hint(&self) -> &'static str {
         match self.location {
             Location::WholeFile => "",
@@ -57,7 +65,9 @@ impl fmt::Display for Site {
         match self.location {
             Location::WholeFile => write!(f, "{}", self.file),
             Location::Byte(offset) => write!(f, "{}, byte {offset}", self.file),
-            Location::Box(name, offset) => write!(f, "{}, box '{name}' at byte {offset}", self.file),
+            Location::Box(name, offset) => {
+                write!(f, "{}, box '{name}' at byte {offset}", self.file)
+            }
             Location::Packet(index, Some(offset)) => {
                 write!(f, "{}, packet {index} at byte {offset}", self.file)
             }
@@ -67,7 +77,8 @@ impl fmt::Display for Site {
     }
 }
 
-/// All errors of the crate. Cheap to clone, so that one failure can be reported to several waiting clips.
+/// All errors of the crate. Cheap to clone, so that one failure can be reported to several waiting
+/// clips.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -86,7 +97,9 @@ pub enum Error {
         source: Arc<std::io::Error>,
     },
     /// A server did not answer for as long as the caller waits. Not an error of the file.
-    #[error("{site}: {reason}; check the server and the network, then try again. OnError(outage=) and FRAMESPOOL_REMOTE_TIMEOUT determine how long to wait")]
+    #[error(
+        "{site}: {reason}; check the server and the network, then try again. OnError(outage=) and FRAMESPOOL_REMOTE_TIMEOUT determine how long to wait"
+    )]
     Unavailable {
         /// Where.
         site: Site,
@@ -124,7 +137,9 @@ pub enum Error {
         reason: String,
     },
     /// The requested stream is not a video stream.
-    #[error("{site}: stream {stream} is not a video stream; the file has {streams}; give the index of a video stream, or none for the default one")]
+    #[error(
+        "{site}: stream {stream} is not a video stream; the file has {streams}; give the index of a video stream, or none for the default one"
+    )]
     NotVideo {
         /// Where.
         site: Site,
@@ -174,7 +189,9 @@ pub enum Error {
         frames: u32,
     },
     /// A time at which no frame is displayed.
-    #[error("{site}: no frame is displayed at {seconds} s; the video lasts from {begin} s up to, not including, {end} s")]
+    #[error(
+        "{site}: no frame is displayed at {seconds} s; the video lasts from {begin} s up to, not including, {end} s"
+    )]
     FrameTime {
         /// Where.
         site: Site,
@@ -196,8 +213,8 @@ pub enum Error {
     /// An argument of the caller is invalid.
     #[error("{0}")]
     Argument(String),
-    /// A callback of the caller, run on a worker, raised an exception that must end the program, not just one
-    /// clip.
+    /// A callback of the caller, run on a worker, raised an exception that must end the program,
+    /// not just one clip.
     #[error("{reason}")]
     Callback {
         /// Which callback, and what it raised.
@@ -206,7 +223,9 @@ pub enum Error {
         raised: Arc<dyn Any + Send + Sync>,
     },
     /// The object was used in a forked child process.
-    #[error("{what} was created in process {owner_pid} and used in process {current_pid}: decoder threads do not survive fork(); create it in the process that uses it, or use the spawn or forkserver start method")]
+    #[error(
+        "{what} was created in process {owner_pid} and used in process {current_pid}: decoder threads do not survive fork(); create it in the process that uses it, or use the spawn or forkserver start method"
+    )]
     Forked {
         /// Which object.
         what: &'static str,
@@ -243,7 +262,9 @@ fn out_of_descriptors(error: &std::io::Error) -> bool {
 /// The next step, where the system's message does not suggest it.
 fn hint(error: &std::io::Error) -> &'static str {
     match out_of_descriptors(error) {
-        true => "; this is not an error of the file: close unused files, or raise the limit (ulimit -n)",
+        true => {
+            "; this is not an error of the file: close unused files, or raise the limit (ulimit -n)"
+        }
         false => "",
     }
 }
@@ -277,9 +298,9 @@ impl Error {
         }
     }
 
-    /// Whether the file (or its storage) is at fault, so that `on_error` may skip it. An invalid argument or
-    /// a fork is the program's fault, a failing GPU the machine's and an outage the server's; those errors are always
-    /// raised.
+    /// Whether the file (or its storage) is at fault, so that `on_error` may skip it. An invalid
+    /// argument or a fork is the program's fault, a failing GPU the machine's and an outage the
+    /// server's; those errors are always raised.
     pub fn is_file_error(&self) -> bool {
         self.site().is_some() && !self.is_out_of_descriptors() && !self.is_outage()
     }
@@ -289,8 +310,8 @@ impl Error {
         matches!(self, Error::Unavailable { .. })
     }
 
-    /// Whether the process or the system has reached its limit of open files, which is not the fault of the
-    /// file that was to be opened.
+    /// Whether the process or the system has reached its limit of open files, which is not the
+    /// fault of the file that was to be opened.
     pub fn is_out_of_descriptors(&self) -> bool {
         matches!(self, Error::Io { source, .. } if out_of_descriptors(source))
     }
@@ -320,10 +341,14 @@ impl Error {
         }
     }
 
-    /// Converts `Argument` to `Clip` at `site`: the request is valid in general, but not for this video.
+    /// Converts `Argument` to `Clip` at `site`: the request is valid in general, but not for this
+    /// video.
     pub fn into_clip_error(self, site: &Site) -> Self {
         match self {
-            Error::Argument(reason) => Error::Clip { site: site.clone(), reason },
+            Error::Argument(reason) => Error::Clip {
+                site: site.clone(),
+                reason,
+            },
             other => other,
         }
     }
@@ -333,12 +358,18 @@ impl Error {
         if source.kind() == std::io::ErrorKind::NotFound {
             return Error::NotFound { site: site.clone() };
         }
-        Error::Io { site: site.clone(), source: Arc::new(source) }
+        Error::Io {
+            site: site.clone(),
+            source: Arc::new(source),
+        }
     }
 
     /// Creates a `Malformed` error at a site.
     pub fn malformed(site: &Site, reason: impl Into<String>) -> Self {
-        Error::Malformed { site: site.clone(), reason: reason.into() }
+        Error::Malformed {
+            site: site.clone(),
+            reason: reason.into(),
+        }
     }
 }
 
@@ -349,7 +380,13 @@ mod tests {
     #[test]
     fn error_names_file_position_values_and_next_step() {
         let site = Site::file(&Arc::from("a.mp4")).with(Location::Packet(3, Some(4096)));
-        let text = Error::Truncated { site, offset: 4096, end: 5000, len: 4500 }.to_string();
+        let text = Error::Truncated {
+            site,
+            offset: 4096,
+            end: 5000,
+            len: 4500,
+        }
+        .to_string();
         for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {
             assert!(text.contains(part), "{part} missing in: {text}");
         }

@@ -1,5 +1,5 @@
-//! Wraps libavformat and libavcodec in safe types.
-//! Each C object has one owner, every return code becomes a `Result`, and no callback unwinds into C.
+//! Wraps libavformat and libavcodec in safe types. Each C object has one owner, every return code
+//! becomes a `Result`, and no callback unwinds into C.
 
 pub mod codec_params;
 pub mod decoder;

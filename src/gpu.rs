@@ -1,5 +1,5 @@
-//! Opens GPUs and loads the kernels, once per device for all loaders of the process.
-//! Needs no driver to be imported; without one, [`Gpu::open`] returns an error that names the cause.
+//! Opens GPUs and loads the kernels, once per device for all loaders of the process. Needs no
+//! driver to be imported; without one, [`Gpu::open`] returns an error that names the cause.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,15 @@ use crate::error::{Error, Result};
 impl From<framespool_nvdec::Error> for Error {
     fn from(error: framespool_nvdec::Error) -> Self {
         match error {
-            framespool_nvdec::Error::Forked { parent, child } => {
-                Error::Forked { what: "GPU", owner_pid: parent, current_pid: child }
-            }
-            other => Error::Gpu { lost: other.is_lost(), reason: other.to_string() },
+            framespool_nvdec::Error::Forked { parent, child } => Error::Forked {
+                what: "GPU",
+                owner_pid: parent,
+                current_pid: child,
+            },
+            other => Error::Gpu {
+                lost: other.is_lost(),
+                reason: other.to_string(),
+            },
         }
     }
 }
@@ -50,7 +55,8 @@ impl Gpu {
     /// Opens a GPU, or returns the instance that was opened before.
     ///
     /// # Errors
-    /// `Gpu` without a driver or a device of this number, and where the driver rejects the kernels; `Forked`.
+    /// `Gpu` without a driver or a device of this number, and where the driver rejects the kernels;
+    /// `Forked`.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
         // Never dropped: at process exit the driver may be unloaded before this static is.
         static OPEN: Mutex<BTreeMap<u32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
@@ -84,11 +90,20 @@ impl Gpu {
         if let Some((address, bytes)) = launch.clear {
             stream.fill(address, 0, bytes)?;
         }
-        let function = self.functions.get(launch.kernel).ok_or_else(|| Error::Gpu {
-            reason: format!("no kernel is named {}", launch.kernel),
-            lost: false,
-        })?;
-        Ok(stream.launch(function, launch.grid, launch.block, launch.shared_bytes, &launch.args)?)
+        let function = self
+            .functions
+            .get(launch.kernel)
+            .ok_or_else(|| Error::Gpu {
+                reason: format!("no kernel is named {}", launch.kernel),
+                lost: false,
+            })?;
+        Ok(stream.launch(
+            function,
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            &launch.args,
+        )?)
     }
 }
 

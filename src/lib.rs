@@ -1,5 +1,5 @@
-//! Decodes videos and images into shuffled batches of clips for training.
-//! ARCHITECTURE.md has the data flow and the table of modules, with the modules that each of them may use.
+//! Decodes videos and images into shuffled batches of clips for training. ARCHITECTURE.md has the
+//! data flow and the table of modules, with the modules that each of them may use.
 
 pub mod batch;
 pub mod batch_sampler;
@@ -17,6 +17,7 @@ pub mod index;
 pub mod limits;
 pub mod loader;
 pub mod media;
+pub mod rng;
 pub mod source;
 mod sync;
 pub mod transforms;

@@ -6,28 +6,29 @@ use crate::error::{Error, Result, Site};
 
 /// Peak memory per packet while an index is built.
 const INDEX_BYTES_PER_PACKET: usize = 256;
-/// Number of packets that any file may have. Beyond it, a file must have four bytes per packet: an MP4 sample
-/// table takes as many for the packet size alone, so a file that was truncated right after its tables stays
-/// within the limit.
+/// Number of packets that any file may have. Beyond it, a file must have four bytes per packet: an
+/// MP4 sample table takes as many for the packet size alone, so a file that was truncated right
+/// after its tables stays within the limit.
 const MIN_PACKET_LIMIT: u64 = 1 << 16;
 const MIN_BYTES_PER_PACKET: u64 = 4;
-/// Payload that any file may have in total, and how many times its own size a larger one may have: packets of
-/// Matroska may be compressed, and samples may share bytes.
+/// Payload that any file may have in total, and how many times its own size a larger one may have:
+/// packets of Matroska may be compressed, and samples may share bytes.
 const MIN_PAYLOAD_LIMIT: u64 = 1 << 28;
 const MAX_PAYLOAD_FACTOR: u64 = 16;
 
-/// Limits on the resources of one video. Generous for valid files, small enough to contain damaged ones.
+/// Limits on the resources of one video. Generous for valid files, small enough to contain damaged
+/// ones.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Packets (and thus frames) of one video: a day at 48 frames per second, whose index takes 1 GiB while
-    /// it is built.
+    /// Packets (and thus frames) of one video: a day at 48 frames per second, whose index takes 1
+    /// GiB while it is built.
     pub packets: u64,
     /// Payload of one packet.
     pub packet_bytes: u64,
     /// Headers that are read into memory completely: of images, tables and archives.
     pub header_bytes: u64,
-    /// All `moov` and `moof` boxes of a file, likewise: the tables of the maximum number of packets take
-    /// less.
+    /// All `moov` and `moof` boxes of a file, likewise: the tables of the maximum number of packets
+    /// take less.
     pub table_bytes: u64,
     /// Codec configuration (SPS/PPS and the like).
     pub extradata_bytes: u64,
@@ -49,9 +50,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These limits for a file of `len` bytes, which bounds the number of packets that its tables may claim.
+    /// These limits for a file of `len` bytes, which bounds the number of packets that its tables
+    /// may claim.
     pub fn for_file_len(&self, len: u64) -> Self {
-        Self { packets: self.packets.min(Self::max_packets_of(len)), ..self.clone() }
+        Self {
+            packets: self.packets.min(Self::max_packets_of(len)),
+            ..self.clone()
+        }
     }
 
     /// Maximum number of packets, over all streams, of a file of `len` bytes.
@@ -59,23 +64,29 @@ impl Limits {
         (MIN_PACKET_LIMIT + len / MIN_BYTES_PER_PACKET).min(len)
     }
 
-    /// Maximum size of all packets of a file of `len` bytes. Tables may place every packet in the same bytes, so
-    /// that reading all of them takes far longer than reading the file.
+    /// Maximum size of all packets of a file of `len` bytes. Tables may place every packet in the
+    /// same bytes, so that reading all of them takes far longer than reading the file.
     pub fn max_payload_of(len: u64) -> u64 {
-        len.saturating_mul(MAX_PAYLOAD_FACTOR).max(MIN_PAYLOAD_LIMIT)
+        len.saturating_mul(MAX_PAYLOAD_FACTOR)
+            .max(MIN_PAYLOAD_LIMIT)
     }
 
     /// Returns `value` if it is at most `cap`; `what` names the value in the error.
     pub fn check(site: &Site, what: &'static str, value: u64, cap: u64) -> Result<u64> {
         if value > cap {
-            return Err(Error::Limit { site: site.clone(), what, value, cap });
+            return Err(Error::Limit {
+                site: site.clone(),
+                what,
+                value,
+                cap,
+            });
         }
         Ok(value)
     }
 }
 
-/// Checks that memory for `count` elements is available, by allocating and freeing it. Used before other code
-/// allocates them in a way that ends the process on failure.
+/// Checks that memory for `count` elements is available, by allocating and freeing it. Used before
+/// other code allocates them in a way that ends the process on failure.
 ///
 /// # Errors
 /// As [`reserve`].
@@ -97,15 +108,19 @@ pub fn check_index_allocatable(site: &Site, packets: usize) -> Result<()> {
 /// Reserves memory for `more` elements, a number that comes from a file.
 ///
 /// # Errors
-/// `Io` where the memory cannot be allocated: an allocation that cannot return an error would end the
-/// process.
+/// `Io` where the memory cannot be allocated: an allocation that cannot return an error would end
+/// the process.
 pub fn reserve<T>(site: &Site, vec: &mut Vec<T>, more: usize) -> Result<()> {
     vec.try_reserve(more).map_err(|_| {
         let bytes = more.saturating_mul(size_of::<T>());
-        let reason =
-            format!("no memory for {bytes} bytes; the file is damaged, or this process needs more memory");
+        let reason = format!(
+            "no memory for {bytes} bytes; the file is damaged, or this process needs more memory"
+        );
         let source = Arc::new(std::io::Error::new(std::io::ErrorKind::OutOfMemory, reason));
-        Error::Io { site: site.clone(), source }
+        Error::Io {
+            site: site.clone(),
+            source,
+        }
     })
 }
 
@@ -143,7 +158,10 @@ mod tests {
         let site = Site::file(&"a.mp4".into());
         let error = reserve(&site, &mut Vec::<u64>::new(), usize::MAX / 8).unwrap_err();
         assert_eq!(error.kind(), "io");
-        assert!(error.to_string().contains("a.mp4: no memory for"), "{error}");
+        assert!(
+            error.to_string().contains("a.mp4: no memory for"),
+            "{error}"
+        );
         let mut bytes = vec![1];
         assert!(resize(&site, &mut bytes, usize::MAX).is_err());
         assert_eq!(bytes, [1]);

@@ -1,6 +1,6 @@
-//! Delivers batches of clips in a deterministic order, made by worker threads behind bounded queues.
-//! The batches do not depend on which worker makes a clip. A bad file, a panic or a slow worker neither
-//! changes the order nor blocks the caller forever.
+//! Delivers batches of clips in a deterministic order, made by worker threads behind bounded
+//! queues. The batches do not depend on which worker makes a clip. A bad file, a panic or a slow
+//! worker neither changes the order nor blocks the caller forever.
 
 mod backends;
 mod budget;
@@ -32,12 +32,14 @@ use crate::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
-use crate::transforms::{explain, ClipShape, Map, SampledParams};
+use crate::transforms::{ClipShape, Map, SampledParams, explain};
 
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
 pub use collate::Collate;
-pub use config::{GpuConfig, LoaderConfig, LoaderOptions, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+pub use config::{
+    GpuConfig, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError,
+};
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
@@ -48,8 +50,8 @@ use worker::WorkerPool;
 /// Maximum of `num_threads`: more than any machine has cores.
 const MAX_THREADS: u32 = 4096;
 
-/// Maximum number of clips in the open batches. No training job needs the queues and the memory that a larger
-/// number takes.
+/// Maximum number of clips in the open batches. No training job needs the queues and the memory
+/// that a larger number takes.
 const MAX_CLIPS_IN_FLIGHT: u64 = 1 << 20;
 
 /// Metadata of one clip.
@@ -57,11 +59,11 @@ const MAX_CLIPS_IN_FLIGHT: u64 = 1 << 20;
 pub struct ClipMetadata {
     /// Number of the clip in the dataset.
     pub clip_id: u64,
-    /// Number of the clip that the order requested; differs from `clip_id` if this clip replaces one that
-    /// cannot be made.
+    /// Number of the clip that the order requested; differs from `clip_id` if this clip replaces
+    /// one that cannot be made.
     pub requested_id: u64,
     /// Which of the deliveries of the clip in this epoch it is, for random numbers: see
-    /// [`RngKey::occurrence`](crate::batch_sampler::rng::RngKey::occurrence).
+    /// [`RngKey::occurrence`](crate::rng::RngKey::occurrence).
     pub occurrence: u64,
     /// Number of the video in the dataset.
     pub video_id: u32,
@@ -90,8 +92,8 @@ pub struct ClipMetadata {
     pub geometry: Vec<Map>,
     /// Whether the clip only fills a batch or equalizes the number of clips among ranks.
     pub padding: bool,
-    /// Digest of everything that determines the frames of the clip; `None` for a file whose content could change without
-    /// a sign of it.
+    /// Digest of everything that determines the frames of the clip; `None` for a file whose content
+    /// could change without a sign of it.
     pub content_key: Option<u128>,
 }
 
@@ -122,7 +124,8 @@ pub enum BatchData {
     Ragged(Vec<(BatchBuffer, ClipShape)>),
 }
 
-/// A grouped shuffle leaves a fifth of the clip cache free: idle workers make the clips that are due next.
+/// A grouped shuffle leaves a fifth of the clip cache free: idle workers make the clips that are
+/// due next.
 const WORK_AHEAD_SHARE: u64 = 5;
 
 /// In dataset order the clip cache has no other use: idle workers make clips ahead in half of it.
@@ -157,26 +160,29 @@ pub struct Loader {
     owner_pid: u32,
 }
 
-/// The metadata of a clip, and its pixels if they are in a buffer of their own; or the error that prevented
-/// the clip.
+/// The metadata of a clip, and its pixels if they are in a buffer of their own; or the error that
+/// prevented the clip.
 type ClipOutcome = Result<(ClipMetadata, Option<(BatchBuffer, ClipShape)>)>;
 
 impl Loader {
-    /// Checks the configuration and starts the workers. If the number of clips depends on the lengths of the
-    /// videos, all threads first index all videos; meanwhile `interrupt` is called repeatedly, and its error
-    /// stops the indexing.
+    /// Checks the configuration and starts the workers. If the number of clips depends on the
+    /// lengths of the videos, all threads first index all videos; meanwhile `interrupt` is called
+    /// repeatedly, and its error stops the indexing.
     pub fn start(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
         Self::start_with_progress(config, &|_, _| interrupt())
     }
 
-    /// As [`Self::start`]; `progress` takes the place of `interrupt`, and is given the number of samples whose video
-    /// is indexed and the number of all samples. The last call, if any, has two equal numbers.
+    /// As [`Self::start`]; `progress` takes the place of `interrupt`, and is given the number of
+    /// samples whose video is indexed and the number of all samples. The last call, if any, has two
+    /// equal numbers.
     pub fn start_with_progress(
         config: LoaderConfig,
         progress: &dyn Fn(usize, usize) -> Result<()>,
     ) -> Result<Self> {
         if config.samples.is_empty() {
-            return Err(Error::Argument("the dataset is empty; give at least one file".into()));
+            return Err(Error::Argument(
+                "the dataset is empty; give at least one file".into(),
+            ));
         }
         if u32::try_from(config.samples.len()).is_err() {
             return Err(Error::Argument(format!(
@@ -226,14 +232,19 @@ impl Loader {
         let mut order = BatchSamplerConfig {
             num_clips: catalog.num_clips() / u64::from(clips_per_group),
             clips_per_group,
-            mix: config.mixture.as_ref().map(|mixture| catalog.mix(mixture)).transpose()?,
+            mix: config
+                .mixture
+                .as_ref()
+                .map(|mixture| catalog.mix(mixture))
+                .transpose()?,
             video_clips: match &config.order.weights {
                 // Each sample has a weight of its own, even if it is a part of a file.
                 Some(_) => Some(catalog.sample_clips()),
                 // A group is never divided, so each video is one unit.
-                None if config.options.group_clips => {
-                    needs_videos.then(|| VideoClips::Equal { videos: config.samples.len() as u64, clips: 1 })
-                }
+                None if config.options.group_clips => needs_videos.then(|| VideoClips::Equal {
+                    videos: config.samples.len() as u64,
+                    clips: 1,
+                }),
                 None => needs_videos.then(|| catalog.video_clips(config.mixture.as_ref())),
             },
             ..config.order.clone()
@@ -245,8 +256,16 @@ impl Loader {
         let stored = StoredClips::open(&config, &catalog.content_keys)?;
         let workers = WorkerPool::start(&config, catalog.clone(), stored, stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
-        let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());
-        let pool = MemoryPool::on(output_device, config.options.prefetch_batches.saturating_add(3) as usize);
+        let output_device = workers
+            .scheduler
+            .backends
+            .output_device
+            .as_ref()
+            .map(|gpu| gpu.device().clone());
+        let pool = MemoryPool::on(
+            output_device,
+            config.options.prefetch_batches.saturating_add(3) as usize,
+        );
         Ok(Self {
             config,
             order,
@@ -269,7 +288,10 @@ impl Loader {
 
     /// Clips of each group; `None` if clips are not grouped by video.
     pub fn clips_per_group(&self) -> Option<u32> {
-        self.config.options.group_clips.then(|| self.order.config().clips_per_group)
+        self.config
+            .options
+            .group_clips
+            .then(|| self.order.config().clips_per_group)
     }
 
     /// Clips in the whole dataset.
@@ -282,7 +304,8 @@ impl Loader {
         self.order.grouped()
     }
 
-    /// Uses these parameters for the grouped shuffle, such as those of a checkpoint. Ends the current pass.
+    /// Uses these parameters for the grouped shuffle, such as those of a checkpoint. Ends the
+    /// current pass.
     ///
     /// # Errors
     /// `Argument` if the loader does not group its clips, or for invalid parameters.
@@ -301,8 +324,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Begins a pass over an epoch at the given batch and drops the batches of the previous pass. Returns the
-    /// number of the pass, which [`Self::next_batch`] takes.
+    /// Begins a pass over an epoch at the given batch and drops the batches of the previous pass.
+    /// Returns the number of the pass, which [`Self::next_batch`] takes.
     pub fn start_epoch(&mut self, epoch: u64, first_batch: u64) -> Result<u64> {
         self.start_pass(epoch, first_batch, None)
     }
@@ -318,8 +341,9 @@ impl Loader {
         let iteration = self.iterations;
         let requests = self.config.cache_budget() / self.config.cached_clip_bytes().max(1);
         let workers = self.config.num_workers(&self.workers.scheduler.backends);
-        // The clips of open batches are often of one or two videos, which keep only as many workers busy. Each image
-        // is a file of its own. A consumer that wants nothing made ahead sets `prefetch_batches` to 0.
+        // The clips of open batches are often of one or two videos, which keep only as many workers
+        // busy. Each image is a file of its own. A consumer that wants nothing made ahead sets
+        // `prefetch_batches` to 0.
         let ahead_in_order = workers > MAX_WORKERS_WITHOUT_WORK_AHEAD
             && !self.config.options.images
             && self.config.options.prefetch_batches > 0;
@@ -332,15 +356,22 @@ impl Loader {
             stored.store.begin_epoch(epoch);
         }
         let same_shape = self.config.clip_shape().is_some();
-        self.workers.scheduler.start_epoch(iteration, epoch, same_shape, work_ahead);
-        self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone(), batches));
+        self.workers
+            .scheduler
+            .start_epoch(iteration, epoch, same_shape, work_ahead);
+        self.epoch = Some(Epoch::new(
+            iteration,
+            (epoch, first_batch),
+            self.pool.clone(),
+            batches,
+        ));
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (iteration, first_batch);
         Ok(iteration)
     }
 
-    /// Page-locks batches that are allocated from now on, with the driver of this GPU, so that copies of them to a GPU
-    /// are asynchronous. Unless `required`, a failure only counts in the statistics. Batches whose clips differ in shape
-    /// are not page-locked.
+    /// Page-locks batches that are allocated from now on, with the driver of this GPU, so that
+    /// copies of them to a GPU are asynchronous. Unless `required`, a failure only counts in the
+    /// statistics. Batches whose clips differ in shape are not page-locked.
     ///
     /// # Errors
     /// `Gpu` if page-locking is required and there is no such GPU.
@@ -352,7 +383,9 @@ impl Loader {
         match Device::open(ordinal) {
             Ok(device) => self.pool.page_lock(device, required),
             Err(error) if required => return Err(error.into()),
-            Err(error) => self.stats.record_upload_fallback(&format!("batches are not page-locked: {error}")),
+            Err(error) => self
+                .stats
+                .record_upload_fallback(&format!("batches are not page-locked: {error}")),
         }
         Ok(())
     }
@@ -365,21 +398,24 @@ impl Loader {
         Ok(())
     }
 
-    /// Returns the next batch of a pass; `None` at the end of the pass, or if another pass has begun since.
-    /// `interrupt` is called every 50 ms during the wait.
+    /// Returns the next batch of a pass; `None` at the end of the pass, or if another pass has
+    /// begun since. `interrupt` is called every 50 ms during the wait.
     ///
     /// If the memory for `prefetch_batches` batches is not available, fewer batches are made ahead.
     ///
     /// # Errors
-    /// In place of a batch: the error of one of its clips (see [`OnError`]), or of the GPU that makes it. If
-    /// there is no memory for even one batch, no batch is lost: the next call tries the same batch again.
+    /// In place of a batch: the error of one of its clips (see [`OnError`]), or of the GPU that
+    /// makes it. If there is no memory for even one batch, no batch is lost: the next call tries
+    /// the same batch again.
     pub fn next_batch(
         &mut self,
         iteration: u64,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Batch>> {
         self.check_process()?;
-        let Some(epoch) = self.epoch.as_mut().filter(|e| e.iteration() == iteration) else { return Ok(None) };
+        let Some(epoch) = self.epoch.as_mut().filter(|e| e.iteration() == iteration) else {
+            return Ok(None);
+        };
         let context = EpochContext {
             config: &self.config,
             order: &self.order,
@@ -391,12 +427,16 @@ impl Loader {
         if let Some(reason) = self.pool.take_page_lock_failure() {
             self.stats.record_upload_fallback(&reason);
         }
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).1 = epoch.next_delivered();
+        self.progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1 = epoch.next_delivered();
         batch
     }
 
-    /// Describes a delivery of a clip without decoding it: its frames, and the random transform parameters of its frame
-    /// `t`. Of `slot`, the clip and which of its deliveries in the epoch it is matter.
+    /// Describes a delivery of a clip without decoding it: its frames, and the random transform
+    /// parameters of its frame `t`. Of `slot`, the clip and which of its deliveries in the epoch it
+    /// is matter.
     pub fn describe_clip(
         &self,
         epoch: u64,
@@ -412,7 +452,9 @@ impl Loader {
         let index = video.index();
         let seed = self.config.order.seed;
         let key = slot.transform_key(seed, epoch, clip);
-        let sample = self.catalog.sample(index, slot.sampling_key(seed, epoch, clip))?;
+        let sample = self
+            .catalog
+            .sample(index, slot.sampling_key(seed, epoch, clip))?;
         if t as usize >= sample.indices.len() {
             return Err(Error::Argument(format!(
                 "frame {t} does not exist: the clip has {} frames, numbered from 0",
@@ -432,7 +474,10 @@ impl Loader {
             file: index.site.file.to_string(),
             video_id,
             label: self.catalog.label(video_id),
-            content_key: self.catalog.content_keys.key(&video.identity(), &sample, key),
+            content_key: self
+                .catalog
+                .content_keys
+                .key(&video.identity(), &sample, key),
             indices: sample.indices,
             sampled_params: drawn,
         })
@@ -448,14 +493,20 @@ impl Loader {
         Ok(())
     }
 
-    /// Returns a function that reads the current statistics. It may be called from any thread, also while
-    /// [`Self::next_batch`] waits.
+    /// Returns a function that reads the current statistics. It may be called from any thread, also
+    /// while [`Self::next_batch`] waits.
     pub fn counter(&self) -> impl Fn() -> Stats + Send + Sync + 'static {
         let scheduler = &self.workers.scheduler;
-        let (stats, budget, stored) =
-            (self.stats.clone(), scheduler.budget.clone(), scheduler.stored.clone());
+        let (stats, budget, stored) = (
+            self.stats.clone(),
+            scheduler.budget.clone(),
+            scheduler.stored.clone(),
+        );
         move || {
-            let disk = stored.as_ref().map(|stored| stored.counts()).unwrap_or_default();
+            let disk = stored
+                .as_ref()
+                .map(|stored| stored.counts())
+                .unwrap_or_default();
             Stats {
                 memory_budget: budget.bytes(),
                 clip_cache_peak_bytes: budget.peak(),
@@ -478,27 +529,35 @@ impl Loader {
         move || stats.failures()
     }
 
-    /// Returns a function that takes the failures since its last call, for a log. It may be called like
-    /// [`Self::counter`]'s.
+    /// Returns a function that takes the failures since its last call, for a log. It may be called
+    /// like [`Self::counter`]'s.
     pub fn unlogged_failures(&self) -> impl Fn() -> UnloggedFailures + Send + Sync + 'static {
         let stats = self.stats.clone();
         move || stats.take_unlogged()
     }
 
-    /// Returns a function that reads the number of the current pass and the next batch that it delivers. It
-    /// may be called like [`Self::counter`]'s.
+    /// Returns a function that reads the number of the current pass and the next batch that it
+    /// delivers. It may be called like [`Self::counter`]'s.
     pub fn progress(&self) -> impl Fn() -> (u64, u64) + Send + Sync + 'static {
         let progress = self.progress.clone();
         move || *progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an error in a forked process: threads do not survive a fork, so waiting for them would never
-    /// end.
+    /// Returns an error in a forked process: threads do not survive a fork, so waiting for them
+    /// would never end.
     fn check_process(&self) -> Result<()> {
         let current_pid = std::process::id();
         if current_pid != self.owner_pid {
-            let what = if self.config.options.images { "ImageLoader" } else { "ClipLoader" };
-            return Err(Error::Forked { what, owner_pid: self.owner_pid, current_pid });
+            let what = if self.config.options.images {
+                "ImageLoader"
+            } else {
+                "ClipLoader"
+            };
+            return Err(Error::Forked {
+                what,
+                owner_pid: self.owner_pid,
+                current_pid,
+            });
         }
         Ok(())
     }

@@ -36,8 +36,8 @@ pub enum CodecKind {
     Mpeg12,
     /// VC-1 and WMV3 (Windows Media Video 9).
     Vc1,
-    /// A file that is one image (JPEG, PNG, WebP, AVIF), read by `image`. Never the codec of a container's stream,
-    /// for any name of it.
+    /// A file that is one image (JPEG, PNG, WebP, AVIF), read by `image`. Never the codec of a
+    /// container's stream, for any name of it.
     Image,
     /// Anything else.
     Other,
@@ -77,9 +77,9 @@ pub struct CodecParams {
     pub bits_per_coded_sample: i32,
     /// Container's color description; used where the bitstream specifies none.
     pub color: ColorTags,
-    /// Number of pictures that a decoder must delay to output frames in presentation order. `None` where the
-    /// decoder reads it from the bitstream; H.264 may leave it unspecified, and a decoder that has to detect
-    /// it drops pictures until it has.
+    /// Number of pictures that a decoder must delay to output frames in presentation order. `None`
+    /// where the decoder reads it from the bitstream; H.264 may leave it unspecified, and a decoder
+    /// that has to detect it drops pictures until it has.
     pub reorder: Option<u8>,
 }
 
@@ -88,7 +88,11 @@ impl CodecParams {
     /// Parameters for tests.
     pub(crate) fn synthetic(name: &str, extradata: &[u8]) -> Self {
         Self {
-            codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
+            codec: Codec {
+                id: 0,
+                name: name.into(),
+                kind: CodecKind::from_name(name),
+            },
             tag: 0,
             extradata: extradata.to_vec(),
             width: 16,
@@ -205,8 +209,8 @@ impl ColorTags {
         name(self.transfer, &TRANSFERS)
     }
 
-    /// "PQ" or "HLG" where the transfer function is one of these two (SMPTE ST 2084 and ARIB STD-B67, both in
-    /// ITU-R BT.2100).
+    /// "PQ" or "HLG" where the transfer function is one of these two (SMPTE ST 2084 and ARIB
+    /// STD-B67, both in ITU-R BT.2100).
     pub fn hdr_name(self) -> Option<&'static str> {
         match self.transfer {
             16 => Some("PQ"),
@@ -223,11 +227,17 @@ impl ColorTags {
 
 impl Default for ColorTags {
     fn default() -> Self {
-        Self { primaries: 2, transfer: 2, matrix: 2, full_range: None }
+        Self {
+            primaries: 2,
+            transfer: 2,
+            matrix: 2,
+            full_range: None,
+        }
     }
 }
 
-/// Orientation of the stored picture for display: mirrored left-right first, then rotated clockwise.
+/// Orientation of the stored picture for display: mirrored left-right first, then rotated
+/// clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DisplayOrientation {
     /// Mirror left-right.
@@ -237,9 +247,9 @@ pub struct DisplayOrientation {
 }
 
 impl DisplayOrientation {
-    /// From a container's 2x2 display matrix `[a b; c d]` (x' = a x + c y, y' = b x + d y, y down). Matrices
-    /// that are more than a degree away from a quarter turn mean no rotation, as in FFmpeg, and so do those
-    /// that stretch one axis beyond recognition: they are damaged.
+    /// From a container's 2x2 display matrix `[a b; c d]` (x' = a x + c y, y' = b x + d y, y down).
+    /// Matrices that are more than a degree away from a quarter turn mean no rotation, as in
+    /// FFmpeg, and so do those that stretch one axis beyond recognition: they are damaged.
     pub fn from_matrix(a: f64, b: f64, c: f64, d: f64) -> Self {
         const MAX_STRETCH: f64 = 256.0;
         // Not `hypot`, whose symbol needs glibc 2.35.
@@ -258,7 +268,10 @@ impl DisplayOrientation {
         if (quarters - nearest).abs() > 1.0 / 90.0 {
             return Self::default();
         }
-        Self { mirror, quarter_turns_cw: (nearest as i32).rem_euclid(4) as u8 }
+        Self {
+            mirror,
+            quarter_turns_cw: (nearest as i32).rem_euclid(4) as u8,
+        }
     }
 
     /// Whether width and height are swapped.
@@ -277,21 +290,29 @@ impl DisplayOrientation {
 pub struct DisplayGeometry {
     /// Orientation for display.
     pub orientation: DisplayOrientation,
-    /// Width of a stored pixel divided by its height; `None` if unknown. Unknown pixels are shown as squares.
+    /// Width of a stored pixel divided by its height; `None` if unknown. Unknown pixels are shown
+    /// as squares.
     pub sample_aspect: Option<(u32, u32)>,
 }
 
 impl From<DisplayOrientation> for DisplayGeometry {
     fn from(orientation: DisplayOrientation) -> Self {
-        Self { orientation, sample_aspect: None }
+        Self {
+            orientation,
+            sample_aspect: None,
+        }
     }
 }
 
 impl DisplayGeometry {
-    /// The display size: (width, height) in square pixels of a picture that has this size after rotation. The stored
-    /// height is kept, and the stored width times the sample aspect ratio is rounded half to even, to at least 1.
+    /// The display size: (width, height) in square pixels of a picture that has this size after
+    /// rotation. The stored height is kept, and the stored width times the sample aspect ratio is
+    /// rounded half to even, to at least 1.
     pub fn display_size(&self, (width, height): (u32, u32)) -> (u64, u64) {
-        let (num, den) = self.sample_aspect.filter(|ratio| ratio.0 > 0 && ratio.1 > 0).unwrap_or((1, 1));
+        let (num, den) = self
+            .sample_aspect
+            .filter(|ratio| ratio.0 > 0 && ratio.1 > 0)
+            .unwrap_or((1, 1));
         let (num, den) = (u64::from(num), u64::from(den));
         let stretched = |side: u32| {
             let product = u64::from(side) * num;
@@ -327,8 +348,14 @@ pub enum StreamKind {
 
 impl StreamKind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Video, Self::AttachedPicture, Self::Audio, Self::Subtitle, Self::Attachment, Self::Data];
+    pub const ALL: [Self; 6] = [
+        Self::Video,
+        Self::AttachedPicture,
+        Self::Audio,
+        Self::Subtitle,
+        Self::Attachment,
+        Self::Data,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -343,8 +370,8 @@ impl StreamKind {
     }
 }
 
-/// One of the streams of a container, as the container describes it. The stream index is its index in the
-/// list.
+/// One of the streams of a container, as the container describes it. The stream index is its index
+/// in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSummary {
     /// What it carries.
@@ -373,7 +400,10 @@ impl fmt::Display for StreamSummary {
 
 /// Lists the streams of a container by index, for messages.
 pub fn list_streams(streams: &[StreamSummary]) -> String {
-    let listed = streams.iter().enumerate().map(|(index, stream)| format!("{index}: {stream}"));
+    let listed = streams
+        .iter()
+        .enumerate()
+        .map(|(index, stream)| format!("{index}: {stream}"));
     listed.collect::<Vec<_>>().join(", ")
 }
 
@@ -397,7 +427,10 @@ pub struct StreamInfo {
 impl StreamInfo {
     /// How pictures are displayed.
     pub fn display(&self) -> DisplayGeometry {
-        DisplayGeometry { orientation: self.orientation, sample_aspect: self.sample_aspect }
+        DisplayGeometry {
+            orientation: self.orientation,
+            sample_aspect: self.sample_aspect,
+        }
     }
 
     /// (width, height) of pictures as displayed, from the size that the container states.
@@ -411,8 +444,8 @@ impl StreamInfo {
     }
 }
 
-/// Properties that a container's headers and first packets state about a video stream, beyond those that
-/// decoding needs. They are not verified.
+/// Properties that a container's headers and first packets state about a video stream, beyond those
+/// that decoding needs. They are not verified.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamHeader {
     /// Stated duration.
@@ -431,8 +464,9 @@ pub struct StreamHeader {
     pub pixel_format: Option<String>,
     /// Bits of a component in that format.
     pub bit_depth: Option<u32>,
-    /// FFmpeg's name of the order of the fields: "progressive" for frames, "tt" or "bb" where the top or the bottom
-    /// field is coded and shown first, "tb" or "bt" where the first one is shown second; `None` if unknown.
+    /// FFmpeg's name of the order of the fields: "progressive" for frames, "tt" or "bb" where the
+    /// top or the bottom field is coded and shown first, "tb" or "bt" where the first one is shown
+    /// second; `None` if unknown.
     pub field_order: Option<&'static str>,
     /// libavutil's name of the color primaries; `None` if unspecified.
     pub color_primaries: Option<String>,
@@ -460,25 +494,48 @@ mod tests {
     #[test]
     fn display_size_is_rounded_half_to_even() {
         let of = |sample_aspect, quarter_turns_cw, size| {
-            let orientation = DisplayOrientation { mirror: false, quarter_turns_cw };
-            DisplayGeometry { orientation, sample_aspect }.display_size(size)
+            let orientation = DisplayOrientation {
+                mirror: false,
+                quarter_turns_cw,
+            };
+            DisplayGeometry {
+                orientation,
+                sample_aspect,
+            }
+            .display_size(size)
         };
         assert_eq!(of(Some((64, 45)), 0, (720, 576)), (1024, 576));
         assert_eq!(of(Some((32, 27)), 2, (720, 480)), (853, 480)); // 853.33
         assert_eq!(of(Some((8, 9)), 0, (720, 480)), (640, 480));
-        assert_eq!((of(Some((1, 2)), 0, (5, 9)).0, of(Some((1, 2)), 0, (7, 9)).0), (2, 4)); // 2.5 and 3.5
-        assert_eq!(of(Some((64, 45)), 1, (576, 720)), (576, 1024), "the stored width is shown as the height");
+        assert_eq!(
+            (of(Some((1, 2)), 0, (5, 9)).0, of(Some((1, 2)), 0, (7, 9)).0),
+            (2, 4)
+        ); // 2.5 and 3.5
+        assert_eq!(
+            of(Some((64, 45)), 1, (576, 720)),
+            (576, 1024),
+            "the stored width is shown as the height"
+        );
         assert_eq!(of(None, 0, (720, 576)), (720, 576));
         for unknown in [(0, 1), (1, 0)] {
             assert_eq!(of(Some(unknown), 0, (720, 576)), (720, 576));
         }
         assert_eq!(of(Some((1, u32::MAX)), 0, (720, 576)), (1, 576));
-        assert_eq!(of(Some((u32::MAX, 1)), 0, (65535, 1)), (65535 * u64::from(u32::MAX), 1));
+        assert_eq!(
+            of(Some((u32::MAX, 1)), 0, (65535, 1)),
+            (65535 * u64::from(u32::MAX), 1)
+        );
     }
 
     #[test]
     fn the_field_shown_first_is_the_second_letter_of_the_order() {
-        let of = |field_order| StreamHeader { field_order, ..StreamHeader::default() }.first_field();
+        let of = |field_order| {
+            StreamHeader {
+                field_order,
+                ..StreamHeader::default()
+            }
+            .first_field()
+        };
         assert_eq!([Some("tt"), Some("bt")].map(of), [Some(Field::Top); 2]);
         assert_eq!([Some("bb"), Some("tb")].map(of), [Some(Field::Bottom); 2]);
         assert_eq!([Some("progressive"), None].map(of), [None; 2]);
@@ -502,7 +559,16 @@ mod tests {
             let (sin, cos) = degrees.to_radians().sin_cos();
             orientation(cos, sin, -sin, cos).1
         };
-        let taken = [(0.9, 0), (1.1, 0), (45.0, 0), (60.0, 0), (88.9, 0), (89.1, 90), (90.9, 90), (135.0, 0)];
+        let taken = [
+            (0.9, 0),
+            (1.1, 0),
+            (45.0, 0),
+            (60.0, 0),
+            (88.9, 0),
+            (89.1, 90),
+            (90.9, 90),
+            (135.0, 0),
+        ];
         for (degrees, expected) in taken {
             assert_eq!(angle(degrees), expected, "{degrees}");
         }

@@ -1,5 +1,5 @@
-//! Opens a path, a URL or bytes in memory as a [`ByteSource`], readable at an offset from any thread.
-//! Does not interpret the bytes.
+//! Opens a path, a URL or bytes in memory as a [`ByteSource`], readable at an offset from any
+//! thread. Does not interpret the bytes.
 
 mod archive_member;
 mod image_sequence;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 
 pub use archive_member::ArchiveMember;
-pub use image_sequence::{ImageSequence, ImageSequenceSource, IMAGE_EXTENSIONS};
-pub use interrupt::{interrupt_scope, InterruptScope, RemoteStats, TrafficCounters};
+pub use image_sequence::{IMAGE_EXTENSIONS, ImageSequence, ImageSequenceSource};
+pub use interrupt::{InterruptScope, RemoteStats, TrafficCounters, interrupt_scope};
 #[cfg(feature = "remote")]
 #[doc(hidden)]
 pub use remote::fuzzing;
@@ -31,8 +31,8 @@ pub const URL_SCHEMES: [&str; 8] = ["https", "http", "hf", "s3", "gs", "az", "ab
 pub trait ByteSource: Send + Sync {
     /// Name for messages, usually the path.
     fn name(&self) -> &Arc<str>;
-    /// Name of one of its files, for a source that consists of several: each file is one packet, with the
-    /// same number.
+    /// Name of one of its files, for a source that consists of several: each file is one packet,
+    /// with the same number.
     fn name_of_file(&self, _number: usize) -> Arc<str> {
         self.name().clone()
     }
@@ -42,20 +42,25 @@ pub trait ByteSource: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Reads into `buffer` from `offset` on; returns the number of bytes read, which is less than the length
-    /// of the buffer only at the end.
+    /// Reads into `buffer` from `offset` on; returns the number of bytes read, which is less than
+    /// the length of the buffer only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Key for cached indexes: changes when the bytes may have changed.
     fn identity(&self) -> Identity;
-    /// Announces ranges that will be read, in about this order, so that a remote source can fetch them early.
-    /// Local sources ignore it.
+    /// Announces ranges that will be read, in about this order, so that a remote source can fetch
+    /// them early. Local sources ignore it.
     fn prefetch(&self, _ranges: &mut dyn Iterator<Item = Range<u64>>) {}
 
     /// Fills all of `buffer`, or returns `Truncated`.
     fn read_exact_at(&self, site: &Site, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > self.len() || self.read_at(offset, buffer)? < buffer.len() {
-            return Err(Error::Truncated { site: site.clone(), offset, end, len: self.len() });
+            return Err(Error::Truncated {
+                site: site.clone(),
+                offset,
+                end,
+                len: self.len(),
+            });
         }
         Ok(())
     }
@@ -72,8 +77,8 @@ pub enum Identity {
         inode: u64,
         /// Length in bytes.
         len: u64,
-        /// Modification time of the content. Any program may set it: tools that copy files restore the old
-        /// one.
+        /// Modification time of the content. Any program may set it: tools that copy files restore
+        /// the old one.
         mtime_ns: i128,
         /// Time of the last change of content or metadata; set only by the system.
         ctime_ns: i128,
@@ -95,18 +100,19 @@ pub enum Identity {
     },
 }
 
-/// Opens a path, which may be a URL (`https://`, `http://`, `s3://`, `gs://`, `az://`, `abfss://`, `hf://`).
+/// Opens a path, which may be a URL (`https://`, `http://`, `s3://`, `gs://`, `az://`, `abfss://`,
+/// `hf://`).
 ///
 /// # Errors
-/// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with the server's error, `Unsupported` without
-/// the feature `remote`.
+/// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with the server's error, `Unsupported`
+/// without the feature `remote`.
 pub fn open(path: &Path) -> Result<Arc<dyn ByteSource>> {
     open_path(path, false)
 }
 
-/// Like [`open`], for files that are opened repeatedly: a known URL is opened without a request. Whether the
-/// file still has the same version is checked by the next read that needs a request; if not, that read
-/// returns an error.
+/// Like [`open`], for files that are opened repeatedly: a known URL is opened without a request.
+/// Whether the file still has the same version is checked by the next read that needs a request; if
+/// not, that read returns an error.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -143,8 +149,8 @@ pub fn remote_stats() -> RemoteStats {
     RemoteStats::default()
 }
 
-/// Name of a path in messages: the path itself; for a URL without user name, password and content of the
-/// query.
+/// Name of a path in messages: the path itself; for a URL without user name, password and content
+/// of the query.
 pub fn display_name(path: &Path) -> Arc<str> {
     let Some((scheme, rest)) = as_url(path).and_then(|url| url.split_once("://")) else {
         return path.to_string_lossy().into();
@@ -156,7 +162,9 @@ pub fn display_name(path: &Path) -> Arc<str> {
     let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let host = match host.rsplit_once('@') {
         // Not a user, but the container in a storage account.
-        Some((container, _)) if is_any_of(&["az", "abfs", "abfss"]) && !container.contains([':', '@']) => {
+        Some((container, _))
+            if is_any_of(&["az", "abfs", "abfss"]) && !container.contains([':', '@']) =>
+        {
             host
         }
         Some((_, host)) => host,
@@ -168,7 +176,11 @@ pub fn display_name(path: &Path) -> Arc<str> {
         Some(end) => format!(
             "{scheme}://{host}{}{}",
             &rest[..end],
-            if rest[end..].starts_with('?') { "?…" } else { "" }
+            if rest[end..].starts_with('?') {
+                "?…"
+            } else {
+                ""
+            }
         ),
         None => format!("{scheme}://{host}{rest}"),
     }
@@ -197,13 +209,16 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so is a named
-    /// pipe, without waiting for its writer.
+    /// Opens `path`. A directory or a missing file is an error at once, not at the first read; so
+    /// is a named pipe, without waiting for its writer.
     pub fn open(path: &Path) -> Result<Self> {
         let name = display_name(path);
         let site = Site::file(&name);
         // Without the flag, opening a pipe waits for a writer; for regular files it has no effect.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path);
         let file = file.map_err(|e| Error::io(&site, e))?;
         let meta = file.metadata().map_err(|e| Error::io(&site, e))?;
         if !meta.is_file() {
@@ -213,7 +228,10 @@ impl FileSource {
                 }
                 false => "is not a regular file; give a file",
             };
-            return Err(Error::io(&site, std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
+            return Err(Error::io(
+                &site,
+                std::io::Error::new(std::io::ErrorKind::InvalidInput, what),
+            ));
         }
         let ns = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
         let identity = Identity::File {
@@ -224,7 +242,12 @@ impl FileSource {
             ctime_ns: ns(meta.ctime(), meta.ctime_nsec()),
             start: 0,
         };
-        Ok(Self { name, len: meta.len(), identity, file })
+        Ok(Self {
+            name,
+            len: meta.len(),
+            identity,
+            file,
+        })
     }
 }
 
@@ -268,7 +291,10 @@ pub struct MemorySource {
 impl MemorySource {
     /// Takes ownership of (a handle to) the bytes.
     pub fn new(name: impl Into<Arc<str>>, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), bytes: Arc::new(bytes) }
+        Self {
+            name: name.into(),
+            bytes: Arc::new(bytes),
+        }
     }
 
     /// The bytes.
@@ -288,7 +314,9 @@ impl ByteSource for MemorySource {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let bytes = self.as_bytes();
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
         let n = buffer.len().min(bytes.len() - start);
         buffer[..n].copy_from_slice(&bytes[start..start + n]);
         Ok(n)
@@ -309,13 +337,28 @@ pub struct SubrangeSource {
 
 impl SubrangeSource {
     /// Bytes `start..start + len` of `inner`; `name` is used in messages.
-    pub fn new(name: impl Into<Arc<str>>, inner: Arc<dyn ByteSource>, start: u64, len: u64) -> Result<Self> {
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        inner: Arc<dyn ByteSource>,
+        start: u64,
+        len: u64,
+    ) -> Result<Self> {
         let name = name.into();
         let end = start.saturating_add(len);
         if end > inner.len() {
-            return Err(Error::Truncated { site: Site::file(&name), offset: start, end, len: inner.len() });
+            return Err(Error::Truncated {
+                site: Site::file(&name),
+                offset: start,
+                end,
+                len: inner.len(),
+            });
         }
-        Ok(Self { name, inner, start, len })
+        Ok(Self {
+            name,
+            inner,
+            start,
+            len,
+        })
     }
 }
 
@@ -334,30 +377,53 @@ impl ByteSource for SubrangeSource {
         if n == 0 {
             return Ok(0); // the offset may have any value, and the sum below may overflow
         }
-        self.inner.read_at(self.start + offset, &mut buffer[..n]).map_err(|error| match error {
-            // The failed read was one of this part, so the error names the part.
-            Error::Io { source, .. } => Error::Io { site: Site::file(&self.name), source },
-            other => other,
-        })
+        self.inner
+            .read_at(self.start + offset, &mut buffer[..n])
+            .map_err(|error| match error {
+                // The failed read was one of this part, so the error names the part.
+                Error::Io { source, .. } => Error::Io {
+                    site: Site::file(&self.name),
+                    source,
+                },
+                other => other,
+            })
     }
 
     fn identity(&self) -> Identity {
         match self.inner.identity() {
-            Identity::File { device, inode, mtime_ns, ctime_ns, start, .. } => {
-                Identity::File { device, inode, len: self.len, mtime_ns, ctime_ns, start: start + self.start }
-            }
+            Identity::File {
+                device,
+                inode,
+                mtime_ns,
+                ctime_ns,
+                start,
+                ..
+            } => Identity::File {
+                device,
+                inode,
+                len: self.len,
+                mtime_ns,
+                ctime_ns,
+                start: start + self.start,
+            },
             Identity::Memory(address, _) => {
                 Identity::Memory(address + self.start as usize, self.len as usize)
             }
-            Identity::Remote { url, tag, start, .. } => {
-                Identity::Remote { url, len: self.len, tag, start: start + self.start }
-            }
+            Identity::Remote {
+                url, tag, start, ..
+            } => Identity::Remote {
+                url,
+                len: self.len,
+                tag,
+                start: start + self.start,
+            },
         }
     }
 
     fn prefetch(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
         let inside = |at: u64| self.start + at.min(self.len);
-        self.inner.prefetch(&mut ranges.map(|range| inside(range.start)..inside(range.end)));
+        self.inner
+            .prefetch(&mut ranges.map(|range| inside(range.start)..inside(range.end)));
     }
 }
 
@@ -374,7 +440,10 @@ mod tests {
         assert_eq!(&buffer[..2], b"56");
         assert_eq!(subrange.read_at(9, &mut buffer).unwrap(), 0);
         assert_eq!(subrange.read_at(u64::MAX, &mut buffer).unwrap(), 0);
-        assert!(matches!(SubrangeSource::new("tar!c", inner, 8, 3), Err(Error::Truncated { .. })));
+        assert!(matches!(
+            SubrangeSource::new("tar!c", inner, 8, 3),
+            Err(Error::Truncated { .. })
+        ));
     }
 
     #[test]
@@ -388,13 +457,29 @@ mod tests {
     #[test]
     fn a_short_source_is_reported_with_its_length() {
         let source = MemorySource::new("m", vec![0u8; 10]);
-        let err = source.read_exact_at(&Site::file(source.name()), 8, &mut [0; 4]).unwrap_err();
-        assert!(matches!(err, Error::Truncated { offset: 8, end: 12, len: 10, .. }), "{err}");
+        let err = source
+            .read_exact_at(&Site::file(source.name()), 8, &mut [0; 4])
+            .unwrap_err();
+        assert!(
+            matches!(
+                err,
+                Error::Truncated {
+                    offset: 8,
+                    end: 12,
+                    len: 10,
+                    ..
+                }
+            ),
+            "{err}"
+        );
     }
 
     #[test]
     fn missing_file_and_directory_are_distinguished() {
-        assert!(matches!(FileSource::open(Path::new("no/such.mp4")), Err(Error::NotFound { .. })));
+        assert!(matches!(
+            FileSource::open(Path::new("no/such.mp4")),
+            Err(Error::NotFound { .. })
+        ));
         let error = FileSource::open(Path::new("src")).unwrap_err();
         assert!(matches!(error, Error::Io { .. }));
         assert!(error.to_string().contains("ImageSequence"), "{error}");
@@ -405,7 +490,15 @@ mod tests {
         for url in ["https://host/a.mp4", "s3://b/k", "HTTP://x", "gs+x://b"] {
             assert_eq!(as_url(Path::new(url)), Some(url));
         }
-        for path in ["a.mp4", "/data/a:b/c", "c://x", "://x", "a b://c", "./https://x", "https:/x"] {
+        for path in [
+            "a.mp4",
+            "/data/a:b/c",
+            "c://x",
+            "://x",
+            "a b://c",
+            "./https://x",
+            "https:/x",
+        ] {
             assert_eq!(as_url(Path::new(path)), None, "{path}");
         }
     }
@@ -413,7 +506,10 @@ mod tests {
     #[test]
     fn url_name_has_no_secrets() {
         for (url, name) in [
-            ("https://me:pa@ss@host:1/a/b.mp4?sig=1&x=2#t", "https://host:1/a/b.mp4?…"),
+            (
+                "https://me:pa@ss@host:1/a/b.mp4?sig=1&x=2#t",
+                "https://host:1/a/b.mp4?…",
+            ),
             ("http://host/a@b.mp4#t", "http://host/a@b.mp4"),
             ("https://user@host", "https://host"),
             ("https://host?token=1", "https://host?…"),
@@ -432,16 +528,23 @@ mod tests {
     #[cfg(not(feature = "remote"))]
     #[test]
     fn url_is_rejected_without_the_remote_feature() {
-        let error = open(Path::new("https://me:secret@host/a.mp4")).err().unwrap();
+        let error = open(Path::new("https://me:secret@host/a.mp4"))
+            .err()
+            .unwrap();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-        assert!(error.to_string().contains("feature `remote`") && !error.to_string().contains("secret"));
+        assert!(
+            error.to_string().contains("feature `remote`") && !error.to_string().contains("secret")
+        );
     }
 
     #[test]
     fn pipe_without_a_writer_is_rejected_at_once() {
         let path = std::env::temp_dir().join(format!("framespool-pipe-{}", std::process::id()));
         let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of coreutils");
+        assert!(
+            made.is_ok_and(|status| status.success()),
+            "mkfifo is part of coreutils"
+        );
         // Would never return if it waited for a writer: there is none.
         let error = FileSource::open(&path).unwrap_err();
         std::fs::remove_file(path).unwrap();

@@ -3,7 +3,8 @@
 
 use std::num::NonZeroU32;
 
-/// Index of a frame in presentation order: "frame 7" is `PresentationIndex(7)`. Never an index into packets.
+/// Index of a frame in presentation order: "frame 7" is `PresentationIndex(7)`. Never an index into
+/// packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PresentationIndex(pub u32);
 
@@ -35,7 +36,10 @@ pub struct TimeBase {
 impl TimeBase {
     /// `None` when either number is zero, which a damaged header may claim.
     pub fn new(num: u32, den: u32) -> Option<Self> {
-        Some(Self { num: NonZeroU32::new(num)?, den: NonZeroU32::new(den)? })
+        Some(Self {
+            num: NonZeroU32::new(num)?,
+            den: NonZeroU32::new(den)?,
+        })
     }
 
     /// The time base whose ticks are `parts` times shorter; `None` where its denominator overflows.
@@ -80,10 +84,16 @@ mod tests {
 
     #[test]
     fn rescaling_rounds_to_nearest_and_away_from_zero() {
-        let (a, b) = (TimeBase::new(1, 1000).unwrap(), TimeBase::new(1, 300).unwrap());
+        let (a, b) = (
+            TimeBase::new(1, 1000).unwrap(),
+            TimeBase::new(1, 300).unwrap(),
+        );
         assert_eq!(a.rescale(5, b), 2); // 1.5 ticks
         assert_eq!(a.rescale(-5, b), -2);
         assert_eq!(a.rescale(1000, b), 300);
-        assert_eq!(a.rescale(i64::MAX, TimeBase::new(1, u32::MAX).unwrap()), i64::MAX);
+        assert_eq!(
+            a.rescale(i64::MAX, TimeBase::new(1, u32::MAX).unwrap()),
+            i64::MAX
+        );
     }
 }

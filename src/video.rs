@@ -12,17 +12,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool, OutputMut};
-use crate::batch_sampler::rng::RngKey;
-use crate::decode::plan::{self, DecodeRange};
 use crate::decode::PacketReader;
+use crate::decode::plan::{self, DecodeRange};
 use crate::decode::{DecodeStats, DecodeTimes, EncodedImage, ImageReader, SoftwareDecoder, Step};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::index::{build_stream, VideoIndex};
+use crate::index::{VideoIndex, build_stream};
 use crate::limits::Limits;
 use crate::media::CodecKind;
+use crate::rng::RngKey;
 use crate::source::{ByteSource, Identity};
-use crate::transforms::{ClipShape, DeviceReport, InputFrame, TransformExecutor, TransformPipeline};
+use crate::transforms::{
+    ClipShape, DeviceReport, InputFrame, TransformExecutor, TransformPipeline,
+};
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use access_cost::AccessCost;
@@ -38,8 +40,8 @@ pub struct Video {
 }
 
 impl Video {
-    /// Indexes the best video stream of a source. Calls `interrupt` meanwhile; an error from it stops
-    /// indexing.
+    /// Indexes the best video stream of a source. Calls `interrupt` meanwhile; an error from it
+    /// stops indexing.
     pub fn open(source: Arc<dyn ByteSource>, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
         Self::open_stream(source, None, interrupt)
     }
@@ -50,7 +52,12 @@ impl Video {
         stream: Option<u32>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let index = Arc::new(build_stream(&source, stream, &Limits::default(), interrupt)?);
+        let index = Arc::new(build_stream(
+            &source,
+            stream,
+            &Limits::default(),
+            interrupt,
+        )?);
         Ok(Self { source, index })
     }
 
@@ -106,10 +113,15 @@ impl LazyClipOutput {
     /// # Errors
     /// `Gpu` if the device has failed meanwhile.
     pub fn into_clip(self) -> Result<Option<(BatchBuffer, ClipShape)>> {
-        let Some((builder, mut part, shape)) = self.made else { return Ok(None) };
+        let Some((builder, mut part, shape)) = self.made else {
+            return Ok(None);
+        };
         part.record_write()?;
         drop(part);
-        Ok(Some((builder.freeze().ok().expect("its clip slot was dropped"), shape)))
+        Ok(Some((
+            builder.freeze().ok().expect("its clip slot was dropped"),
+            shape,
+        )))
     }
 }
 
@@ -122,10 +134,11 @@ impl ClipOutput for LazyClipOutput {
                 ))
             };
             let bytes = shape.bytes().ok_or_else(too_large)?;
-            let builder = BatchBuffer::allocate(&self.pool, 1, bytes).map_err(|error| match error {
-                Error::Argument(_) => too_large(),
-                other => other,
-            });
+            let builder =
+                BatchBuffer::allocate(&self.pool, 1, bytes).map_err(|error| match error {
+                    Error::Argument(_) => too_large(),
+                    other => other,
+                });
             let (builder, mut parts) = builder?;
             let part = parts.pop().expect("one clip has one clip slot");
             self.made = Some((builder, part, *shape));
@@ -170,8 +183,8 @@ impl ClipDecoder {
         Self::with_gpu(pipeline, threads, None)
     }
 
-    /// Creates a clip decoder that decodes on the CPU. Its results go to the memory of `gpu` where the output
-    /// is there.
+    /// Creates a clip decoder that decodes on the CPU. Its results go to the memory of `gpu` where
+    /// the output is there.
     pub fn with_gpu(pipeline: TransformPipeline, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
         Self {
             decoder: SoftwareDecoder::with_threads(threads),
@@ -193,12 +206,18 @@ impl ClipDecoder {
     /// `Gpu` if the device lacks what decoding requires.
     pub fn with_nvdec(self, gpu: &Arc<Gpu>) -> Result<Self> {
         let worker = NvdecDecoder::new(gpu)?;
-        Ok(Self { hardware: Some(AnyDecoder::Hardware(Box::new(worker))), ..self })
+        Ok(Self {
+            hardware: Some(AnyDecoder::Hardware(Box::new(worker))),
+            ..self
+        })
     }
 
     /// Decodes JPEG files with nvJPEG.
     pub fn by_nvjpeg(self) -> Self {
-        Self { executor: self.executor.by_nvjpeg(), ..self }
+        Self {
+            executor: self.executor.by_nvjpeg(),
+            ..self
+        }
     }
 
     /// Returns what happened on the device since the last call.
@@ -217,7 +236,10 @@ impl ClipDecoder {
 
     /// Returns the work of the GPU decoder since the last call.
     pub fn take_nvdec_stats(&mut self) -> (DecodeStats, DecodeTimes) {
-        self.hardware.as_mut().map(AnyDecoder::take_stats).unwrap_or_default()
+        self.hardware
+            .as_mut()
+            .map(AnyDecoder::take_stats)
+            .unwrap_or_default()
     }
 
     /// Creates an output in the memory where the results go.
@@ -230,8 +252,8 @@ impl ClipDecoder {
         self.executor.pipeline()
     }
 
-    /// Decodes `frames` (any order, duplicates allowed), transforms them and writes them as frames 0, 1, … of
-    /// a clip. Random parameters are drawn with `key`.
+    /// Decodes `frames` (any order, duplicates allowed), transforms them and writes them as frames
+    /// 0, 1, … of a clip. Random parameters are drawn with `key`.
     pub fn decode_clip(
         &mut self,
         reader: &mut PacketReader,
@@ -245,35 +267,43 @@ impl ClipDecoder {
         let index = reader.index().clone();
         let mut positions: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
         for (t, frame) in frames.iter().enumerate() {
-            positions.entry(index.frames[frame.as_usize()].packet).or_default().push(t);
+            positions
+                .entry(index.frames[frame.as_usize()].packet)
+                .or_default()
+                .push(t);
         }
         let before = reader.bytes_read();
         let display = index.info.display();
         let mut shape: Option<ClipShape> = None;
         for range in plan::plan_decode_ranges(&index, frames) {
-            self.run(reader, range, interrupt, &mut |executor, packet, picture| {
-                let times = positions.get(&packet).map_or(&[][..], Vec::as_slice);
-                let shape = match shape {
-                    Some(shape) => shape,
-                    None => {
-                        let size = executor
-                            .size_of_frame(picture, display)
-                            .map_err(|e| e.into_clip_error(&index.site))?;
-                        *shape.insert(executor.shape(frames.len(), size))
+            self.run(
+                reader,
+                range,
+                interrupt,
+                &mut |executor, packet, picture| {
+                    let times = positions.get(&packet).map_or(&[][..], Vec::as_slice);
+                    let shape = match shape {
+                        Some(shape) => shape,
+                        None => {
+                            let size = executor
+                                .size_of_frame(picture, display)
+                                .map_err(|e| e.into_clip_error(&index.site))?;
+                            *shape.insert(executor.shape(frames.len(), size))
+                        }
+                    };
+                    for &t in times {
+                        executor.apply(
+                            &index.site_of(frames[t]),
+                            picture,
+                            &index,
+                            &shape,
+                            output.target(&shape)?,
+                            t,
+                        )?;
                     }
-                };
-                for &t in times {
-                    executor.apply(
-                        &index.site_of(frames[t]),
-                        picture,
-                        &index,
-                        &shape,
-                        output.target(&shape)?,
-                        t,
-                    )?;
-                }
-                Ok(())
-            })?;
+                    Ok(())
+                },
+            )?;
         }
         self.bytes_read += reader.bytes_read() - before;
         Ok(())
@@ -285,9 +315,20 @@ impl ClipDecoder {
         reader: &mut PacketReader,
         range: DecodeRange,
         interrupt: &dyn Fn() -> Result<()>,
-        on_frame: &mut dyn FnMut(&mut TransformExecutor, DecodeIndex, &mut InputFrame<'_>) -> Result<()>,
+        on_frame: &mut dyn FnMut(
+            &mut TransformExecutor,
+            DecodeIndex,
+            &mut InputFrame<'_>,
+        ) -> Result<()>,
     ) -> Result<()> {
-        let Self { decoder, image_reader, hardware, executor, cpu_fallback, .. } = self;
+        let Self {
+            decoder,
+            image_reader,
+            hardware,
+            executor,
+            cpu_fallback,
+            ..
+        } = self;
         executor.pipeline().prepare(reader)?;
         if reader.index().info.params.codec.kind == CodecKind::Image {
             image_reader.begin(&reader.index().clone(), range);
@@ -315,9 +356,14 @@ impl ClipDecoder {
         if !matches!(done, Err(Error::Decode { .. })) || range.wanted.len() == 1 {
             return done;
         }
-        // A frame that does not depend on the damaged picture is delivered when it is requested alone. Decode
-        // each missing frame alone, so that a frame is delivered or refused however it is requested.
-        let frames = index.frames.iter().enumerate().filter(|(_, frame)| missing.contains(&frame.packet));
+        // A frame that does not depend on the damaged picture is delivered when it is requested
+        // alone. Decode each missing frame alone, so that a frame is delivered or refused however
+        // it is requested.
+        let frames = index
+            .frames
+            .iter()
+            .enumerate()
+            .filter(|(_, frame)| missing.contains(&frame.packet));
         for (number, _) in frames {
             for range in plan::plan_decode_ranges(&index, &[PresentationIndex(number as u32)]) {
                 decoder.run(reader, &range, interrupt, |packet, frame| {

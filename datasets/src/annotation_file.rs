@@ -1,15 +1,15 @@
-//! Reads a text file with a path and other fields on each line, in the order of the lines, without opening the videos.
-//! Lines are parsed from the right, so paths may contain spaces. A field that cannot be parsed is an error and does not
-//! become part of a path.
+//! Reads a text file with a path and other fields on each line, in the order of the lines, without
+//! opening the videos. Lines are parsed from the right, so paths may contain spaces. A field that
+//! cannot be parsed is an error and does not become part of a path.
 
 use std::path::Path;
 
 use framespool::error::{Error, Result};
 use framespool::source::as_url;
 
-use crate::column_value::{shortened, Column, Value};
+use crate::column_value::{Column, Value, shortened};
 use crate::lines::{for_each_line, not_empty, resolve_path, root_of};
-use crate::{has_extension, Dataset, ImageSequencePattern, Sample, NO_LABEL, VIDEO_EXTENSIONS};
+use crate::{Dataset, ImageSequencePattern, NO_LABEL, Sample, VIDEO_EXTENSIONS, has_extension};
 
 /// The reader of tables with a header, for error messages.
 const TABLE_READER: &str = "datasets.csv";
@@ -37,10 +37,15 @@ impl AnnotationColumn {
     /// The column with this name.
     pub fn parse(name: &str) -> Result<Self> {
         let all = [Start, Offset, Total, Duration, Label, Labels];
-        all.into_iter().find(|column| column.name() == name).ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|column| column.name()).collect();
-            Error::Argument(format!("columns must be among {}, got '{name}'", names.join(", ")))
-        })
+        all.into_iter()
+            .find(|column| column.name() == name)
+            .ok_or_else(|| {
+                let names: Vec<_> = all.iter().map(|column| column.name()).collect();
+                Error::Argument(format!(
+                    "columns must be among {}, got '{name}'",
+                    names.join(", ")
+                ))
+            })
     }
 
     fn name(self) -> &'static str {
@@ -65,37 +70,47 @@ pub struct AnnotationOptions<'a> {
     pub delimiter: Option<&'a str>,
     /// Is appended to names of files that have no extension.
     pub extension: Option<&'a str>,
-    /// File names of frames, for lists with [`AnnotationColumn::Total`], and the number of the first one where the line
-    /// does not give it.
+    /// File names of frames, for lists with [`AnnotationColumn::Total`], and the number of the
+    /// first one where the line does not give it.
     pub frames: Option<&'a ImageSequencePattern>,
 }
 
 impl Default for AnnotationOptions<'_> {
     /// `path label`, separated by white space.
     fn default() -> Self {
-        Self { root: None, columns: &[Label], delimiter: None, extension: None, frames: None }
+        Self {
+            root: None,
+            columns: &[Label],
+            delimiter: None,
+            extension: None,
+            frames: None,
+        }
     }
 }
 
 /// Reads `path field field …` per line.
 ///
 /// - A line may lack its only field if that is a label (then -1) or labels (then none).
-/// - With [`AnnotationColumn::Labels`] every integer at the end of the line is a label. The column `labels` has a list
-///   per sample, and the sample's own label is -1.
+/// - With [`AnnotationColumn::Labels`] every integer at the end of the line is a label. The column
+///   `labels` has a list per sample, and the sample's own label is -1.
 /// - With [`AnnotationColumn::Total`] a path is a folder of images.
 /// - With a delimiter, the text after the last one must be a field, or empty.
 /// - Relative paths are relative to the root. URLs are used unchanged.
 /// - Blank lines and lines that begin with `#` are skipped.
 /// - A line that is a row of a table with other separators is an error, unless a file has its name.
-/// - A line in which text that is no field follows the name of a video is an error, with its number.
+/// - A line in which text that is no field follows the name of a video is an error, with its
+///   number.
 ///
-/// Does not check that the videos exist, which would take minutes for a large list on a network disk.
+/// Does not check that the videos exist, which would take minutes for a large list on a network
+/// disk.
 pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) -> Result<Dataset> {
     let path = path.as_ref();
     let columns = options.columns;
     check(options)?;
     let root = root_of(path, options.root);
-    let extension = options.extension.map(|extension| extension.trim_start_matches('.'));
+    let extension = options
+        .extension
+        .map(|extension| extension.trim_start_matches('.'));
     let position = |column| columns.iter().position(|c| *c == column);
     let (mut dataset, mut labels, mut durations) = (Dataset::default(), Vec::new(), Vec::new());
     let mut add_line = |line: &str| {
@@ -106,18 +121,26 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
         };
         let label = integer(Label)?.unwrap_or(NO_LABEL);
         let frames = match (options.frames, integer(Total)?) {
-            (Some(frames), Some(total)) => frames_of(frames, total, integer(Start)?, integer(Offset)?)?,
+            (Some(frames), Some(total)) => {
+                frames_of(frames, total, integer(Start)?, integer(Offset)?)?
+            }
             _ => None,
         };
         if let Some(n) = position(Duration) {
             let duration = fields[n];
-            if !duration.parse().is_ok_and(|seconds: f64| seconds.is_finite()) {
+            if !duration
+                .parse()
+                .is_ok_and(|seconds: f64| seconds.is_finite())
+            {
                 return Err(field_error(Duration, duration, "a number", options));
             }
             durations.push(duration.to_owned());
         }
         if let Some(n) = position(Labels) {
-            let numbers = fields.iter().skip(n).map(|text| parse_integer(Labels, text, options));
+            let numbers = fields
+                .iter()
+                .skip(n)
+                .map(|text| parse_integer(Labels, text, options));
             labels.push(Value::integers(numbers.collect::<Result<Vec<_>, _>>()?));
         }
         let mut sample = Sample::new(resolve_path(root, name), label);
@@ -130,7 +153,8 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
             }
             if let (Some(extension), None) = (extension, Path::new(name).extension()) {
                 sample.path = resolve_path(root, format!("{name}.{extension}"));
-            } else if options.delimiter.is_none() && is_row_of_table(name) && !sample.path.exists() {
+            } else if options.delimiter.is_none() && is_row_of_table(name) && !sample.path.exists()
+            {
                 return Err(format!(
                     "'{}' has several fields and is no file; pass delimiter=, or read a table with a header \
                      with {TABLE_READER}",
@@ -151,25 +175,38 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
         })
     })?;
     if position(Duration).is_some() {
-        dataset.columns.push(Column::of_fields("duration", durations.iter().map(String::as_str), true));
+        dataset.columns.push(Column::of_fields(
+            "duration",
+            durations.iter().map(String::as_str),
+            true,
+        ));
     }
     if position(Labels).is_some() {
-        dataset.columns.push(Column { name: "labels".to_owned(), values: labels });
+        dataset.columns.push(Column {
+            name: "labels".to_owned(),
+            values: labels,
+        });
     }
     not_empty(path, dataset, &shape(options))
 }
 
-/// Whether a name is more likely several fields of a table than the name of a file, which has an extension.
+/// Whether a name is more likely several fields of a table than the name of a file, which has an
+/// extension.
 fn is_row_of_table(name: &str) -> bool {
-    let extension = Path::new(name).extension().map_or("".into(), |extension| extension.to_string_lossy());
-    let is_extension =
-        extension.bytes().all(|byte| byte.is_ascii_alphanumeric()) && extension.parse::<u64>().is_err();
-    name.contains([',', ';']) && as_url(Path::new(name)).is_none() && (extension.is_empty() || !is_extension)
+    let extension = Path::new(name)
+        .extension()
+        .map_or("".into(), |extension| extension.to_string_lossy());
+    let is_extension = extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && extension.parse::<u64>().is_err();
+    name.contains([',', ';'])
+        && as_url(Path::new(name)).is_none()
+        && (extension.is_empty() || !is_extension)
 }
 
 fn check(options: &AnnotationOptions<'_>) -> Result<()> {
     if options.delimiter == Some("") {
-        let text = "delimiter must not be empty, got \"\"; omit it to separate fields by white space";
+        let text =
+            "delimiter must not be empty, got \"\"; omit it to separate fields by white space";
         return Err(Error::Argument(text.to_owned()));
     }
     let columns = options.columns;
@@ -179,7 +216,10 @@ fn check(options: &AnnotationOptions<'_>) -> Result<()> {
         && count(Label) + count(Labels) <= 1
         && (count(Labels) == 0 || columns.last() == Some(&Labels));
     if !valid {
-        let names = columns.iter().map(|column| column.name()).collect::<Vec<_>>();
+        let names = columns
+            .iter()
+            .map(|column| column.name())
+            .collect::<Vec<_>>();
         return Err(Error::Argument(format!(
             "columns must be different, with start or offset only if total is one of them, and at most one of label and labels \
              (which comes last), got {names:?}"
@@ -196,16 +236,25 @@ fn check(options: &AnnotationOptions<'_>) -> Result<()> {
 /// The form of a line, for error messages.
 fn shape(options: &AnnotationOptions<'_>) -> String {
     let delimiter = options.delimiter.unwrap_or(" ");
-    options.columns.iter().fold("path".to_owned(), |text, column| text + delimiter + column.name())
+    options
+        .columns
+        .iter()
+        .fold("path".to_owned(), |text, column| {
+            text + delimiter + column.name()
+        })
 }
 
 /// Splits a trimmed line into the path and the fields after it.
-fn split<'a>(line: &'a str, options: &AnnotationOptions<'_>) -> Result<(&'a str, Vec<&'a str>), String> {
+fn split<'a>(
+    line: &'a str,
+    options: &AnnotationOptions<'_>,
+) -> Result<(&'a str, Vec<&'a str>), String> {
     let (columns, delimiter) = (options.columns, options.delimiter);
     let several = columns.last() == Some(&Labels);
     let optional = matches!(columns, [Label] | [Labels]);
-    // A label that may be missing, and the number of several labels, can be found only by what is a number. "my video.mp4"
-    // is a path with a space; `text_after_video_name` detects "video.mp4 x7".
+    // A label that may be missing, and the number of several labels, can be found only by what is a
+    // number. "my video.mp4" is a path with a space; `text_after_video_name` detects "video.mp4
+    // x7".
     let only_numbers = several || (optional && delimiter.is_none());
     let is_number = |text: &str| {
         text.parse::<i64>().is_ok()
@@ -217,7 +266,9 @@ fn split<'a>(line: &'a str, options: &AnnotationOptions<'_>) -> Result<(&'a str,
             Some(delimiter) => name.rsplit_once(delimiter),
             None => name.rsplit_once(char::is_whitespace),
         };
-        let Some((head, field)) = last.map(|(head, field)| (head.trim_end(), field.trim())) else { break };
+        let Some((head, field)) = last.map(|(head, field)| (head.trim_end(), field.trim())) else {
+            break;
+        };
         if optional && field.is_empty() {
             name = head;
             if several {
@@ -243,7 +294,11 @@ fn split<'a>(line: &'a str, options: &AnnotationOptions<'_>) -> Result<(&'a str,
     }
     if name.is_empty() {
         let found = fields.join(delimiter.unwrap_or(" "));
-        return Err(format!("no path before '{}'; write: {}", shortened(&found), shape(options)));
+        return Err(format!(
+            "no path before '{}'; write: {}",
+            shortened(&found),
+            shape(options)
+        ));
     }
     Ok((name, fields))
 }
@@ -253,7 +308,8 @@ fn parse_integer(
     text: &str,
     options: &AnnotationOptions<'_>,
 ) -> Result<i64, String> {
-    text.parse().map_err(|_| field_error(column, text, "an integer", options))
+    text.parse()
+        .map_err(|_| field_error(column, text, "an integer", options))
 }
 
 fn field_error(
@@ -262,7 +318,12 @@ fn field_error(
     expected: &str,
     options: &AnnotationOptions<'_>,
 ) -> String {
-    format!("{} '{}' is not {expected}; write: {}", column.name(), shortened(text), shape(options))
+    format!(
+        "{} '{}' is not {expected}; write: {}",
+        column.name(),
+        shortened(text),
+        shape(options)
+    )
 }
 
 /// The frames that a line selects; `None` for a video file.
@@ -280,7 +341,11 @@ fn frames_of(
     let first_frame = u32::try_from(first).ok();
     match (first_frame, count) {
         (Some(first), Some(count)) if first.checked_add(count).is_some() => {
-            Ok(Some(ImageSequencePattern { first, count: Some(count), ..frames.clone() }))
+            Ok(Some(ImageSequencePattern {
+                first,
+                count: Some(count),
+                ..frames.clone()
+            }))
         }
         _ => Err(format!(
             "{total} frames from number {first} on are not a valid range; write a first number of at least 0 and at \
@@ -289,7 +354,8 @@ fn frames_of(
     }
 }
 
-/// The text after a video file name and a separator in `name`, unless `name` itself is that of a video.
+/// The text after a video file name and a separator in `name`, unless `name` itself is that of a
+/// video.
 fn text_after_video_name<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
     let is_video = |name: &str| has_extension(Path::new(name.trim()), &VIDEO_EXTENSIONS);
     if is_video(name) {
@@ -301,7 +367,9 @@ fn text_after_video_name<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&
         None => name.match_indices(char::is_whitespace).map(cut).collect(),
     };
     // If a slash follows, it is a folder with a name like that of a video.
-    let found = cuts.into_iter().find(|(head, tail)| is_video(head) && !tail.contains(['/', '\\']));
+    let found = cuts
+        .into_iter()
+        .find(|(head, tail)| is_video(head) && !tail.contains(['/', '\\']));
     found.map(|(_, tail)| tail.trim())
 }
 

@@ -1,8 +1,8 @@
-//! Reads files that each contain many videos or images, on several threads, into one list of samples.
-//! The order of samples is that of the files, regardless of the number of threads. Omitted samples are
-//! counted.
+//! Reads files that each contain many videos or images, on several threads, into one list of
+//! samples. The order of samples is that of the files, regardless of the number of threads. Omitted
+//! samples are counted.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,8 @@ use std::thread::Builder;
 use framespool::error::{Error, Result, Site};
 use framespool::source::{self, ArchiveMember};
 
-use crate::column_value::{Column, ColumnsBuilder, Value};
 use crate::SegmentBounds;
+use crate::column_value::{Column, ColumnsBuilder, Value};
 
 /// How to handle a sample, or the rest of a file, that is damaged or lacks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,13 @@ pub struct ArchiveSample {
 impl ArchiveSample {
     /// A sample for a whole video or image.
     pub(crate) fn new(location: SampleLocation, label: i64) -> Self {
-        Self { location, label, label_name: None, segment: None, column_values: Vec::new() }
+        Self {
+            location,
+            label,
+            label_name: None,
+            segment: None,
+            column_values: Vec::new(),
+        }
     }
 }
 
@@ -80,9 +86,13 @@ pub struct ArchiveListing {
 const MAX_ERRORS: usize = 8;
 
 impl ArchiveListing {
-    /// Handles an error: returns it or counts it. An outage of a server is not counted, because no sample causes it.
+    /// Handles an error: returns it or counts it. An outage of a server is not counted, because no
+    /// sample causes it.
     pub(crate) fn handle_error(&mut self, error: Error, on_error: ErrorPolicy) -> Result<()> {
-        if on_error == ErrorPolicy::Raise || matches!(error, Error::Interrupted) || error.is_outage() {
+        if on_error == ErrorPolicy::Raise
+            || matches!(error, Error::Interrupted)
+            || error.is_outage()
+        {
             return Err(error);
         }
         self.skipped += 1;
@@ -95,8 +105,8 @@ impl ArchiveListing {
     /// Moves the further values of the samples into columns, each as long as `samples`.
     ///
     /// # Errors
-    /// `Argument` if there are more names than columns are allowed, which means that the names are data
-    /// themselves.
+    /// `Argument` if there are more names than columns are allowed, which means that the names are
+    /// data themselves.
     pub fn take_columns(&mut self) -> Result<Vec<Column>> {
         let mut columns = ColumnsBuilder::default();
         for (number, sample) in self.samples.iter_mut().enumerate() {
@@ -118,13 +128,13 @@ impl ArchiveListing {
 /// A check for interruption, called regularly; its error stops the work.
 pub type InterruptCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Reads files on several threads, including the caller's, which calls `interrupt`. `read` gets a check that
-/// it must call between samples. `nothing` describes what was looked for, for the error if there are no
-/// samples.
+/// Reads files on several threads, including the caller's, which calls `interrupt`. `read` gets a
+/// check that it must call between samples. `nothing` describes what was looked for, for the error
+/// if there are no samples.
 ///
 /// # Errors
-/// The error of the first file, in file order, for which `read` fails; `Argument` if there are no samples at
-/// all.
+/// The error of the first file, in file order, for which `read` fails; `Argument` if there are no
+/// samples at all.
 pub(crate) fn read_files(
     files: &[PathBuf],
     threads: u32,
@@ -133,19 +143,34 @@ pub(crate) fn read_files(
     read: impl Fn(&Arc<Path>, InterruptCheck) -> Result<ArchiveListing> + Sync,
 ) -> Result<ArchiveListing> {
     let next = AtomicUsize::new(0);
-    // Files are taken in order, so every file before a failing one is in progress and will be finished.
+    // Files are taken in order, so every file before a failing one is in progress and will be
+    // finished.
     let (failed, stop) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-    let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-    let done: Vec<Mutex<Option<Result<ArchiveListing>>>> = files.iter().map(|_| Mutex::new(None)).collect();
+    let stopped = || {
+        if stop.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
+    };
+    let done: Vec<Mutex<Option<Result<ArchiveListing>>>> =
+        files.iter().map(|_| Mutex::new(None)).collect();
     let work = |check_interrupt: InterruptCheck| -> Result<()> {
         while !failed.load(Ordering::Relaxed) {
             check_interrupt()?;
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else { break };
-            let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()), check_interrupt)));
+            let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else {
+                break;
+            };
+            let packed = catch_unwind(AssertUnwindSafe(|| {
+                read(&Arc::from(path.as_path()), check_interrupt)
+            }));
             let packed = packed.unwrap_or_else(|_| {
                 let site = Site::file(&source::display_name(path));
-                Err(Error::Internal { site, reason: "a panic while listing".into() })
+                Err(Error::Internal {
+                    site,
+                    reason: "a panic while listing".into(),
+                })
             });
             if matches!(packed, Err(Error::Interrupted)) {
                 // A signal is reported only once, so the thread that receives it stops the others.
@@ -159,12 +184,20 @@ pub(crate) fn read_files(
         }
         Ok(())
     };
-    let extra_threads = threads.min(u32::try_from(files.len()).unwrap_or(u32::MAX)).saturating_sub(1);
+    let extra_threads = threads
+        .min(u32::try_from(files.len()).unwrap_or(u32::MAX))
+        .saturating_sub(1);
     std::thread::scope(|scope| {
         for thread in 0..extra_threads {
             let builder = Builder::new().name(format!("listing-{thread}"));
             let flag = stop.clone();
-            let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let wanted = move || {
+                if flag.load(Ordering::Relaxed) {
+                    Err(Error::Interrupted)
+                } else {
+                    Ok(())
+                }
+            };
             let help = || {
                 let _scope = source::interrupt_scope(wanted, None);
                 work(&stopped)
@@ -177,10 +210,11 @@ pub(crate) fn read_files(
         if finished.is_ok() {
             // Other threads may still be reading and must remain interruptible.
             while !stop.load(Ordering::Relaxed)
-                && done
-                    .iter()
-                    .take(next.load(Ordering::Relaxed))
-                    .any(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_none())
+                && done.iter().take(next.load(Ordering::Relaxed)).any(|slot| {
+                    slot.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .is_none()
+                })
             {
                 if interrupt().is_err() {
                     stop.store(true, Ordering::Relaxed);
@@ -202,8 +236,12 @@ pub(crate) fn read_files(
         }
     }
     if all.samples.is_empty() {
-        let why = all.errors.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
-        let first = files.first().map_or("no file at all".into(), |file| source::display_name(file));
+        let why = all.errors.first().map_or(String::new(), |reason| {
+            format!("; the first reason: {reason}")
+        });
+        let first = files
+            .first()
+            .map_or("no file at all".into(), |file| source::display_name(file));
         return Err(Error::Argument(format!(
             "nothing to load in {} file(s), the first is {first}: {nothing} ({} skipped{why})",
             files.len(),
@@ -230,14 +268,19 @@ mod tests {
 
     fn packed(label: i64) -> ArchiveListing {
         let sample = ArchiveSample::new(SampleLocation::Memory(Vec::new()), label);
-        ArchiveListing { samples: vec![sample], ..ArchiveListing::default() }
+        ArchiveListing {
+            samples: vec![sample],
+            ..ArchiveListing::default()
+        }
     }
 
     #[test]
     fn order_does_not_depend_on_threads() {
         for threads in [1, 2, 7, 100] {
-            let all =
-                read_files(&files(50), threads, &|| Ok(()), "", |path, _| Ok(packed(number(path)))).unwrap();
+            let all = read_files(&files(50), threads, &|| Ok(()), "", |path, _| {
+                Ok(packed(number(path)))
+            })
+            .unwrap();
             let labels: Vec<i64> = all.samples.iter().map(|sample| sample.label).collect();
             assert_eq!(labels, (0..50).collect::<Vec<i64>>());
         }
@@ -281,8 +324,8 @@ mod tests {
     fn interrupt_stops_all_threads() {
         for threads in [1, 3] {
             for moment in [1, 2, 9] {
-                let error =
-                    read_files(&files(9), threads, &interrupt_at(moment), "", read_forever).unwrap_err();
+                let error = read_files(&files(9), threads, &interrupt_at(moment), "", read_forever)
+                    .unwrap_err();
                 assert_eq!(error.kind(), "cancelled");
             }
         }
@@ -311,13 +354,17 @@ mod tests {
             }
             Ok(none)
         };
-        let text = read_files(&files(3), 2, &|| Ok(()), "looked for x", read).unwrap_err().to_string();
+        let text = read_files(&files(3), 2, &|| Ok(()), "looked for x", read)
+            .unwrap_err()
+            .to_string();
         for part in ["3 file(s)", "looked for x", "60 skipped", "reason 0"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(read_files(&[], 2, &|| Ok(()), "x", read)
-            .unwrap_err()
-            .to_string()
-            .contains("no file at all"));
+        assert!(
+            read_files(&[], 2, &|| Ok(()), "x", read)
+                .unwrap_err()
+                .to_string()
+                .contains("no file at all")
+        );
     }
 }

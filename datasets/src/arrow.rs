@@ -16,22 +16,24 @@ use framespool::source;
 
 use crate::archive::{ArchiveListing, ErrorPolicy, InterruptCheck};
 use crate::columnar::{
-    class_names_from_features, read_tables, RowConverter, TableOptions, FEATURES_KEY, MAX_ROWS,
+    FEATURES_KEY, MAX_ROWS, RowConverter, TableOptions, class_names_from_features, read_tables,
 };
 use batch::BatchReader;
 use message_reader::MessageReader;
 
 /// Reads files: the samples, and the names of their labels.
 ///
-/// - A text column as source has paths or `file:` URIs. A column of bytes, or a struct with a field `bytes`,
-///   has the videos or images themselves, each a [`ArchiveMember`](framespool::source::ArchiveMember) of the file.
-/// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer labels
-///   come from the feature description that the library `datasets` writes.
+/// - A text column as source has paths or `file:` URIs. A column of bytes, or a struct with a field
+///   `bytes`, has the videos or images themselves, each a
+///   [`ArchiveMember`](framespool::source::ArchiveMember) of the file.
+/// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer
+///   labels come from the feature description that the library `datasets` writes.
 ///
 /// # Errors
-/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for a compressed
-/// one, and for requested columns of other types; `Argument` for a column that is missing or has another
-/// type, and for a row, with its number. With `Skip` rows, record batches and files are counted and skipped.
+/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for a
+/// compressed one, and for requested columns of other types; `Argument` for a column that is
+/// missing or has another type, and for a row, with its number. With `Skip` rows, record batches
+/// and files are counted and skipped.
 pub fn arrow(
     files: &[PathBuf],
     options: &TableOptions,
@@ -42,7 +44,15 @@ pub fn arrow(
     let read = |path: &Arc<Path>, check_interrupt: InterruptCheck, found: &mut ArchiveListing| {
         read(path, options, on_error, check_interrupt, found)
     };
-    read_tables(files, options, on_error, threads, interrupt, read, class_names)
+    read_tables(
+        files,
+        options,
+        on_error,
+        threads,
+        interrupt,
+        read,
+        class_names,
+    )
 }
 
 fn read(
@@ -64,18 +74,32 @@ fn read(
             found.handle_error(error, on_error)?;
             continue;
         }
-        let Some(count) = batches.rows(&messages, &message)? else { continue };
-        Limits::check(&messages.site(message.at), "rows of a file", first + count, MAX_ROWS)?;
+        let Some(count) = batches.rows(&messages, &message)? else {
+            continue;
+        };
+        Limits::check(
+            &messages.site(message.at),
+            "rows of a file",
+            first + count,
+            MAX_ROWS,
+        )?;
         let mut take = || -> Result<()> {
             let batch = batches.open(&messages, &message)?;
-            let cell_locations = bytes.as_ref().map(|column| batch.cell_locations(column)).transpose()?;
-            let columns = wanted.iter().map(|column| batch.values(column)).collect::<Result<Vec<_>>>()?;
+            let cell_locations = bytes
+                .as_ref()
+                .map(|column| batch.cell_locations(column))
+                .transpose()?;
+            let columns = wanted
+                .iter()
+                .map(|column| batch.values(column))
+                .collect::<Result<Vec<_>>>()?;
             let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
             for row in 0..count {
                 check_interrupt()?;
                 let values = columns.iter_mut().filter_map(Iterator::next).collect();
-                let cell =
-                    cell_locations.as_ref().map(|cell_locations| cell_locations.get(row as usize).copied());
+                let cell = cell_locations
+                    .as_ref()
+                    .map(|cell_locations| cell_locations.get(row as usize).copied());
                 converter.push_row(first + row, values, name.as_ref().zip(cell), found)?;
             }
             Ok(())
@@ -88,10 +112,17 @@ fn read(
     Ok(())
 }
 
-/// Names of the labels in a column, if the file has them in the form that the library `datasets` writes.
+/// Names of the labels in a column, if the file has them in the form that the library `datasets`
+/// writes.
 fn class_names(path: &Path, label: &str) -> Vec<String> {
-    let Ok((_, schema)) = source::open(path).and_then(MessageReader::open) else { return Vec::new() };
-    schema.metadata().get(FEATURES_KEY).map(|text| class_names_from_features(text, label)).unwrap_or_default()
+    let Ok((_, schema)) = source::open(path).and_then(MessageReader::open) else {
+        return Vec::new();
+    };
+    schema
+        .metadata()
+        .get(FEATURES_KEY)
+        .map(|text| class_names_from_features(text, label))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Values that a list gives for its samples besides source and label, and columns of them.
-//! A column is as long as its dataset, with [`Value::Null`] where a sample has no value. The order of keys
+//! Values that a list gives for its samples besides source and label, and columns of them. A column
+//! is as long as its dataset, with [`Value::Null`] where a sample has no value. The order of keys
 //! is kept.
 
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// Maximum number of columns. Objects whose keys are data would make one column each, as long as the dataset.
+/// Maximum number of columns. Objects whose keys are data would make one column each, as long as
+/// the dataset.
 pub(crate) const MAX_COLUMNS: usize = 1024;
 /// Number of keys of an object that are compared with each other; more are put in a set.
 const MAX_COMPARED_KEYS: usize = 16;
@@ -37,7 +38,10 @@ impl Value {
     /// The value of a name, unless it is absent or [`Value::Null`].
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         let Value::Map(items) = self else { return None };
-        items.iter().find(|(key, value)| key == name && *value != Value::Null).map(|(_, value)| value)
+        items
+            .iter()
+            .find(|(key, value)| key == name && *value != Value::Null)
+            .map(|(_, value)| value)
     }
 
     /// Any numeric value as a float.
@@ -52,7 +56,10 @@ impl Value {
 
     /// Whether two values are equal, numbers of different types included.
     pub(crate) fn equals(&self, other: &Value) -> bool {
-        self == other || self.as_f64().is_some_and(|number| other.as_f64() == Some(number))
+        self == other
+            || self
+                .as_f64()
+                .is_some_and(|number| other.as_f64() == Some(number))
     }
 
     /// A list of integers.
@@ -137,7 +144,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let (mut map, mut names): (Vec<(String, Value)>, _) = (Vec::new(), HashSet::new());
         while let Some((name, value)) = items.next_entry::<String, Value>()? {
-            // The objects of a list have few keys: comparing these takes less time than a set for each object.
+            // The objects of a list have few keys: comparing these takes less time than a set for
+            // each object.
             let is_repeated = if map.len() < MAX_COMPARED_KEYS {
                 map.iter().any(|(known, _)| *known == name)
             } else {
@@ -148,7 +156,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
             };
             // Most parsers keep the last value of a duplicate key and lose the others.
             if is_repeated {
-                return Err(A::Error::custom(format!("key \"{}\" appears twice", shortened(&name))));
+                return Err(A::Error::custom(format!(
+                    "key \"{}\" appears twice",
+                    shortened(&name)
+                )));
             }
             map.push((name, value));
         }
@@ -166,8 +177,9 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of text fields. They become integers, numbers or (with `lists`) lists of integers if all non-empty
-    /// fields are such, and text otherwise; an empty field is missing. A column named as an id stays text.
+    /// A column of text fields. They become integers, numbers or (with `lists`) lists of integers
+    /// if all non-empty fields are such, and text otherwise; an empty field is missing. A column
+    /// named as an id stays text.
     pub(crate) fn of_fields<'a>(
         name: &str,
         fields: impl Iterator<Item = &'a str> + Clone,
@@ -179,20 +191,29 @@ impl Column {
         let values_of = |kind: fn(&str) -> Option<Value>| {
             let mut values = Vec::with_capacity(fields.size_hint().0);
             for field in fields.clone() {
-                values.push(if field.is_empty() { Value::Null } else { kind(field)? });
+                values.push(if field.is_empty() {
+                    Value::Null
+                } else {
+                    kind(field)?
+                });
             }
             Some(values)
         };
         let values = kinds.iter().find_map(|kind| values_of(*kind));
         let values = values.or_else(|| values_of(|field| Some(Value::Text(field.to_owned()))));
-        Column { name: name.to_owned(), values: values.unwrap_or_default() }
+        Column {
+            name: name.to_owned(),
+            values: values.unwrap_or_default(),
+        }
     }
 }
 
 /// An integer; "12.0" is one, since spreadsheets and data frames write integers as floats.
 pub(crate) fn integer_of(text: &str) -> Option<i64> {
-    let digits =
-        text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(text, |(d, _)| d);
+    let digits = text
+        .split_once('.')
+        .filter(|(_, rest)| rest.bytes().all(|b| b == b'0'))
+        .map_or(text, |(d, _)| d);
     digits.parse().ok()
 }
 
@@ -200,12 +221,17 @@ pub(crate) fn integer_of(text: &str) -> Option<i64> {
 fn integer(text: &str) -> Option<Value> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_canonical = !digits.starts_with(['0', '+']) || text == "0";
-    text.parse().ok().filter(|_| is_canonical).map(Value::Integer)
+    text.parse()
+        .ok()
+        .filter(|_| is_canonical)
+        .map(Value::Integer)
 }
 
 /// A finite decimal number, excluding the other forms that Rust parses ("inf", "nan").
 fn number(text: &str) -> Option<Value> {
-    let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     let padded = text
         .trim_start_matches('-')
         .strip_prefix('0')
@@ -213,14 +239,19 @@ fn number(text: &str) -> Option<Value> {
     // A float would not keep all digits of a long number, such as a hash.
     let long = !text.contains(['.', 'e', 'E']) && text.parse::<i64>().is_err();
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.filter(|_| plain && !padded && !long).map(Value::Float)
+    number
+        .filter(|_| plain && !padded && !long)
+        .map(Value::Float)
 }
 
 fn integer_list(text: &str) -> Option<Value> {
-    serde_json::from_str::<Vec<i64>>(text).ok().map(Value::integers)
+    serde_json::from_str::<Vec<i64>>(text)
+        .ok()
+        .map(Value::integers)
 }
 
-/// Columns that are filled sample by sample. A name may first occur late, and may be absent in some samples.
+/// Columns that are filled sample by sample. A name may first occur late, and may be absent in some
+/// samples.
 #[derive(Default)]
 pub(crate) struct ColumnsBuilder {
     columns: Vec<Column>,
@@ -232,8 +263,15 @@ pub(crate) struct ColumnsBuilder {
 impl ColumnsBuilder {
     /// Sets the value of a sample under `name`; sample numbers must not decrease.
     pub fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
-        let is_next = self.columns.get(self.next).is_some_and(|column| column.name == name);
-        let known = if is_next { Some(self.next) } else { self.positions.get(name).copied() };
+        let is_next = self
+            .columns
+            .get(self.next)
+            .is_some_and(|column| column.name == name);
+        let known = if is_next {
+            Some(self.next)
+        } else {
+            self.positions.get(name).copied()
+        };
         let position = match known {
             Some(position) => position,
             None if self.columns.len() == MAX_COLUMNS => {
@@ -242,15 +280,23 @@ impl ColumnsBuilder {
                      from sample to sample under one key",
                     shortened(name),
                     MAX_COLUMNS + 1
-                ))
+                ));
             }
             None => {
-                self.columns.push(Column { name: name.to_owned(), values: Vec::new() });
-                self.positions.insert(name.to_owned(), self.columns.len() - 1);
+                self.columns.push(Column {
+                    name: name.to_owned(),
+                    values: Vec::new(),
+                });
+                self.positions
+                    .insert(name.to_owned(), self.columns.len() - 1);
                 self.columns.len() - 1
             }
         };
-        self.next = if position + 1 < self.columns.len() { position + 1 } else { 0 };
+        self.next = if position + 1 < self.columns.len() {
+            position + 1
+        } else {
+            0
+        };
         let values = &mut self.columns[position].values;
         values.resize(sample, Value::Null);
         values.push(value);
@@ -259,7 +305,9 @@ impl ColumnsBuilder {
 
     /// The columns, padded to the length of the dataset.
     pub fn finish(mut self, samples: usize) -> Vec<Column> {
-        self.columns.iter_mut().for_each(|column| column.values.resize(samples, Value::Null));
+        self.columns
+            .iter_mut()
+            .for_each(|column| column.values.resize(samples, Value::Null));
         self.columns
     }
 }
@@ -275,28 +323,74 @@ mod tests {
     #[test]
     fn keys_keep_their_order_and_may_not_repeat() {
         let value: Value =
-            serde_json::from_str(r#"{"b": [1, -2, 2.5], "a": null, "c": 18446744073709551615}"#).unwrap();
-        let Value::Map(items) = &value else { panic!("{value:?}") };
-        assert_eq!(items.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
-        assert_eq!(items[0].1, Value::List(vec![Value::Integer(1), Value::Integer(-2), Value::Float(2.5)]));
-        assert_eq!((value.get("a"), value.get("c")), (None, Some(&Value::Unsigned(u64::MAX))));
-        let error = serde_json::from_str::<Value>(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
+            serde_json::from_str(r#"{"b": [1, -2, 2.5], "a": null, "c": 18446744073709551615}"#)
+                .unwrap();
+        let Value::Map(items) = &value else {
+            panic!("{value:?}")
+        };
+        assert_eq!(
+            items
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>(),
+            ["b", "a", "c"]
+        );
+        assert_eq!(
+            items[0].1,
+            Value::List(vec![
+                Value::Integer(1),
+                Value::Integer(-2),
+                Value::Float(2.5)
+            ])
+        );
+        assert_eq!(
+            (value.get("a"), value.get("c")),
+            (None, Some(&Value::Unsigned(u64::MAX)))
+        );
+        let error = serde_json::from_str::<Value>(r#"{"a": 1, "a": 2}"#)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("\"a\" appears twice"), "{error}");
-        let many: Vec<String> = (0..2 * MAX_COMPARED_KEYS).map(|key| format!("\"{key}\": 1")).collect();
+        let many: Vec<String> = (0..2 * MAX_COMPARED_KEYS)
+            .map(|key| format!("\"{key}\": 1"))
+            .collect();
         for key in [1, MAX_COMPARED_KEYS, 2 * MAX_COMPARED_KEYS - 1] {
             let text = format!("{{{}, \"{key}\": 1}}", many.join(", "));
-            let error = serde_json::from_str::<Value>(&text).unwrap_err().to_string();
-            assert!(error.contains(&format!("\"{key}\" appears twice")), "{error}");
+            let error = serde_json::from_str::<Value>(&text)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(&format!("\"{key}\" appears twice")),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn fields_are_numbers_where_all_of_them_are() {
-        assert_eq!(column("n", &["1", "", "-3"]), [Value::Integer(1), Value::Null, Value::Integer(-3)]);
-        assert_eq!(column("n", &["1", "2.5"]), [Value::Float(1.0), Value::Float(2.5)]);
-        assert_eq!(column("n", &["[3]", "[1, 2]"]), [Value::integers([3]), Value::integers([1, 2])]);
-        for text in ["007", "nan", "inf", "['door']", "00.5", "1e999", "1,2", "true", "99999999999999999999"]
-        {
+        assert_eq!(
+            column("n", &["1", "", "-3"]),
+            [Value::Integer(1), Value::Null, Value::Integer(-3)]
+        );
+        assert_eq!(
+            column("n", &["1", "2.5"]),
+            [Value::Float(1.0), Value::Float(2.5)]
+        );
+        assert_eq!(
+            column("n", &["[3]", "[1, 2]"]),
+            [Value::integers([3]), Value::integers([1, 2])]
+        );
+        for text in [
+            "007",
+            "nan",
+            "inf",
+            "['door']",
+            "00.5",
+            "1e999",
+            "1,2",
+            "true",
+            "99999999999999999999",
+        ] {
             assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
         }
         assert_eq!(column("video_id", &["12"]), [Value::Text("12".to_owned())]);
@@ -308,7 +402,10 @@ mod tests {
         columns.set(0, "a", Value::Integer(1)).unwrap();
         columns.set(2, "b", Value::Integer(2)).unwrap();
         let columns = columns.finish(4);
-        assert_eq!(columns[0].values, [Value::Integer(1), Value::Null, Value::Null, Value::Null]);
+        assert_eq!(
+            columns[0].values,
+            [Value::Integer(1), Value::Null, Value::Null, Value::Null]
+        );
         assert_eq!(columns[1].values[1..3], [Value::Null, Value::Integer(2)]);
     }
 
@@ -318,6 +415,11 @@ mod tests {
         for name in 0..MAX_COLUMNS {
             columns.set(name, &name.to_string(), Value::Null).unwrap();
         }
-        assert!(columns.set(0, "more", Value::Null).unwrap_err().contains("1025"));
+        assert!(
+            columns
+                .set(0, "more", Value::Null)
+                .unwrap_err()
+                .contains("1025")
+        );
     }
 }

@@ -8,22 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::error::{Error, Result};
-use framespool::source::{display_name, ArchiveMember};
+use framespool::source::{ArchiveMember, display_name};
 
-pub(crate) use table_column::{find_column, ColumnKind, TableColumn};
+pub(crate) use table_column::{ColumnKind, TableColumn, find_column};
 
+use crate::NO_LABEL;
 use crate::archive::{
-    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
+    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
 };
 use crate::classes::Classes;
-use crate::column_value::{shortened, Value, MAX_COLUMNS};
-use crate::json_lines::{local_path, SampleKeys};
+use crate::column_value::{MAX_COLUMNS, Value, shortened};
+use crate::json_lines::{SampleKeys, local_path};
 use crate::lines::{resolve_path, root_of};
-use crate::NO_LABEL;
 
 /// Default names of columns, which are used if they exist.
 const DEFAULT_COLUMNS: [&str; 3] = ["label", "start", "end"];
-/// The field with the bytes in a source column that is a group, and the field with the name next to it.
+/// The field with the bytes in a source column that is a group, and the field with the name next to
+/// it.
 const BYTES_FIELD: &str = "bytes";
 const PATH_FIELD: &str = "path";
 /// The metadata key under which the library `datasets` stores its feature description.
@@ -55,8 +56,8 @@ pub(crate) enum CellLocation {
     Null,
 }
 
-/// Reads files of one format: `read` appends the samples of a file, and `class_names` returns the names that
-/// a file has for the integer labels of a column.
+/// Reads files of one format: `read` appends the samples of a file, and `class_names` returns the
+/// names that a file has for the integer labels of a column.
 pub(crate) fn read_tables(
     files: &[PathBuf],
     options: &TableOptions,
@@ -67,23 +68,43 @@ pub(crate) fn read_tables(
     class_names: impl Fn(&Path, &str) -> Vec<String>,
 ) -> Result<(ArchiveListing, Vec<String>)> {
     options.keys.check()?;
-    let nothing = format!("looked for rows with something in column '{}'", options.keys.source);
+    let nothing = format!(
+        "looked for rows with something in column '{}'",
+        options.keys.source
+    );
     // For each file: whether it has integer labels, and whether it has named labels.
     let kinds = Mutex::new(HashMap::new());
-    let mut packed = read_files(files, threads, interrupt, &nothing, |path, check_interrupt| {
-        let mut found = ArchiveListing::default();
-        if let Err(error) = read(path, check_interrupt, &mut found) {
-            found.handle_error(error, on_error)?;
-        }
-        let numbers =
-            found.samples.iter().any(|sample| sample.label_name.is_none() && sample.label != NO_LABEL);
-        let names = found.samples.iter().any(|sample| sample.label_name.is_some());
-        kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), (numbers, names));
-        Ok(found)
-    })?;
+    let mut packed = read_files(
+        files,
+        threads,
+        interrupt,
+        &nothing,
+        |path, check_interrupt| {
+            let mut found = ArchiveListing::default();
+            if let Err(error) = read(path, check_interrupt, &mut found) {
+                found.handle_error(error, on_error)?;
+            }
+            let numbers = found
+                .samples
+                .iter()
+                .any(|sample| sample.label_name.is_none() && sample.label != NO_LABEL);
+            let names = found
+                .samples
+                .iter()
+                .any(|sample| sample.label_name.is_some());
+            kinds
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(path.clone(), (numbers, names));
+            Ok(found)
+        },
+    )?;
     let kinds = kinds.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let first =
-        |of: fn(&(bool, bool)) -> bool| files.iter().find(|file| kinds.get(file.as_path()).is_some_and(of));
+    let first = |of: fn(&(bool, bool)) -> bool| {
+        files
+            .iter()
+            .find(|file| kinds.get(file.as_path()).is_some_and(of))
+    };
     if let (Some(numbers), Some(names)) = (first(|kind| kind.0), first(|kind| kind.1)) {
         return Err(Error::Argument(format!(
             "labels are numbers in {} and names in {}: '{}' must be one kind in all files",
@@ -92,9 +113,15 @@ pub(crate) fn read_tables(
             options.keys.label
         )));
     }
-    let names = packed.samples.iter().filter_map(|sample| sample.label_name.as_deref());
+    let names = packed
+        .samples
+        .iter()
+        .filter_map(|sample| sample.label_name.as_deref());
     let classes = Classes::given_or(options.classes.as_deref(), names)?;
-    let any_named = packed.samples.iter().any(|sample| sample.label_name.is_some());
+    let any_named = packed
+        .samples
+        .iter()
+        .any(|sample| sample.label_name.is_some());
     for sample in &mut packed.samples {
         if let Some(name) = sample.label_name.as_deref() {
             sample.label = classes.label(name).map_err(Error::Argument)?;
@@ -111,23 +138,41 @@ pub(crate) fn read_tables(
 pub(crate) fn class_names_from_features(text: &str, label: &str) -> Vec<String> {
     let names = || -> Option<Vec<String>> {
         let said: Value = serde_json::from_str(text).ok()?;
-        let Value::List(names) = said.get("info")?.get("features")?.get(label)?.get("names")? else {
+        let Value::List(names) = said
+            .get("info")?
+            .get("features")?
+            .get(label)?
+            .get("names")?
+        else {
             return None;
         };
-        let text = |name: &Value| if let Value::Text(name) = name { Some(name.clone()) } else { None };
+        let text = |name: &Value| {
+            if let Value::Text(name) = name {
+                Some(name.clone())
+            } else {
+                None
+            }
+        };
         names.iter().map(text).collect()
     };
     names().unwrap_or_default()
 }
 
 impl TableOptions {
-    /// The column of bytes, if the source is one, and the columns whose values are read for each row.
+    /// The column of bytes, if the source is one, and the columns whose values are read for each
+    /// row.
     pub(crate) fn select(
         &self,
         path: &Path,
         columns: &[TableColumn],
     ) -> Result<(Option<TableColumn>, Vec<TableColumn>)> {
-        let known = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = || {
+            columns
+                .iter()
+                .map(|column| column.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let named = |what: &str, name: &str| {
             find_column(columns, name).ok_or_else(|| {
                 Error::Argument(format!(
@@ -159,8 +204,9 @@ impl TableOptions {
         if bytes.is_none() {
             wanted.push(source.clone());
         }
-        for (name, usual) in
-            [&self.keys.label, &self.keys.start, &self.keys.end].into_iter().zip(DEFAULT_COLUMNS)
+        for (name, usual) in [&self.keys.label, &self.keys.start, &self.keys.end]
+            .into_iter()
+            .zip(DEFAULT_COLUMNS)
         {
             match find_column(columns, name) {
                 Some(column) => wanted.push(column),
@@ -216,11 +262,18 @@ impl<'a> RowConverter<'a> {
         on_error: ErrorPolicy,
     ) -> Self {
         let classes = options.classes.clone().map(Classes::numbered);
-        Self { path, options, wanted, root: root_of(path, options.root.as_deref()), classes, on_error }
+        Self {
+            path,
+            options,
+            wanted,
+            root: root_of(path, options.root.as_deref()),
+            classes,
+            on_error,
+        }
     }
 
-    /// Appends a row with its values of the wanted columns. `cell` is the column of bytes, and where the
-    /// bytes of the row are stored.
+    /// Appends a row with its values of the wanted columns. `cell` is the column of bytes, and
+    /// where the bytes of the row are stored.
     pub fn push_row(
         &self,
         row: u64,
@@ -228,7 +281,12 @@ impl<'a> RowConverter<'a> {
         cell: Option<(&Arc<str>, Option<CellLocation>)>,
         found: &mut ArchiveListing,
     ) -> Result<()> {
-        let items = self.wanted.iter().map(|column| column.name.clone()).zip(values).collect();
+        let items = self
+            .wanted
+            .iter()
+            .map(|column| column.name.clone())
+            .zip(values)
+            .collect();
         let made = self.sample(row, Value::Map(items), cell).map_err(|reason| {
             Error::Argument(format!(
                 "{}, row {row}: {reason}; on_error=\"skip\" skips such rows",
@@ -259,16 +317,26 @@ impl<'a> RowConverter<'a> {
                 }
                 other => {
                     let shown = other.map_or("missing".to_owned(), Value::shown);
-                    return Err(format!("\"{}\" is {shown}, expected the path of a video", keys.source));
+                    return Err(format!(
+                        "\"{}\" is {shown}, expected the path of a video",
+                        keys.source
+                    ));
                 }
             },
             Some((column, Some(CellLocation::Range(offset, len)))) => {
                 let name = Some(format!("{column}[{row}]").into());
-                SampleLocation::Member(ArchiveMember { file: self.path.clone(), offset, len, name })
+                SampleLocation::Member(ArchiveMember {
+                    file: self.path.clone(),
+                    offset,
+                    len,
+                    name,
+                })
             }
-            Some((column, Some(CellLocation::Encoded))) => {
-                SampleLocation::TableCell { file: self.path.clone(), column: column.clone(), row }
-            }
+            Some((column, Some(CellLocation::Encoded))) => SampleLocation::TableCell {
+                file: self.path.clone(),
+                column: column.clone(),
+                row,
+            },
             Some((column, _)) => return Err(format!("column '{column}' has no value")),
         };
         let (label, label_name) = keys.label(&object)?;
@@ -284,6 +352,11 @@ impl<'a> RowConverter<'a> {
                 }
             }
         }
-        Ok(ArchiveSample { label_name, segment, column_values, ..ArchiveSample::new(location, label) })
+        Ok(ArchiveSample {
+            label_name,
+            segment,
+            column_values,
+            ..ArchiveSample::new(location, label)
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! Reads lists in the format of DALI's video readers: `file label [start [end]]`.
-//! Seconds become segments in seconds or, if a frame rate is given, the frames to which DALI rounds them.
+//! Reads lists in the format of DALI's video readers: `file label [start [end]]`. Seconds become
+//! segments in seconds or, if a frame rate is given, the frames to which DALI rounds them.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::column_value::shortened;
 use crate::lines::{for_each_line, not_empty, resolve_path, root_of};
 use crate::{Dataset, Sample, SegmentBounds};
 
-/// Longer times (over a century) are typing errors. Up to this, the products in nanoseconds do not overflow.
+/// Longer times (over a century) are typing errors. Up to this, the products in nanoseconds do not
+/// overflow.
 const MAX_SECONDS: f64 = 4e9;
 const NANOS: f64 = 1e9;
 
@@ -31,17 +32,26 @@ pub enum DaliUnit {
     },
 }
 
-/// Reads `file label [start [end]]` per line, separated by white space, like DALI's `readers.video` and
-/// `experimental.readers.video`: names contain no spaces, and the end is exclusive.
+/// Reads `file label [start [end]]` per line, separated by white space, like DALI's `readers.video`
+/// and `experimental.readers.video`: names contain no spaces, and the end is exclusive.
 ///
-/// - A line whose start equals its end, or whose segment is empty after rounding, is skipped, as in DALI: the
-///   clip order of DALI depends on the number of samples. A note has the number of skipped lines.
+/// - A line whose start equals its end, or whose segment is empty after rounding, is skipped, as in
+///   DALI: the clip order of DALI depends on the number of samples. A note has the number of
+///   skipped lines.
 /// - Rounding is exact for times with up to nine decimals, where DALI uses floating point.
-/// - Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`, or else to
-///   the folder of the list.
-pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUnit) -> Result<Dataset> {
+/// - Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`,
+///   or else to the folder of the list.
+pub fn dali_file_list(
+    path: impl AsRef<Path>,
+    root: Option<&Path>,
+    unit: DaliUnit,
+) -> Result<Dataset> {
     let path = path.as_ref();
-    if let DaliUnit::Rounded { fps: fps @ ((0, _) | (_, 0)), .. } = unit {
+    if let DaliUnit::Rounded {
+        fps: fps @ ((0, _) | (_, 0)),
+        ..
+    } = unit
+    {
         return Err(Error::Argument(format!("fps must be above 0, got {fps:?}")));
     }
     let root = root_of(path, root);
@@ -56,7 +66,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
                 return Err(format!(
                     "has {} fields; write: file label [start [end]], no spaces in names",
                     fields.len()
-                ))
+                ));
             }
         };
         let label = label.parse().map_err(|_| {
@@ -73,7 +83,10 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
                 }
             },
         };
-        dataset.samples.push(Sample { segment, ..Sample::new(resolve_path(root, name), label) });
+        dataset.samples.push(Sample {
+            segment,
+            ..Sample::new(resolve_path(root, name), label)
+        });
         Ok(())
     })?;
     if let Some(first) = empty.first() {
@@ -87,15 +100,20 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
 }
 
 /// The segment, or `None` if it contains no frames.
-fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<SegmentBounds>, String> {
+fn bounds_of(
+    start: &str,
+    end: Option<&str>,
+    unit: DaliUnit,
+) -> Result<Option<SegmentBounds>, String> {
     match unit {
         DaliUnit::Frames => {
             let (start, end) = (frame(start)?, end.map(frame).transpose()?);
-            // If only one of them counts from the end, their order depends on the length of the video.
+            // If only one of them counts from the end, their order depends on the length of the
+            // video.
             match end.filter(|end| (start < 0) == (*end < 0)) {
-                Some(end) if end < start => {
-                    Err(format!("the segment starts at frame {start} and ends at {end}"))
-                }
+                Some(end) if end < start => Err(format!(
+                    "the segment starts at frame {start} and ends at {end}"
+                )),
                 Some(end) if end == start => Ok(None),
                 _ => Ok(Some(SegmentBounds::Frames { start, end })),
             }
@@ -104,32 +122,63 @@ fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Se
             let (start, end) = (seconds(start)?, end.map(seconds).transpose()?);
             match end {
                 Some(end) if end < start => {
-                    return Err(format!("the segment starts at {start} s and ends at {end} s"))
+                    return Err(format!(
+                        "the segment starts at {start} s and ends at {end} s"
+                    ));
                 }
                 Some(end) if end == start => return Ok(None),
                 _ => {}
             }
-            let DaliUnit::Rounded { start_up, end_up, fps } = unit else {
-                return Ok(Some(SegmentBounds::Seconds { start: Some(start), end }));
+            let DaliUnit::Rounded {
+                start_up,
+                end_up,
+                fps,
+            } = unit
+            else {
+                return Ok(Some(SegmentBounds::Seconds {
+                    start: Some(start),
+                    end,
+                }));
             };
-            let (start, end) = (rounded(start, fps, start_up), end.map(|end| rounded(end, fps, end_up)));
-            Ok(end.is_none_or(|end| start < end).then_some(SegmentBounds::Frames { start, end }))
+            let (start, end) = (
+                rounded(start, fps, start_up),
+                end.map(|end| rounded(end, fps, end_up)),
+            );
+            Ok(end
+                .is_none_or(|end| start < end)
+                .then_some(SegmentBounds::Frames { start, end }))
         }
     }
 }
 
 fn frame(text: &str) -> Result<i64, String> {
-    let number = text.parse().ok().filter(|frame: &i64| frame.unsigned_abs() <= u64::from(u32::MAX));
-    number.ok_or_else(|| format!("frame '{}' is not a 32-bit integer; are these seconds?", shortened(text)))
+    let number = text
+        .parse()
+        .ok()
+        .filter(|frame: &i64| frame.unsigned_abs() <= u64::from(u32::MAX));
+    number.ok_or_else(|| {
+        format!(
+            "frame '{}' is not a 32-bit integer; are these seconds?",
+            shortened(text)
+        )
+    })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let number: f64 =
-        text.parse().ok().filter(|seconds: &f64| seconds.abs() <= MAX_SECONDS).ok_or_else(|| {
-            format!("time '{}' is not a number of seconds up to {MAX_SECONDS}", shortened(text))
+    let number: f64 = text
+        .parse()
+        .ok()
+        .filter(|seconds: &f64| seconds.abs() <= MAX_SECONDS)
+        .ok_or_else(|| {
+            format!(
+                "time '{}' is not a number of seconds up to {MAX_SECONDS}",
+                shortened(text)
+            )
         })?;
     if number < 0.0 {
-        return Err(format!("time {number} is before the video; count seconds from its start"));
+        return Err(format!(
+            "time {number} is before the video; count seconds from its start"
+        ));
     }
     Ok(number)
 }
@@ -139,7 +188,11 @@ fn rounded(seconds: f64, (num, den): (u32, u32), up: bool) -> i64 {
     // In integer nanoseconds, so that 0.1 s at 30 fps is exactly frame 3.
     let ticks = (seconds * NANOS).round() as i128 * i128::from(num);
     let tick = i128::from(den) * NANOS as i128;
-    let frame = if up { (ticks + tick - 1) / tick } else { ticks / tick };
+    let frame = if up {
+        (ticks + tick - 1) / tick
+    } else {
+        ticks / tick
+    };
     i64::try_from(frame).unwrap_or(i64::MAX)
 }
 
@@ -159,14 +212,33 @@ mod tests {
 
     #[test]
     fn a_line_is_a_video_or_a_part_of_one() {
-        let dataset = read("a.mp4 3\nb/c.mp4\t4  1.5\n/d.mp4 5 0 2.25\n", DaliUnit::Seconds).unwrap();
-        let paths: Vec<_> = dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
+        let dataset = read(
+            "a.mp4 3\nb/c.mp4\t4  1.5\n/d.mp4 5 0 2.25\n",
+            DaliUnit::Seconds,
+        )
+        .unwrap();
+        let paths: Vec<_> = dataset
+            .samples
+            .iter()
+            .map(|e| (e.path.to_str().unwrap(), e.label))
+            .collect();
         assert_eq!(paths, [("/r/a.mp4", 3), ("/r/b/c.mp4", 4), ("/d.mp4", 5)]);
-        let seconds = |start, end| Some(SegmentBounds::Seconds { start: Some(start), end });
-        assert_eq!(parts(&dataset), [None, seconds(1.5, None), seconds(0.0, Some(2.25))]);
+        let seconds = |start, end| {
+            Some(SegmentBounds::Seconds {
+                start: Some(start),
+                end,
+            })
+        };
+        assert_eq!(
+            parts(&dataset),
+            [None, seconds(1.5, None), seconds(0.0, Some(2.25))]
+        );
         let dataset = read("a 0 5\na 0 -10 -5\na 0 3 -1\n", DaliUnit::Frames).unwrap();
         let frames = |start, end| Some(SegmentBounds::Frames { start, end });
-        assert_eq!(parts(&dataset), [frames(5, None), frames(-10, Some(-5)), frames(3, Some(-1))]);
+        assert_eq!(
+            parts(&dataset),
+            [frames(5, None), frames(-10, Some(-5)), frames(3, Some(-1))]
+        );
     }
 
     #[test]
@@ -177,30 +249,82 @@ mod tests {
         ] {
             let dataset = read(text, unit).unwrap();
             assert_eq!(dataset.samples.len(), 1);
-            let [note] = &dataset.notes[..] else { panic!("{:?}", dataset.notes) };
-            assert!(note.contains("2 lines are skipped") && note.ends_with("line 2"), "{note}");
+            let [note] = &dataset.notes[..] else {
+                panic!("{:?}", dataset.notes)
+            };
+            assert!(
+                note.contains("2 lines are skipped") && note.ends_with("line 2"),
+                "{note}"
+            );
         }
         let error = read("a 1 2 2\n", DaliUnit::Frames).unwrap_err().to_string();
-        assert!(error.contains("lists no videos (") && error.contains("1 lines are skipped"), "{error}");
+        assert!(
+            error.contains("lists no videos (") && error.contains("1 lines are skipped"),
+            "{error}"
+        );
     }
 
     #[test]
     fn times_are_rounded_by_the_given_rate() {
         let round = |text: &str, start_up, end_up, fps| {
-            read(text, DaliUnit::Rounded { start_up, end_up, fps }).map(|dataset| parts(&dataset)[0])
+            read(
+                text,
+                DaliUnit::Rounded {
+                    start_up,
+                    end_up,
+                    fps,
+                },
+            )
+            .map(|dataset| parts(&dataset)[0])
         };
-        let frames = |start, end| Some(SegmentBounds::Frames { start, end: Some(end) });
+        let frames = |start, end| {
+            Some(SegmentBounds::Frames {
+                start,
+                end: Some(end),
+            })
+        };
         // 0.51 s is frame 12.75, 1.01 s is frame 25.25.
-        assert_eq!(round("a 0 0.51 1.01", false, true, (25, 1)).unwrap(), frames(12, 26));
-        assert_eq!(round("a 0 0.51 1.01", true, false, (25, 1)).unwrap(), frames(13, 25));
-        assert_eq!(round("a 0 0.51 1.01", true, true, (25, 1)).unwrap(), frames(13, 26));
-        assert_eq!(round("a 0 0.51 1.01", false, false, (25, 1)).unwrap(), frames(12, 25));
+        assert_eq!(
+            round("a 0 0.51 1.01", false, true, (25, 1)).unwrap(),
+            frames(12, 26)
+        );
+        assert_eq!(
+            round("a 0 0.51 1.01", true, false, (25, 1)).unwrap(),
+            frames(13, 25)
+        );
+        assert_eq!(
+            round("a 0 0.51 1.01", true, true, (25, 1)).unwrap(),
+            frames(13, 26)
+        );
+        assert_eq!(
+            round("a 0 0.51 1.01", false, false, (25, 1)).unwrap(),
+            frames(12, 25)
+        );
         // Times of whole frames give exactly that frame, although 0.1 and 4.3 are inexact floats.
-        assert_eq!(round("a 0 0.1 4.3", true, false, (30, 1)).unwrap(), frames(3, 129));
-        assert_eq!(round("a 0 0.1 4.3", false, true, (30, 1)).unwrap(), frames(3, 129));
-        assert_eq!(round("a 0 1 2", true, false, (30000, 1001)).unwrap(), frames(30, 59));
-        assert!(round("a 0 0.51 0.55", true, false, (25, 1)).unwrap_err().to_string().contains("skipped"));
-        assert!(round("a 0 1 2", true, false, (0, 1)).unwrap_err().to_string().contains("fps"));
+        assert_eq!(
+            round("a 0 0.1 4.3", true, false, (30, 1)).unwrap(),
+            frames(3, 129)
+        );
+        assert_eq!(
+            round("a 0 0.1 4.3", false, true, (30, 1)).unwrap(),
+            frames(3, 129)
+        );
+        assert_eq!(
+            round("a 0 1 2", true, false, (30000, 1001)).unwrap(),
+            frames(30, 59)
+        );
+        assert!(
+            round("a 0 0.51 0.55", true, false, (25, 1))
+                .unwrap_err()
+                .to_string()
+                .contains("skipped")
+        );
+        assert!(
+            round("a 0 1 2", true, false, (0, 1))
+                .unwrap_err()
+                .to_string()
+                .contains("fps")
+        );
     }
 
     #[test]
@@ -219,8 +343,13 @@ mod tests {
             ("a.mp4 0 -3 -5", Frames, "starts at frame -3 and ends at -5"),
             ("a.mp4 0 4294967296", Frames, "frame '4294967296'"),
         ] {
-            let error = read(&format!("ok 1\n\n{line}\n"), unit).unwrap_err().to_string();
-            assert!(error.contains("list.txt, line 3: ") && error.contains(part), "{line}: {error}");
+            let error = read(&format!("ok 1\n\n{line}\n"), unit)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("list.txt, line 3: ") && error.contains(part),
+                "{line}: {error}"
+            );
         }
     }
 }

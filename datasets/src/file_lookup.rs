@@ -1,5 +1,5 @@
-//! Looks up files by name or by stem in folders.
-//! Each folder is listed once, which takes moments where checking each file separately would take minutes.
+//! Looks up files by name or by stem in folders. Each folder is listed once, which takes moments
+//! where checking each file separately would take minutes.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use framespool::source::{as_url, display_name};
 use serde::Deserialize;
 
 use crate::lines::site;
-use crate::{has_extension, VIDEO_EXTENSIONS};
+use crate::{VIDEO_EXTENSIONS, has_extension};
 
 /// How to handle samples whose file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -39,13 +39,19 @@ struct FolderListing {
 impl FileLookup {
     /// The path, if its folder has a file of that name.
     pub fn existing(&mut self, path: PathBuf) -> Result<Option<PathBuf>> {
-        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(None);
+        };
         Ok(self.listing(folder)?.names.contains(name).then_some(path))
     }
 
     /// The sorted names of the videos in a folder that have this stem.
     pub fn with_stem(&mut self, folder: &Path, stem: &str) -> Result<&[OsString]> {
-        Ok(self.listing(folder)?.stems.get(OsStr::new(stem)).map_or(&[][..], Vec::as_slice))
+        Ok(self
+            .listing(folder)?
+            .stems
+            .get(OsStr::new(stem))
+            .map_or(&[][..], Vec::as_slice))
     }
 
     fn listing(&mut self, folder: &Path) -> Result<&FolderListing> {
@@ -60,11 +66,15 @@ fn list_folder(folder: &Path) -> Result<FolderListing> {
     check_listable(folder)?;
     let failed = |e| Error::io(&site(folder), e);
     // An empty path is the current directory.
-    let path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let path = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
     let items = match std::fs::read_dir(path) {
         Ok(items) => items,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(FolderListing::default())
+            return Ok(FolderListing::default());
         }
         Err(e) => return Err(failed(e)),
     };
@@ -73,7 +83,11 @@ fn list_folder(folder: &Path) -> Result<FolderListing> {
         let name = item.map_err(failed)?.file_name();
         let path = Path::new(&name);
         if let (true, Some(stem)) = (has_extension(path, &VIDEO_EXTENSIONS), path.file_stem()) {
-            listing.stems.entry(stem.to_owned()).or_default().push(name.clone());
+            listing
+                .stems
+                .entry(stem.to_owned())
+                .or_default()
+                .push(name.clone());
         }
         listing.names.insert(name);
     }
@@ -106,15 +120,17 @@ impl MissingFiles {
         self.first.get_or_insert_with(what);
     }
 
-    /// The error or the note if any files are missing. `missing` is `None` if the user cannot choose; `samples` is the
-    /// number of samples whose files exist.
+    /// The error or the note if any files are missing. `missing` is `None` if the user cannot
+    /// choose; `samples` is the number of samples whose files exist.
     pub fn report(
         self,
         list: &str,
         missing: Option<MissingFilePolicy>,
         samples: usize,
     ) -> Result<Option<String>> {
-        let Some((place, what)) = self.first else { return Ok(None) };
+        let Some((place, what)) = self.first else {
+            return Ok(None);
+        };
         let all = self.count + samples as u64;
         if missing == Some(MissingFilePolicy::Skip) && samples > 0 {
             return Ok(Some(format!(
@@ -140,10 +156,14 @@ mod tests {
     #[test]
     fn files_are_found_by_name_and_by_stem() {
         let root = TempFolder::new();
-        ["a.mp4", "a.webm", "b.c.MKV", "a.txt"].iter().for_each(|name| drop(root.write(name, "")));
+        ["a.mp4", "a.webm", "b.c.MKV", "a.txt"]
+            .iter()
+            .for_each(|name| drop(root.write(name, "")));
         let mut lookup = FileLookup::default();
         let mut exists = |name: &str| lookup.existing(root.0.join(name)).unwrap().is_some();
-        assert!(exists("a.txt") && !exists("A.txt") && !exists("none/a.mp4") && !exists("a.mp4/a.mp4"));
+        assert!(
+            exists("a.txt") && !exists("A.txt") && !exists("none/a.mp4") && !exists("a.mp4/a.mp4")
+        );
         assert_eq!(lookup.with_stem(&root.0, "a").unwrap(), ["a.mp4", "a.webm"]);
         assert_eq!(lookup.with_stem(&root.0, "b.c").unwrap(), ["b.c.MKV"]);
         assert!(lookup.with_stem(&root.0, "b").unwrap().is_empty());
@@ -153,17 +173,37 @@ mod tests {
     fn missing_files_are_reported_with_first_line() {
         let missing_files = |count: u64| {
             let mut missing_files = MissingFiles::default();
-            (0..count)
-                .for_each(|n| missing_files.add(|| (format!("l.csv, line {}", n + 2), format!("file {n}"))));
+            (0..count).for_each(|n| {
+                missing_files.add(|| (format!("l.csv, line {}", n + 2), format!("file {n}")))
+            });
             missing_files
         };
-        let (list, error, skip) = ("l.csv", Some(MissingFilePolicy::Error), Some(MissingFilePolicy::Skip));
+        let (list, error, skip) = (
+            "l.csv",
+            Some(MissingFilePolicy::Error),
+            Some(MissingFilePolicy::Skip),
+        );
         assert_eq!(missing_files(0).report(list, error, 1).unwrap(), None);
         let note = missing_files(2).report(list, skip, 5).unwrap().unwrap();
-        assert!(note.contains("l.csv: 2 of 7") && note.contains("file 0"), "{note}");
-        let error = missing_files(2).report(list, error, 5).unwrap_err().to_string();
-        assert!(error.contains("l.csv, line 2: file 0; 2 of 7 are missing"), "{error}");
-        let error = missing_files(3).report(list, skip, 0).unwrap_err().to_string();
-        assert!(error.contains("none of 3 files exists, check root"), "{error}");
+        assert!(
+            note.contains("l.csv: 2 of 7") && note.contains("file 0"),
+            "{note}"
+        );
+        let error = missing_files(2)
+            .report(list, error, 5)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("l.csv, line 2: file 0; 2 of 7 are missing"),
+            "{error}"
+        );
+        let error = missing_files(3)
+            .report(list, skip, 0)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("none of 3 files exists, check root"),
+            "{error}"
+        );
     }
 }

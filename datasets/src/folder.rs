@@ -9,16 +9,18 @@ use framespool::error::{Error, Result};
 
 use crate::file_lookup::check_listable;
 use crate::lines::site;
-use crate::{has_extension, Dataset, Sample, NO_LABEL, VIDEO_EXTENSIONS};
+use crate::{Dataset, NO_LABEL, Sample, VIDEO_EXTENSIONS, has_extension};
 
-/// Reads `root/class/…/video.mp4`. Labels are the indices of the subfolders of `root`, sorted by name.
+/// Reads `root/class/…/video.mp4`. Labels are the indices of the subfolders of `root`, sorted by
+/// name.
 ///
 /// - A subfolder without videos counts too, so that labels do not shift.
-/// - If videos are directly in `root` and none in subfolders, they are unlabeled: label -1, no classes. Both
-///   at once is an error, since some would be lost or mislabeled.
+/// - If videos are directly in `root` and none in subfolders, they are unlabeled: label -1, no
+///   classes. Both at once is an error, since some would be lost or mislabeled.
 /// - `extensions` (with or without dot, in any case) replaces [`VIDEO_EXTENSIONS`].
-/// - Hidden files and folders (`.name`) are skipped. Links to folders are followed, except to a folder that
-///   contains them. A broken link counts as a file, and opening it reports what is missing.
+/// - Hidden files and folders (`.name`) are skipped. Links to folders are followed, except to a
+///   folder that contains them. A broken link counts as a file, and opening it reports what is
+///   missing.
 pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<Dataset> {
     let root = root.as_ref();
     let extensions = normalized_extensions(extensions)?;
@@ -30,16 +32,26 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
             root.display()
         )));
     }
-    let mut walker = FolderWalker { extensions: &extensions, ancestors: vec![real_path(root)?] };
+    let mut walker = FolderWalker {
+        extensions: &extensions,
+        ancestors: vec![real_path(root)?],
+    };
     let (folders, mut unlabeled) = walker.list(root)?;
     unlabeled.sort_by(|a, b| bytes(a).cmp(bytes(b)));
     let mut labeled = Dataset::default();
     for (label, class) in (0..).zip(&folders) {
-        let name = class.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = class
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let mut videos = Vec::new();
         walker.collect(class, &mut videos)?;
         videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-        let sample = |path| Sample { label_name: Some(name.clone()), ..Sample::new(path, label) };
+        let sample = |path| Sample {
+            label_name: Some(name.clone()),
+            ..Sample::new(path, label)
+        };
         labeled.samples.extend(videos.into_iter().map(sample));
         labeled.classes.push(name);
     }
@@ -47,7 +59,10 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
         (None, Some(_)) => Ok(labeled),
         (Some(_), None) => {
             let sample = |path| Sample::new(path, NO_LABEL);
-            Ok(Dataset { samples: unlabeled.into_iter().map(sample).collect(), ..Dataset::default() })
+            Ok(Dataset {
+                samples: unlabeled.into_iter().map(sample).collect(),
+                ..Dataset::default()
+            })
         }
         (Some(stray), Some(video)) => Err(Error::Argument(format!(
             "{} holds videos both directly ({}) and in class folders ({}); move the former into a folder of their \
@@ -66,8 +81,13 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
 
 /// The extensions without their dots.
 fn normalized_extensions(extensions: Option<&[String]>) -> Result<Vec<String>> {
-    let Some(given) = extensions else { return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec()) };
-    let wanted: Vec<String> = given.iter().map(|e| e.trim_start_matches('.').to_owned()).collect();
+    let Some(given) = extensions else {
+        return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec());
+    };
+    let wanted: Vec<String> = given
+        .iter()
+        .map(|e| e.trim_start_matches('.').to_owned())
+        .collect();
     if wanted.is_empty() || wanted.iter().any(String::is_empty) {
         return Err(Error::Argument(format!(
             "extensions must name at least one and none may be empty, got {given:?}; e.g. [\"mp4\", \
@@ -79,8 +99,8 @@ fn normalized_extensions(extensions: Option<&[String]>) -> Result<Vec<String>> {
 
 struct FolderWalker<'a> {
     extensions: &'a [String],
-    /// Real paths of the folders from the root to the current one: entering one of them again would never
-    /// end.
+    /// Real paths of the folders from the root to the current one: entering one of them again would
+    /// never end.
     ancestors: Vec<PathBuf>,
 }
 
@@ -138,8 +158,19 @@ mod tests {
 
     /// (path below root, label) of each sample.
     fn listed(root: &Path, dataset: &Dataset) -> Vec<(String, i64)> {
-        let below = |e: &Sample| e.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-        dataset.samples.iter().map(|e| (below(e), e.label)).collect()
+        let below = |e: &Sample| {
+            e.path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
+        dataset
+            .samples
+            .iter()
+            .map(|e| (below(e), e.label))
+            .collect()
     }
 
     fn tree(files: &[&str]) -> TempFolder {
@@ -150,13 +181,28 @@ mod tests {
 
     #[test]
     fn classes_are_subfolders_in_byte_order() {
-        let root =
-            tree(&["b/2.mp4", "b/10.mp4", "a/x/deep.MKV", "a/y.avi", "Z/1.webm", "b/notes.txt", "README"]);
+        let root = tree(&[
+            "b/2.mp4",
+            "b/10.mp4",
+            "a/x/deep.MKV",
+            "a/y.avi",
+            "Z/1.webm",
+            "b/notes.txt",
+            "README",
+        ]);
         let dataset = folder(&root.0, None).unwrap();
         assert_eq!(dataset.classes, ["Z", "a", "b"]);
-        let expected =
-            [("Z/1.webm", 0), ("a/x/deep.MKV", 1), ("a/y.avi", 1), ("b/10.mp4", 2), ("b/2.mp4", 2)];
-        assert_eq!(listed(&root.0, &dataset), expected.map(|(path, label)| (path.to_owned(), label)));
+        let expected = [
+            ("Z/1.webm", 0),
+            ("a/x/deep.MKV", 1),
+            ("a/y.avi", 1),
+            ("b/10.mp4", 2),
+            ("b/2.mp4", 2),
+        ];
+        assert_eq!(
+            listed(&root.0, &dataset),
+            expected.map(|(path, label)| (path.to_owned(), label))
+        );
         assert_eq!(dataset.samples[1].label_name.as_deref(), Some("a"));
     }
 
@@ -171,7 +217,10 @@ mod tests {
     fn folder_of_videos_only_is_unlabeled() {
         let root = tree(&["b.mp4", "a.mp4", "extras/cover.jpg"]);
         let dataset = folder(&root.0, None).unwrap();
-        assert_eq!(listed(&root.0, &dataset), [("a.mp4".to_owned(), -1), ("b.mp4".to_owned(), -1)]);
+        assert_eq!(
+            listed(&root.0, &dataset),
+            [("a.mp4".to_owned(), -1), ("b.mp4".to_owned(), -1)]
+        );
         assert!(dataset.classes.is_empty() && dataset.samples[0].label_name.is_none());
     }
 
@@ -179,7 +228,10 @@ mod tests {
     fn videos_next_to_class_folders_are_rejected() {
         let root = tree(&["stray.mp4", "a/1.mp4"]);
         let text = folder(&root.0, None).unwrap_err().to_string();
-        assert!(text.contains("stray.mp4") && text.contains("class folders"), "{text}");
+        assert!(
+            text.contains("stray.mp4") && text.contains("class folders"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -195,7 +247,12 @@ mod tests {
         let root = tree(&["a/1.mp4", "a/2.xyz", "a/3.Y4M"]);
         let dataset = folder(&root.0, Some(&[".xyz".to_owned(), "y4m".to_owned()])).unwrap();
         assert_eq!(dataset.samples.len(), 2);
-        assert!(folder(&root.0, Some(&[])).unwrap_err().to_string().contains("got []"));
+        assert!(
+            folder(&root.0, Some(&[]))
+                .unwrap_err()
+                .to_string()
+                .contains("got []")
+        );
         assert!(folder(&root.0, Some(&[".".to_owned()])).is_err());
     }
 
@@ -212,8 +269,16 @@ mod tests {
         symlink("nowhere", root.0.join("a/gone.mp4")).unwrap();
         let dataset = folder(&root.0, None).unwrap();
         assert_eq!(dataset.classes, ["a", "b", "circle"]);
-        let expected = [("a/1.mp4", 0), ("a/gone.mp4", 0), ("a/in/2.mp4", 0), ("b/far.mp4", 1)];
-        assert_eq!(listed(&root.0, &dataset), expected.map(|(path, label)| (path.to_owned(), label)));
+        let expected = [
+            ("a/1.mp4", 0),
+            ("a/gone.mp4", 0),
+            ("a/in/2.mp4", 0),
+            ("b/far.mp4", 1),
+        ];
+        assert_eq!(
+            listed(&root.0, &dataset),
+            expected.map(|(path, label)| (path.to_owned(), label))
+        );
     }
 
     #[test]
@@ -222,8 +287,13 @@ mod tests {
         let missing = folder(root.0.join("nope"), None).unwrap_err();
         assert!(matches!(missing, Error::NotFound { .. }) && missing.to_string().contains("nope"));
         let text = folder(&root.0, None).unwrap_err().to_string();
-        assert!(text.contains(root.0.to_str().unwrap()) && text.contains(".mp4 .m4v"), "{text}");
-        let text = folder(root.0.join("a/readme.txt"), None).unwrap_err().to_string();
+        assert!(
+            text.contains(root.0.to_str().unwrap()) && text.contains(".mp4 .m4v"),
+            "{text}"
+        );
+        let text = folder(root.0.join("a/readme.txt"), None)
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("is not a folder"), "{text}");
     }
 }

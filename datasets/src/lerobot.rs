@@ -1,6 +1,6 @@
-//! Reads the folder of a LeRobot dataset, version 3, 2.1 or 2.0, as a list of episodes seen by one camera.
-//! In version 3 several episodes share a video file, and each sample is a segment of one, bounded by frame times.
-//! Opens no video; `tables` reads the states and actions.
+//! Reads the folder of a LeRobot dataset, version 3, 2.1 or 2.0, as a list of episodes seen by one
+//! camera. In version 3 several episodes share a video file, and each sample is a segment of one,
+//! bounded by frame times. Opens no video; `tables` reads the states and actions.
 
 mod tables;
 
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use framespool::error::{Error, Result};
 
 use crate::archive::InterruptCheck;
-use crate::column_value::{shortened, ColumnsBuilder, Value};
+use crate::column_value::{ColumnsBuilder, Value, shortened};
 use crate::lines::{for_each_line, json_error, read_json, site};
 use crate::parquet::for_each_row;
-use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
+use crate::{Dataset, NO_LABEL, Sample, SegmentBounds};
 
-pub use tables::{lerobot_tables, NumberType};
+pub use tables::{NumberType, lerobot_tables};
 
 /// Metadata files of a dataset. `_V2` marks those of version 2.
 const INFO: &str = "meta/info.json";
@@ -55,16 +55,17 @@ struct Episode {
 /// Reads a dataset: all episodes by ascending number, or the given ones in the given order.
 ///
 /// - The camera is a feature of type `video`. It may be omitted if there is only one.
-/// - An episode has `length` frames, one every `1 / fps` from its start time. Its segment starts and ends half a
-///   frame before these times, so that rounding neither drops a frame nor admits one.
+/// - An episode has `length` frames, one every `1 / fps` from its start time. Its segment starts
+///   and ends half a frame before these times, so that rounding neither drops a frame nor admits
+///   one.
 /// - The label is the number of the first task, and the classes are the tasks. The columns are
-///   `episode_index`, `length`, `tasks`, `fps`, and, where the metadata has them, `dataset_from_index` and
-///   `dataset_to_index`.
+///   `episode_index`, `length`, `tasks`, `fps`, and, where the metadata has them,
+///   `dataset_from_index` and `dataset_to_index`.
 ///
 /// # Errors
-/// `Argument` for a camera or an episode that does not exist, and for files that contradict each other, with
-/// file and row; `Unsupported` for other versions and for cameras whose images are stored in tables; the
-/// errors of reading JSON and Parquet files.
+/// `Argument` for a camera or an episode that does not exist, and for files that contradict each
+/// other, with file and row; `Unsupported` for other versions and for cameras whose images are
+/// stored in tables; the errors of reading JSON and Parquet files.
 pub fn lerobot(
     root: &Path,
     camera: Option<&str>,
@@ -72,17 +73,30 @@ pub fn lerobot(
     check_interrupt: InterruptCheck,
 ) -> Result<Dataset> {
     let (info, new) = Info::read(root, camera)?;
-    let names =
-        if new { tasks(&root.join(TASKS), check_interrupt)? } else { tasks_v2(&root.join(TASKS_V2))? };
-    let numbers: HashMap<&str, i64> = names.iter().map(|(number, task)| (task.as_str(), *number)).collect();
-    let mut found =
-        if new { info.episodes(root, check_interrupt)? } else { episodes_v2(&root.join(EPISODES_V2))? };
+    let names = if new {
+        tasks(&root.join(TASKS), check_interrupt)?
+    } else {
+        tasks_v2(&root.join(TASKS_V2))?
+    };
+    let numbers: HashMap<&str, i64> = names
+        .iter()
+        .map(|(number, task)| (task.as_str(), *number))
+        .collect();
+    let mut found = if new {
+        info.episodes(root, check_interrupt)?
+    } else {
+        episodes_v2(&root.join(EPISODES_V2))?
+    };
     found.sort_by_key(|episode| episode.index);
     if let Some(pair) = found.windows(2).find(|pair| pair[0].index == pair[1].index) {
-        return Err(metadata_error(&pair[1].said, &format!("episode {} appears twice", pair[1].index)));
+        return Err(metadata_error(
+            &pair[1].said,
+            &format!("episode {} appears twice", pair[1].index),
+        ));
     }
     if let Some(wanted) = episodes {
-        let mut by_index: HashMap<i64, Episode> = found.into_iter().map(|one| (one.index, one)).collect();
+        let mut by_index: HashMap<i64, Episode> =
+            found.into_iter().map(|one| (one.index, one)).collect();
         let take = |index: &i64| {
             by_index.remove(index).ok_or_else(|| {
                 Error::Argument(format!(
@@ -94,21 +108,30 @@ pub fn lerobot(
         found = wanted.iter().map(take).collect::<Result<_>>()?;
     }
     if found.is_empty() {
-        return Err(Error::Argument(format!("{} has no episodes, or none was requested", root.display())));
+        return Err(Error::Argument(format!(
+            "{} has no episodes, or none was requested",
+            root.display()
+        )));
     }
     let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
     for (number, episode) in found.into_iter().enumerate() {
         check_interrupt()?;
-        let sample =
-            info.sample(root, &episode, &numbers).map_err(|reason| metadata_error(&episode.said, &reason))?;
+        let sample = info
+            .sample(root, &episode, &numbers)
+            .map_err(|reason| metadata_error(&episode.said, &reason))?;
         dataset.samples.push(sample);
-        let rows = episode.rows.map(|(from, to)| (Value::Integer(from), Value::Integer(to)));
+        let rows = episode
+            .rows
+            .map(|(from, to)| (Value::Integer(from), Value::Integer(to)));
         let column_values = [
             ("episode_index", Some(Value::Integer(episode.index))),
             ("length", Some(Value::Integer(episode.length))),
             ("tasks", Some(episode.tasks)),
             ("fps", Some(Value::Float(info.fps))),
-            ("dataset_from_index", rows.as_ref().map(|rows| rows.0.clone())),
+            (
+                "dataset_from_index",
+                rows.as_ref().map(|rows| rows.0.clone()),
+            ),
             ("dataset_to_index", rows.map(|rows| rows.1)),
         ];
         for (name, value) in column_values {
@@ -125,7 +148,9 @@ pub fn lerobot(
 /// The tasks in the order of their numbers, if the numbers are exactly 0, 1, 2, …; otherwise none.
 fn classes(mut tasks: Vec<(i64, String)>) -> Vec<String> {
     tasks.sort();
-    let plain = (0..).zip(&tasks).all(|(index, (number, _))| index == *number);
+    let plain = (0..)
+        .zip(&tasks)
+        .all(|(index, (number, _))| index == *number);
     if plain {
         tasks.into_iter().map(|(_, task)| task).collect()
     } else {
@@ -152,12 +177,16 @@ impl Info {
                         "a LeRobot dataset of version '{}' (convert it to v3.0 with lerobot's own script)",
                         shortened(other)
                     ),
-                })
+                });
             }
         };
-        let fps = said.get("fps").and_then(Value::as_f64).filter(|fps| fps.is_finite() && *fps > 0.0);
+        let fps = said
+            .get("fps")
+            .and_then(Value::as_f64)
+            .filter(|fps| fps.is_finite() && *fps > 0.0);
         let fps = fps.ok_or_else(|| missing_key(&path, "fps", "a number above 0"))?;
-        // Checked before `video_path`, since a dataset without video cameras has no `video_path` either.
+        // Checked before `video_path`, since a dataset without video cameras has no `video_path`
+        // either.
         let camera = camera_of(&path, &said, camera)?;
         let Some(Value::Text(video_path)) = said.get("video_path") else {
             return Err(missing_key(&path, "video_path", "a string"));
@@ -167,7 +196,16 @@ impl Info {
             _ if new => None,
             _ => return Err(missing_key(&path, "chunks_size", "an integer above 0")),
         };
-        Ok((Self { path, fps, video_path: video_path.clone(), camera, chunk }, new))
+        Ok((
+            Self {
+                path,
+                fps,
+                video_path: video_path.clone(),
+                camera,
+                chunk,
+            },
+            new,
+        ))
     }
 
     /// The episodes of a version 3 dataset.
@@ -183,12 +221,16 @@ impl Info {
             of_video("from_timestamp"),
             of_video("to_timestamp"),
         ];
-        let more = ["dataset_from_index".to_owned(), "dataset_to_index".to_owned()];
+        let more = [
+            "dataset_from_index".to_owned(),
+            "dataset_to_index".to_owned(),
+        ];
         let mut found = Vec::new();
         for file in parquet_files_below(&folder)? {
             for_each_row(&file, &needed, &more, check_interrupt, |row, values| {
                 let said = format!("{}, row {row}", file.display());
-                let [index, length, tasks, chunk, number, from, to, first, last] = &values[..] else {
+                let [index, length, tasks, chunk, number, from, to, first, last] = &values[..]
+                else {
                     return Err("lacks the requested columns".to_owned());
                 };
                 let whole = |name: &str, value: &Value| match value {
@@ -196,8 +238,12 @@ impl Info {
                     other => Err(format!("{name} is {}, expected an integer", other.shown())),
                 };
                 let seconds = |name: &str, value: &Value| {
-                    let seconds = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
-                    seconds.ok_or_else(|| format!("{name} is {}, expected a time in seconds", value.shown()))
+                    let seconds = value
+                        .as_f64()
+                        .filter(|number| number.is_finite() && *number >= 0.0);
+                    seconds.ok_or_else(|| {
+                        format!("{name} is {}, expected a time in seconds", value.shown())
+                    })
                 };
                 let rows = match (first, last) {
                     (Value::Integer(first), Value::Integer(last)) => Some((*first, *last)),
@@ -223,17 +269,33 @@ impl Info {
     }
 
     /// Converts an episode into a sample.
-    fn sample(&self, root: &Path, episode: &Episode, tasks: &HashMap<&str, i64>) -> Result<Sample, String> {
+    fn sample(
+        &self,
+        root: &Path,
+        episode: &Episode,
+        tasks: &HashMap<&str, i64>,
+    ) -> Result<Sample, String> {
         let label = match &episode.tasks {
             Value::Null => NO_LABEL,
             Value::List(names) => match names.first() {
                 None => NO_LABEL,
                 Some(Value::Text(task)) => *tasks.get(task.as_str()).ok_or_else(|| {
-                    format!("task '{}' is not one of the dataset's {}", shortened(task), tasks.len())
+                    format!(
+                        "task '{}' is not one of the dataset's {}",
+                        shortened(task),
+                        tasks.len()
+                    )
                 })?,
-                Some(other) => return Err(format!("tasks contains {}, expected text", other.shown())),
+                Some(other) => {
+                    return Err(format!("tasks contains {}, expected text", other.shown()));
+                }
             },
-            other => return Err(format!("tasks is {}, expected a list of text", other.shown())),
+            other => {
+                return Err(format!(
+                    "tasks is {}, expected a list of text",
+                    other.shown()
+                ));
+            }
         };
         let chunk = match (episode.video_location, self.chunk) {
             (Some((chunk, ..)), _) => chunk,
@@ -254,8 +316,9 @@ impl Info {
         Ok(sample)
     }
 
-    /// The segment of the file that an episode covers. Its frames have the times `from + i / fps`, but the
-    /// metadata and the file round these times differently, so the bounds are halfway between frames.
+    /// The segment of the file that an episode covers. Its frames have the times `from + i / fps`,
+    /// but the metadata and the file round these times differently, so the bounds are halfway
+    /// between frames.
     fn segment(&self, length: i64, from: f64, to: f64) -> Result<SegmentBounds, String> {
         let half = 0.5 / self.fps;
         let end = from + length as f64 / self.fps;
@@ -266,7 +329,10 @@ impl Info {
             ));
         }
         let start = Some(from - half).filter(|start| *start > 0.0);
-        Ok(SegmentBounds::Seconds { start, end: Some(end - half) })
+        Ok(SegmentBounds::Seconds {
+            start,
+            end: Some(end - half),
+        })
     }
 }
 
@@ -291,7 +357,11 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
     let named = |reason: String| Error::Argument(format!("{}: {reason}", path.display()));
     match (camera, &cameras[..]) {
         (Some(name), _) if cameras.contains(&name) => Ok(name.to_owned()),
-        (Some(name), _) if features.iter().any(|(other, f)| other == name && kind(f) == "image") => {
+        (Some(name), _)
+            if features
+                .iter()
+                .any(|(other, f)| other == name && kind(f) == "image") =>
+        {
             Err(Error::Unsupported {
                 site: site(path),
                 what: format!(
@@ -299,7 +369,11 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
                 ),
             })
         }
-        (Some(name), _) => Err(named(format!("no camera '{}'; {}", shortened(name), listed()))),
+        (Some(name), _) => Err(named(format!(
+            "no camera '{}'; {}",
+            shortened(name),
+            listed()
+        ))),
         (None, [one]) => Ok((*one).to_owned()),
         (None, _) => Err(named(format!("give one camera as camera=; {}", listed()))),
     }
@@ -309,12 +383,24 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
 fn tasks(path: &Path, check_interrupt: InterruptCheck) -> Result<Vec<(i64, String)>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let names = ["task".to_owned(), PANDAS_INDEX_COLUMN.to_owned()];
-    for_each_row(path, &["task_index".to_owned()], &names, check_interrupt, |_, values| {
-        let [number, named, unnamed] = &values[..] else { return Err("has no tasks".to_owned()) };
-        let task = if *named == Value::Null { unnamed } else { named };
-        found.push(task_of(number, task, &mut seen)?);
-        Ok(())
-    })?;
+    for_each_row(
+        path,
+        &["task_index".to_owned()],
+        &names,
+        check_interrupt,
+        |_, values| {
+            let [number, named, unnamed] = &values[..] else {
+                return Err("has no tasks".to_owned());
+            };
+            let task = if *named == Value::Null {
+                unnamed
+            } else {
+                named
+            };
+            found.push(task_of(number, task, &mut seen)?);
+            Ok(())
+        },
+    )?;
     Ok(found)
 }
 
@@ -338,7 +424,11 @@ fn task_of(number: &Value, task: &Value, seen: &mut HashSet<i64>) -> Result<(i64
                 false => Err(format!("task_index {number} appears twice")),
             }
         }
-        _ => Err(format!("expected a task with a number, got {} with {}", task.shown(), number.shown())),
+        _ => Err(format!(
+            "expected a task with a number, got {} with {}",
+            task.shown(),
+            number.shown()
+        )),
     }
 }
 
@@ -367,7 +457,8 @@ fn episodes_v2(path: &Path) -> Result<Vec<Episode>> {
     Ok(found)
 }
 
-/// Fills in `{video_key}` and the numbers of a path template: `{file_index:03d}` has at least three digits.
+/// Fills in `{video_key}` and the numbers of a path template: `{file_index:03d}` has at least three
+/// digits.
 fn expand_video_path(
     template: &str,
     camera: &str,
@@ -375,16 +466,23 @@ fn expand_video_path(
 ) -> Result<String, String> {
     let (mut path, mut rest) = (String::new(), template);
     while let Some((before, behind)) = rest.split_once('{') {
-        let (field, after) =
-            behind.split_once('}').ok_or_else(|| format!("'{template}' has a {{ without a }}"))?;
+        let (field, after) = behind
+            .split_once('}')
+            .ok_or_else(|| format!("'{template}' has a {{ without a }}"))?;
         let (name, format) = field.split_once(':').unwrap_or((field, ""));
         path += before;
         if name == "video_key" && format.is_empty() {
             path += camera;
         } else {
-            let digits = format.strip_suffix('d').unwrap_or(format).trim_start_matches('0');
-            let width =
-                if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|width| *width < 20) };
+            let digits = format
+                .strip_suffix('d')
+                .unwrap_or(format)
+                .trim_start_matches('0');
+            let width = if digits.is_empty() {
+                Some(0)
+            } else {
+                digits.parse().ok().filter(|width| *width < 20)
+            };
             let unknown = || format!("'{template}' has the unknown field '{{{field}}}'");
             let (number, width) = number(name).zip(width).ok_or_else(unknown)?;
             path += &format!("{number:0width$}");
@@ -392,9 +490,14 @@ fn expand_video_path(
         rest = after;
     }
     let path = path + rest;
-    let above = Path::new(&path).components().any(|part| !matches!(part, std::path::Component::Normal(_)));
+    let above = Path::new(&path)
+        .components()
+        .any(|part| !matches!(part, std::path::Component::Normal(_)));
     if path.is_empty() || above {
-        return Err(format!("'{}' does not lead to a file below the dataset's folder", shortened(&path)));
+        return Err(format!(
+            "'{}' does not lead to a file below the dataset's folder",
+            shortened(&path)
+        ));
     }
     Ok(path)
 }
@@ -414,11 +517,16 @@ fn parquet_files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for chunk in list(folder)?.into_iter().filter(|path| path.is_dir()) {
         found.extend(
-            list(&chunk)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "parquet")),
+            list(&chunk)?
+                .into_iter()
+                .filter(|path| path.extension().is_some_and(|end| end == "parquet")),
         );
     }
     match found.is_empty() {
-        true => Err(Error::Argument(format!("{} has no files chunk-*/file-*.parquet", folder.display()))),
+        true => Err(Error::Argument(format!(
+            "{} has no files chunk-*/file-*.parquet",
+            folder.display()
+        ))),
         false => Ok(found),
     }
 }

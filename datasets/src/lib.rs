@@ -1,6 +1,6 @@
-//! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a [`ArchiveListing`].
-//! The order of samples is the same on every machine.
-//! The readers open no video, and report every sample that they skip.
+//! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a
+//! [`ArchiveListing`]. The order of samples is the same on every machine. The readers open no
+//! video, and report every sample that they skip.
 
 mod annotation_file;
 mod annotation_table;
@@ -27,30 +27,30 @@ mod webdataset;
 
 use std::path::{Path, PathBuf};
 
-pub use annotation_file::{annotation_file, AnnotationColumn, AnnotationOptions};
-pub use annotation_table::{annotation_table, TableDescription};
+pub use annotation_file::{AnnotationColumn, AnnotationOptions, annotation_file};
+pub use annotation_table::{TableDescription, annotation_table};
 pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
 pub use arrow::arrow;
 pub use column_value::{Column, Value};
 pub use columnar::TableOptions;
-pub use dali_file_list::{dali_file_list, DaliUnit};
+pub use dali_file_list::{DaliUnit, dali_file_list};
 pub use folder::folder;
-pub use json_lines::{json_lines, SampleKeys};
-pub use lerobot::{lerobot, lerobot_tables, NumberType};
-pub use lmdb::{lmdb, LabelKeys, LmdbLayout, LmdbOptions};
-pub use parquet::{parquet, CellReader};
+pub use json_lines::{SampleKeys, json_lines};
+pub use lerobot::{NumberType, lerobot, lerobot_tables};
+pub use lmdb::{LabelKeys, LmdbLayout, LmdbOptions, lmdb};
+pub use parquet::{CellReader, parquet};
 pub use recordio::recordio;
-pub use tfrecord::{tfrecord, TfRecordOptions};
-pub use webdataset::{webdataset, LabelSource};
+pub use tfrecord::{TfRecordOptions, tfrecord};
+pub use webdataset::{LabelSource, webdataset};
 
 /// The label of a video that has none.
 pub const NO_LABEL: i64 = -1;
 
 /// The extensions that count as videos unless the caller gives others.
 pub const VIDEO_EXTENSIONS: [&str; 37] = [
-    "mp4", "m4v", "mov", "qt", "3gp", "3g2", "f4v", "ismv", "mkv", "mk3d", "webm", "avi", "divx", "ts",
-    "mts", "m2t", "m2ts", "mpg", "mpeg", "vob", "m1v", "m2v", "flv", "wmv", "asf", "ogv", "ogm", "gif",
-    "ivf", "obu", "h264", "264", "hevc", "h265", "265", "mjpeg", "mjpg",
+    "mp4", "m4v", "mov", "qt", "3gp", "3g2", "f4v", "ismv", "mkv", "mk3d", "webm", "avi", "divx",
+    "ts", "mts", "m2t", "m2ts", "mpg", "mpeg", "vob", "m1v", "m2v", "flv", "wmv", "asf", "ogv",
+    "ogm", "gif", "ivf", "obu", "h264", "264", "hevc", "h265", "265", "mjpeg", "mjpg",
 ];
 
 /// One video of a dataset, or a segment of one.
@@ -71,11 +71,18 @@ pub struct Sample {
 impl Sample {
     /// A whole video.
     pub fn new(path: PathBuf, label: i64) -> Self {
-        Self { path, label, label_name: None, segment: None, image_sequence: None }
+        Self {
+            path,
+            label,
+            label_name: None,
+            segment: None,
+            image_sequence: None,
+        }
     }
 }
 
-/// A half-open segment of a video, `start..end`. A missing bound is the start or the end of the video.
+/// A half-open segment of a video, `start..end`. A missing bound is the start or the end of the
+/// video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SegmentBounds {
     /// In frames, from 0. A negative number counts from the end of the video: -1 is the last frame.
@@ -122,10 +129,14 @@ pub struct Dataset {
 
 /// Whether a file name ends in a dot and one of the extensions, in upper or lower case.
 fn has_extension(path: &Path, extensions: &[impl AsRef<str>]) -> bool {
-    let Some(name) = path.file_name().map(|name| name.as_encoded_bytes()) else { return false };
+    let Some(name) = path.file_name().map(|name| name.as_encoded_bytes()) else {
+        return false;
+    };
     extensions.iter().any(|extension| {
         let extension = extension.as_ref().as_bytes();
-        let Some(dot) = name.len().checked_sub(extension.len() + 1) else { return false };
+        let Some(dot) = name.len().checked_sub(extension.len() + 1) else {
+            return false;
+        };
         name[dot] == b'.' && name[dot + 1..].eq_ignore_ascii_case(extension)
     })
 }
@@ -141,7 +152,11 @@ mod tests {
     impl TempFolder {
         pub fn new() -> Self {
             static COUNT: AtomicU32 = AtomicU32::new(0);
-            let unique = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let unique = format!(
+                "{}-{}",
+                std::process::id(),
+                COUNT.fetch_add(1, Ordering::Relaxed)
+            );
             let path = std::env::temp_dir().join(format!("framespool-datasets-{unique}"));
             std::fs::create_dir_all(&path).unwrap();
             Self(path)

@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::Limits;
-use framespool::source::{display_name, ArchiveMember};
+use framespool::source::{ArchiveMember, display_name};
 
-use crate::archive::{
-    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
-};
-use crate::column_value::{shortened, Value};
-use crate::webdataset::{label_from_json, label_from_text, MAX_JSON_BYTES, MAX_LABEL_BYTES};
 use crate::NO_LABEL;
-use btree::{integer_key, traverse, ItemData, TreeItem};
+use crate::archive::{
+    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
+};
+use crate::column_value::{Value, shortened};
+use crate::webdataset::{MAX_JSON_BYTES, MAX_LABEL_BYTES, label_from_json, label_from_text};
+use btree::{ItemData, TreeItem, integer_key, traverse};
 use file::{LmdbFile, Tree};
 
 /// Name of the column that holds the keys.
@@ -43,7 +43,8 @@ pub struct LmdbOptions {
 /// The layout of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LmdbLayout {
-    /// The value of each key that matches this pattern (`{}` matches any text) is a video or an image.
+    /// The value of each key that matches this pattern (`{}` matches any text) is a video or an
+    /// image.
     Plain {
         /// The key pattern.
         key: String,
@@ -57,7 +58,8 @@ pub enum LmdbLayout {
 /// Labels that are stored under separate keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelKeys {
-    /// The key pattern of the labels; `{}` has the value that it has in the key of the video or image.
+    /// The key pattern of the labels; `{}` has the value that it has in the key of the video or
+    /// image.
     pub key: String,
     /// If empty, the label is a number as text; otherwise it is in JSON under this path of names.
     pub names: Vec<String>,
@@ -65,15 +67,15 @@ pub struct LabelKeys {
 
 /// Reads files.
 ///
-/// - The column `key` holds the keys: as text, or as hexadecimal digits if any key is not UTF-8, or as
-///   numbers in a database with integer keys.
+/// - The column `key` holds the keys: as text, or as hexadecimal digits if any key is not UTF-8, or
+///   as numbers in a database with integer keys.
 /// - Keys such as `__len__` and keys that match the label pattern belong to no entry.
 ///
 /// # Errors
-/// `Malformed` or `Truncated` for a damaged file, with the offset; `Unsupported` for another format, and for
-/// keys with several values; `Argument` for a database that does not exist, and for an entry whose label is
-/// missing or not a number. With `Skip` these are counted: a damaged page loses its own entries and those
-/// below it.
+/// `Malformed` or `Truncated` for a damaged file, with the offset; `Unsupported` for another
+/// format, and for keys with several values; `Argument` for a database that does not exist, and for
+/// an entry whose label is missing or not a number. With `Skip` these are counted: a damaged page
+/// loses its own entries and those below it.
 pub fn lmdb(
     files: &[PathBuf],
     options: &LmdbOptions,
@@ -85,9 +87,14 @@ pub fn lmdb(
         LmdbLayout::Caffe => (KeyPattern::any(), None),
         LmdbLayout::Plain { key, label } => {
             let keys = KeyPattern::parse("key", key)?;
-            let labels = label.as_ref().map(|label| KeyPattern::parse("label", &label.key)).transpose()?;
+            let labels = label
+                .as_ref()
+                .map(|label| KeyPattern::parse("label", &label.key))
+                .transpose()?;
             if labels.as_ref() == Some(&keys) {
-                return Err(Error::Argument(format!("key and label must differ, got '{key}' for both")));
+                return Err(Error::Argument(format!(
+                    "key and label must differ, got '{key}' for both"
+                )));
             }
             (keys, labels)
         }
@@ -96,20 +103,26 @@ pub fn lmdb(
         LmdbLayout::Caffe => "looked for values that are a Datum of Caffe".to_owned(),
         LmdbLayout::Plain { key, .. } => format!("looked for keys like '{key}'"),
     };
-    read_files(files, threads, interrupt, &nothing, |path, check_interrupt| {
-        let mut reader = LmdbReader {
-            path,
-            options,
-            keys: &keys,
-            labels: labels.as_ref(),
-            on_error,
-            found: ArchiveListing::default(),
-        };
-        if let Err(error) = reader.read(check_interrupt) {
-            reader.found.handle_error(error, on_error)?;
-        }
-        Ok(reader.found)
-    })
+    read_files(
+        files,
+        threads,
+        interrupt,
+        &nothing,
+        |path, check_interrupt| {
+            let mut reader = LmdbReader {
+                path,
+                options,
+                keys: &keys,
+                labels: labels.as_ref(),
+                on_error,
+                found: ArchiveListing::default(),
+            };
+            if let Err(error) = reader.read(check_interrupt) {
+                reader.found.handle_error(error, on_error)?;
+            }
+            Ok(reader.found)
+        },
+    )
 }
 
 /// A key pattern: a prefix, any text, and a suffix.
@@ -121,14 +134,18 @@ struct KeyPattern {
 
 impl KeyPattern {
     fn any() -> Self {
-        Self { prefix: String::new(), suffix: String::new() }
+        Self {
+            prefix: String::new(),
+            suffix: String::new(),
+        }
     }
 
     fn parse(name: &str, text: &str) -> Result<Self> {
         match text.split_once("{}") {
-            Some((before, behind)) if !behind.contains("{}") => {
-                Ok(Self { prefix: before.to_owned(), suffix: behind.to_owned() })
-            }
+            Some((before, behind)) if !behind.contains("{}") => Ok(Self {
+                prefix: before.to_owned(),
+                suffix: behind.to_owned(),
+            }),
             _ => Err(Error::Argument(format!(
                 "{name} must contain {{}} once, where keys differ, as in 'image-{{}}', got '{}'",
                 shortened(text)
@@ -138,7 +155,8 @@ impl KeyPattern {
 
     /// The part of a matching key that `{}` matches.
     fn captured<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        key.strip_prefix(self.prefix.as_bytes())?.strip_suffix(self.suffix.as_bytes())
+        key.strip_prefix(self.prefix.as_bytes())?
+            .strip_suffix(self.suffix.as_bytes())
     }
 }
 
@@ -156,12 +174,23 @@ impl LmdbReader<'_> {
         let mut file = LmdbFile::open(self.path)?;
         let tree = self.tree(&mut file, check_interrupt)?;
         let (on_error, found) = (self.on_error, &mut self.found);
-        let items = traverse(&mut file, &tree, self.options.check, check_interrupt, |error| {
-            found.handle_error(error, on_error)
-        })?;
-        let values = || items.iter().filter(|item| matches!(item.data, ItemData::Value { .. }));
+        let items = traverse(
+            &mut file,
+            &tree,
+            self.options.check,
+            check_interrupt,
+            |error| found.handle_error(error, on_error),
+        )?;
+        let values = || {
+            items
+                .iter()
+                .filter(|item| matches!(item.data, ItemData::Value { .. }))
+        };
         if values().next().is_none() && self.options.database.is_none() {
-            let names: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(&item.key)).collect();
+            let names: Vec<_> = items
+                .iter()
+                .map(|item| String::from_utf8_lossy(&item.key))
+                .collect();
             if !names.is_empty() {
                 return Err(Error::Argument(format!(
                     "{} contains only named databases; give one as database=: {}",
@@ -173,17 +202,28 @@ impl LmdbReader<'_> {
         let key_format = KeyFormat::detect(&tree, &items);
         let label_items: HashMap<&[u8], &TreeItem> = match self.labels {
             None => HashMap::new(),
-            Some(pattern) => values().filter_map(|item| Some((pattern.captured(&item.key)?, item))).collect(),
+            Some(pattern) => values()
+                .filter_map(|item| Some((pattern.captured(&item.key)?, item)))
+                .collect(),
         };
         for item in values() {
             check_interrupt()?;
-            let Some(id) = self.keys.captured(&item.key) else { continue };
-            if self.labels.is_some_and(|labels| labels.captured(&item.key).is_some())
+            let Some(id) = self.keys.captured(&item.key) else {
+                continue;
+            };
+            if self
+                .labels
+                .is_some_and(|labels| labels.captured(&item.key).is_some())
                 || is_metadata_key(&item.key)
             {
                 continue;
             }
-            match self.sample(&mut file, item, key_format.format(&item.key), label_items.get(id).copied()) {
+            match self.sample(
+                &mut file,
+                item,
+                key_format.format(&item.key),
+                label_items.get(id).copied(),
+            ) {
                 Ok(sample) => self.found.samples.push(sample),
                 Err(error) => self.found.handle_error(error, self.on_error)?,
             }
@@ -194,7 +234,9 @@ impl LmdbReader<'_> {
     /// The tree of the selected database.
     fn tree(&self, file: &mut LmdbFile, check_interrupt: InterruptCheck) -> Result<Tree> {
         let main = file.main;
-        let Some(name) = &self.options.database else { return Ok(main) };
+        let Some(name) = &self.options.database else {
+            return Ok(main);
+        };
         let items = traverse(file, &main, false, check_interrupt, Err)?;
         let Some(item) = items.iter().find(|item| item.key == name.as_bytes()) else {
             let names: Vec<_> = items
@@ -213,8 +255,10 @@ impl LmdbReader<'_> {
             )));
         };
         match &item.data {
-            ItemData::Tree(bytes) => Tree::parse(bytes, file.end)
-                .map_err(|reason| file.reader.malformed(0, format!("database '{name}': {reason}"))),
+            ItemData::Tree(bytes) => Tree::parse(bytes, file.end).map_err(|reason| {
+                file.reader
+                    .malformed(0, format!("database '{name}': {reason}"))
+            }),
             ItemData::Value { .. } => Err(Error::Argument(format!(
                 "{}: '{}' is a key with a value, not a database",
                 display_name(self.path),
@@ -246,10 +290,23 @@ impl LmdbReader<'_> {
             return Err(wrong("is a database".to_owned()));
         };
         let (offset, len, label) = match &self.options.layout {
-            LmdbLayout::Caffe => caffe::datum(&mut file.reader, (offset, offset + len))?.map_err(wrong)?,
+            LmdbLayout::Caffe => {
+                caffe::datum(&mut file.reader, (offset, offset + len))?.map_err(wrong)?
+            }
             LmdbLayout::Plain { label: None, .. } => (offset, len, NO_LABEL),
-            LmdbLayout::Plain { label: Some(label_keys), .. } => {
-                let Some(TreeItem { key, data: ItemData::Value { offset: at, len: long } }) = label else {
+            LmdbLayout::Plain {
+                label: Some(label_keys),
+                ..
+            } => {
+                let Some(TreeItem {
+                    key,
+                    data:
+                        ItemData::Value {
+                            offset: at,
+                            len: long,
+                        },
+                }) = label
+                else {
                     return Err(wrong(format!(
                         "there is no label under a key like '{}'; give label=None if there are no labels",
                         label_keys.key
@@ -266,17 +323,29 @@ impl LmdbReader<'_> {
                     false => label_from_json(content, &label_keys.names),
                 };
                 let shown = String::from_utf8_lossy(key);
-                (offset, len, read.map_err(|reason| wrong(format!("{} {reason}", shortened(&shown))))?)
+                (
+                    offset,
+                    len,
+                    read.map_err(|reason| wrong(format!("{} {reason}", shortened(&shown))))?,
+                )
             }
         };
-        let member = ArchiveMember { file: self.path.clone(), offset, len, name: Some(name.into()) };
+        let member = ArchiveMember {
+            file: self.path.clone(),
+            offset,
+            len,
+            name: Some(name.into()),
+        };
         let column_values = vec![(KEY_COLUMN.to_owned(), key)];
-        Ok(ArchiveSample { column_values, ..ArchiveSample::new(SampleLocation::Member(member), label) })
+        Ok(ArchiveSample {
+            column_values,
+            ..ArchiveSample::new(SampleLocation::Member(member), label)
+        })
     }
 }
 
-/// Whether a key describes the whole database, such as `__len__` or `__keys__`. Such values are usually
-/// pickles, which are never read; the keys are in the tree anyway.
+/// Whether a key describes the whole database, such as `__len__` or `__keys__`. Such values are
+/// usually pickles, which are never read; the keys are in the tree anyway.
 fn is_metadata_key(key: &[u8]) -> bool {
     key.len() >= 4 && key.starts_with(b"__") && key.ends_with(b"__")
 }
@@ -292,7 +361,12 @@ impl KeyFormat {
     fn detect(tree: &Tree, items: &[TreeItem]) -> Self {
         match items {
             _ if tree.has_integer_keys() => KeyFormat::Integer,
-            _ if items.iter().all(|item| std::str::from_utf8(&item.key).is_ok()) => KeyFormat::Text,
+            _ if items
+                .iter()
+                .all(|item| std::str::from_utf8(&item.key).is_ok()) =>
+            {
+                KeyFormat::Text
+            }
             _ => KeyFormat::Hex,
         }
     }
@@ -311,8 +385,11 @@ impl KeyFormat {
 
 /// The first few names, for error messages.
 fn quoted_names(names: &[impl AsRef<str>]) -> String {
-    let shown: Vec<String> =
-        names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", shortened(name.as_ref()))).collect();
+    let shown: Vec<String> = names
+        .iter()
+        .take(MAX_LISTED_NAMES)
+        .map(|name| format!("'{}'", shortened(name.as_ref())))
+        .collect();
     let more = names.len().saturating_sub(MAX_LISTED_NAMES);
     match more {
         0 => shown.join(", "),

@@ -24,8 +24,10 @@ use parquet::basic::Compression;
 pub use cell_reader::CellReader;
 
 use crate::archive::{ArchiveListing, ErrorPolicy, InterruptCheck};
-use crate::column_value::{shortened, Value};
-use crate::columnar::{find_column, read_tables, CellLocation, RowConverter, TableColumn, TableOptions};
+use crate::column_value::{Value, shortened};
+use crate::columnar::{
+    CellLocation, RowConverter, TableColumn, TableOptions, find_column, read_tables,
+};
 use crate::range_reader::RangeReader;
 use column_chunk::ColumnChunk;
 use file::ParquetFile;
@@ -33,16 +35,18 @@ use schema::top_level_columns;
 
 /// Reads files: the samples, and the names of their labels.
 ///
-/// - A text column as source has paths or `file:` URIs. A column of bytes, or a group with a field `bytes`,
-///   has the videos or images themselves: a [`Stored::Member`](crate::Stored::Member) of the file if the
-///   column is neither compressed nor encoded, else a [`SampleLocation::TableCell`](crate::SampleLocation::TableCell).
-/// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer labels
-///   come from the feature description that the library `datasets` writes.
+/// - A text column as source has paths or `file:` URIs. A column of bytes, or a group with a field
+///   `bytes`, has the videos or images themselves: a [`Stored::Member`](crate::Stored::Member) of
+///   the file if the column is neither compressed nor encoded, else a
+///   [`SampleLocation::TableCell`](crate::SampleLocation::TableCell).
+/// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer
+///   labels come from the feature description that the library `datasets` writes.
 ///
 /// # Errors
-/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for an encrypted
-/// one and some compression codecs; `Argument` for a column that is missing or has another type, and for a
-/// row, with its number. With `Skip` rows, row groups and files are counted and skipped.
+/// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for an
+/// encrypted one and some compression codecs; `Argument` for a column that is missing or has
+/// another type, and for a row, with its number. With `Skip` rows, row groups and files are counted
+/// and skipped.
 pub fn parquet(
     files: &[PathBuf],
     options: &TableOptions,
@@ -53,12 +57,20 @@ pub fn parquet(
     let read = |path: &Arc<Path>, check_interrupt: InterruptCheck, found: &mut ArchiveListing| {
         read(path, options, on_error, check_interrupt, found)
     };
-    read_tables(files, options, on_error, threads, interrupt, read, schema::class_names)
+    read_tables(
+        files,
+        options,
+        on_error,
+        threads,
+        interrupt,
+        read,
+        schema::class_names,
+    )
 }
 
-/// Calls `take` with the number of each row of a file and its values: first those of the columns that must
-/// exist, then those of the optional columns, which are missing where the file lacks them. An error from
-/// `take` becomes an error that names the row.
+/// Calls `take` with the number of each row of a file and its values: first those of the columns
+/// that must exist, then those of the optional columns, which are missing where the file lacks
+/// them. An error from `take` becomes an error that names the row.
 pub(crate) fn for_each_row(
     path: &Path,
     needed: &[String],
@@ -86,14 +98,26 @@ pub(crate) fn for_each_row(
     }
     let mut first = 0;
     for group in 0..file.metadata().num_row_groups() {
-        rows::read(&file, &mut reader, group, &wanted, check_interrupt, |row, values| {
-            let value =
-                |position: &Option<usize>| position.and_then(|position| values.get(position)).cloned();
-            let all = positions.iter().map(|position| value(position).unwrap_or(Value::Null)).collect();
-            let row = first + row;
-            take(row, all)
-                .map_err(|reason| Error::Argument(format!("{}, row {row}: {reason}", display_name(path))))
-        })?;
+        rows::read(
+            &file,
+            &mut reader,
+            group,
+            &wanted,
+            check_interrupt,
+            |row, values| {
+                let value = |position: &Option<usize>| {
+                    position.and_then(|position| values.get(position)).cloned()
+                };
+                let all = positions
+                    .iter()
+                    .map(|position| value(position).unwrap_or(Value::Null))
+                    .collect();
+                let row = first + row;
+                take(row, all).map_err(|reason| {
+                    Error::Argument(format!("{}, row {row}: {reason}", display_name(path)))
+                })
+            },
+        )?;
         first += u64::try_from(file.metadata().row_group(group).num_rows()).unwrap_or(0);
     }
     Ok(())
@@ -120,12 +144,19 @@ fn read(
                 )),
                 None => None,
             };
-            rows::read(&file, &mut reader, group, &wanted, check_interrupt, |row, values| {
-                let cell = cell_locations
-                    .as_ref()
-                    .map(|(column, cell_locations)| (column, cell_locations.get(row as usize).copied()));
-                converter.push_row(first + row, values, cell, found)
-            })
+            rows::read(
+                &file,
+                &mut reader,
+                group,
+                &wanted,
+                check_interrupt,
+                |row, values| {
+                    let cell = cell_locations.as_ref().map(|(column, cell_locations)| {
+                        (column, cell_locations.get(row as usize).copied())
+                    });
+                    converter.push_row(first + row, values, cell, found)
+                },
+            )
         };
         if let Err(error) = read() {
             found.handle_error(error, on_error)?;
@@ -145,7 +176,14 @@ fn cell_locations(
 ) -> Result<Vec<CellLocation>> {
     let number = column_chunk::column_index(file, &column.path())?;
     // Checked first, since a column of lists has a different number of values than rows.
-    if file.metadata().row_group(group).column(number).column_descr().max_rep_level() > 0 {
+    if file
+        .metadata()
+        .row_group(group)
+        .column(number)
+        .column_descr()
+        .max_rep_level()
+        > 0
+    {
         return Err(Error::Argument(format!(
             "{}: column '{}' contains lists; source= must be a column with one video or image per row",
             file.chunk_source.0.name(),
@@ -158,7 +196,11 @@ fn cell_locations(
     let mut cell_locations = Vec::new();
     for (first, page) in &chunk.values {
         check_interrupt()?;
-        let ranges = if plain { plain_encoding::value_ranges(reader, page, max_def_level)? } else { None };
+        let ranges = if plain {
+            plain_encoding::value_ranges(reader, page, max_def_level)?
+        } else {
+            None
+        };
         match ranges {
             Some(ranges) => {
                 cell_locations.extend(ranges.into_iter().map(|range| match range {

@@ -1,7 +1,8 @@
 //! Builds the paths of videos from a template such as `{participant_id}/videos/{video_id}.MP4`.
-//! `{start:06}` is an integer with leading zeros, and `{label:_}` a text with underscores in place of spaces.
-//! If the template ends in `.*`, the extension comes from the video file that exists in the folder.
-//! A value from a list cannot contain a path separator, so no path leaves the folder that the user gave.
+//! `{start:06}` is an integer with leading zeros, and `{label:_}` a text with underscores in place
+//! of spaces. If the template ends in `.*`, the extension comes from the video file that exists in
+//! the folder. A value from a list cannot contain a path separator, so no path leaves the folder
+//! that the user gave.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -44,8 +45,9 @@ impl PathPattern {
         };
         let mut parts = Vec::new();
         while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) =
-                after.split_once('}').ok_or_else(|| wrong("has a { without a }".to_owned()))?;
+            let (name, after) = after
+                .split_once('}')
+                .ok_or_else(|| wrong("has a { without a }".to_owned()))?;
             let (name, format) = name.split_once(':').unwrap_or((name, ""));
             if !known.contains(&name) {
                 return Err(wrong(format!(
@@ -58,16 +60,29 @@ impl PathPattern {
                 ("", _) => Format::Unchanged,
                 ("_", _) => Format::Underscores,
                 (_, Some(Ok(width @ 1..=20))) => Format::Zeros(width),
-                _ => return Err(wrong(format!("has the unknown format ':{format}'; write :06 or :_"))),
+                _ => {
+                    return Err(wrong(format!(
+                        "has the unknown format ':{format}'; write :06 or :_"
+                    )));
+                }
             };
             parts.push(PatternPart::Name(name.to_owned(), format));
             rest = after;
         }
         parts.push(PatternPart::Text(rest.to_owned()));
-        if !parts.iter().any(|part| matches!(part, PatternPart::Name(..))) {
-            return Err(wrong(format!("is the same for all videos; it needs {{{}}}", known.join("} or {"))));
+        if !parts
+            .iter()
+            .any(|part| matches!(part, PatternPart::Name(..)))
+        {
+            return Err(wrong(format!(
+                "is the same for all videos; it needs {{{}}}",
+                known.join("} or {")
+            )));
         }
-        Ok(Self { parts, any_extension })
+        Ok(Self {
+            parts,
+            any_extension,
+        })
     }
 
     /// The names in braces.
@@ -78,8 +93,8 @@ impl PathPattern {
         })
     }
 
-    /// The file name of one video, without the extension if that has to be looked up. An error is a name in braces, and
-    /// what is wrong with its value.
+    /// The file name of one video, without the extension if that has to be looked up. An error is a
+    /// name in braces, and what is wrong with its value.
     pub fn expand<'a>(
         &self,
         value: impl Fn(&str) -> Option<Cow<'a, str>>,
@@ -100,7 +115,9 @@ impl PathPattern {
             }
             match format {
                 Format::Unchanged => name.push_str(&value),
-                Format::Underscores => name.extend(value.chars().map(|c| if c == ' ' { '_' } else { c })),
+                Format::Underscores => {
+                    name.extend(value.chars().map(|c| if c == ' ' { '_' } else { c }))
+                }
                 Format::Zeros(width) => {
                     let number = integer_of(&value).filter(|number| *number >= 0);
                     let number = number.ok_or_else(|| wrong("is not an integer of at least 0"))?;
@@ -111,15 +128,22 @@ impl PathPattern {
         Ok(name)
     }
 
-    /// The path for a filled-in name. `None` if the extension has to be looked up and there is no such file.
-    /// If the extension is given, the existence of the file is not checked.
-    pub fn resolve(&self, root: &Path, name: &str, lookup: &mut FileLookup) -> Result<Option<PathBuf>> {
+    /// The path for a filled-in name. `None` if the extension has to be looked up and there is no
+    /// such file. If the extension is given, the existence of the file is not checked.
+    pub fn resolve(
+        &self,
+        root: &Path,
+        name: &str,
+        lookup: &mut FileLookup,
+    ) -> Result<Option<PathBuf>> {
         let path = root.join(name);
         if !self.any_extension {
             return Ok(Some(path));
         }
-        let (Some(folder), Some(stem)) = (path.parent(), path.file_name().and_then(|stem| stem.to_str()))
-        else {
+        let (Some(folder), Some(stem)) = (
+            path.parent(),
+            path.file_name().and_then(|stem| stem.to_str()),
+        ) else {
             return Ok(None);
         };
         match lookup.with_stem(folder, stem)? {
@@ -156,21 +180,33 @@ mod tests {
         let pattern = PathPattern::parse("{part}/v_{id}.*", &KNOWN).unwrap();
         let mut lookup = FileLookup::default();
         let mut path = |id: &str| {
-            let name = pattern.expand(|key| Some(if key == "id" { id } else { "p" }.into())).unwrap();
+            let name = pattern
+                .expand(|key| Some(if key == "id" { id } else { "p" }.into()))
+                .unwrap();
             pattern.resolve(&root.0, &name, &mut lookup)
         };
         assert_eq!(path("a").unwrap(), Some(root.0.join("p/v_a.mp4")));
         assert_eq!(path("b").unwrap(), Some(root.0.join("p/v_b.MKV")));
         assert_eq!(path("d").unwrap(), None);
-        assert!(path("c").unwrap_err().to_string().contains("both v_c.mp4 and v_c.webm"));
+        assert!(
+            path("c")
+                .unwrap_err()
+                .to_string()
+                .contains("both v_c.mp4 and v_c.webm")
+        );
         let fixed = PathPattern::parse("{id}.mp4", &KNOWN).unwrap();
         assert_eq!(
-            fixed.resolve(Path::new("/r"), "x.mp4", &mut FileLookup::default()).unwrap(),
+            fixed
+                .resolve(Path::new("/r"), "x.mp4", &mut FileLookup::default())
+                .unwrap(),
             Some("/r/x.mp4".into())
         );
         let padded = PathPattern::parse("{part:_}/{id:06}.mp4", &KNOWN).unwrap();
         let name = padded.expand(|key| Some(if key == "id" { "12.0" } else { "a b" }.into()));
-        assert_eq!((name.unwrap().as_str(), pattern.shown("p/v_d").as_str()), ("a_b/000012.mp4", "p/v_d.*"));
+        assert_eq!(
+            (name.unwrap().as_str(), pattern.shown("p/v_d").as_str()),
+            ("a_b/000012.mp4", "p/v_d.*")
+        );
     }
 
     #[test]
@@ -181,7 +217,10 @@ mod tests {
             ("{name}.mp4", "available: {id}, {part}"),
             ("{id:6}", "unknown format ':6'"),
         ] {
-            let error = PathPattern::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
+            let error = PathPattern::parse(text, &KNOWN)
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default();
             assert!(error.contains(part), "{text}: {error}");
         }
         let pattern = PathPattern::parse("{id}.mp4", &KNOWN).unwrap();
@@ -192,7 +231,11 @@ mod tests {
         let padded = PathPattern::parse("{id:06}", &KNOWN).unwrap();
         for value in ["-1", "1.5", "one"] {
             assert!(
-                padded.expand(|_| Some(value.into())).unwrap_err().1.contains("not an integer"),
+                padded
+                    .expand(|_| Some(value.into()))
+                    .unwrap_err()
+                    .1
+                    .contains("not an integer"),
                 "{value}"
             );
         }

@@ -1,5 +1,5 @@
-//! Iterates over the fields of a Protocol Buffers message in a range of a file.
-//! Length-delimited fields are reported as ranges and not read. Nothing outside the message's range is read.
+//! Iterates over the fields of a Protocol Buffers message in a range of a file. Length-delimited
+//! fields are reported as ranges and not read. Nothing outside the message's range is read.
 
 use framespool::error::Result;
 
@@ -56,7 +56,10 @@ impl ProtobufReader {
             }
             5 => self.skip(reader, begin, 4).map(|_| FieldValue::Fixed)?,
             kind => {
-                return Err(reader.malformed(begin, format!("field {} is of unknown kind {kind}", tag >> 3)))
+                return Err(reader.malformed(
+                    begin,
+                    format!("field {} is of unknown kind {kind}", tag >> 3),
+                ));
             }
         };
         Ok(Some((tag >> 3, value)))
@@ -72,7 +75,8 @@ impl ProtobufReader {
             }
             let [byte] = reader.read_array(self.at)?;
             self.at += 1;
-            // Only one bit of the tenth byte fits; the others are sign extension or damage, and are dropped.
+            // Only one bit of the tenth byte fits; the others are sign extension or damage, and are
+            // dropped.
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(number);
@@ -87,7 +91,10 @@ impl ProtobufReader {
         let end = from.checked_add(len).filter(|&end| end <= self.end);
         self.at = end.ok_or_else(|| {
             let left = self.end - from;
-            reader.malformed(begin, format!("a field of {len} bytes where the record has {left} more"))
+            reader.malformed(
+                begin,
+                format!("a field of {len} bytes where the record has {left} more"),
+            )
         })?;
         Ok((from, self.at))
     }

@@ -8,8 +8,8 @@ use framespool::error::{Error, Location, Result, Site};
 use framespool::limits::resize;
 use framespool::source::{self, ByteSource};
 
-/// Size of the window: headers of small adjacent members come with one read, and what is read in vain before
-/// a large member costs no more than the read itself.
+/// Size of the window: headers of small adjacent members come with one read, and what is read in
+/// vain before a large member costs no more than the read itself.
 const MIN_READ_BYTES: u64 = 16 << 10;
 
 /// A file from which short ranges are read.
@@ -27,7 +27,11 @@ impl RangeReader {
 
     /// Wraps a source that is already open.
     pub fn new(source: Arc<dyn ByteSource>) -> Self {
-        Self { source, cached: Vec::new(), cached_offset: 0 }
+        Self {
+            source,
+            cached: Vec::new(),
+            cached_offset: 0,
+        }
     }
 
     /// Length of the file.
@@ -49,7 +53,12 @@ impl RangeReader {
     pub fn check(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len);
         if end > self.len() {
-            return Err(Error::Truncated { site: self.site(offset), offset, end, len: self.len() });
+            return Err(Error::Truncated {
+                site: self.site(offset),
+                offset,
+                end,
+                len: self.len(),
+            });
         }
         Ok(())
     }
@@ -109,7 +118,10 @@ impl SourceReader {
 
 impl std::io::Read for SourceReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.source.read_at(self.at, buffer).map_err(std::io::Error::other)?;
+        let read = self
+            .source
+            .read_at(self.at, buffer)
+            .map_err(std::io::Error::other)?;
         self.at += read as u64;
         Ok(read)
     }
@@ -117,7 +129,10 @@ impl std::io::Read for SourceReader {
 
 /// Converts an error of a [`SourceReader`] back into an [`Error`].
 pub(crate) fn from_io_error(site: &Site, error: std::io::Error) -> Error {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>())
+    {
         Some(own) => own.clone(),
         None => Error::io(site, error),
     }
@@ -133,9 +148,16 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000u32).map(|i| ((i * 7919) >> 5) as u8).collect();
         let root = TempFolder::new();
         let mut reader = RangeReader::open(&root.write("x", &bytes)).unwrap();
-        for (offset, len) in
-            [(0, 10), (5, 5), (16_380, 8), (16_380, 70_000), (99_999, 1), (100_000, 0), (0, 100_000), (3, 0)]
-        {
+        for (offset, len) in [
+            (0, 10),
+            (5, 5),
+            (16_380, 8),
+            (16_380, 70_000),
+            (99_999, 1),
+            (100_000, 0),
+            (0, 100_000),
+            (3, 0),
+        ] {
             assert_eq!(
                 reader.get(offset as u64, len).unwrap(),
                 &bytes[offset..offset + len],
@@ -146,7 +168,12 @@ mod tests {
         for (offset, len) in [(99_999, 2), (100_001, 0), (u64::MAX, 1)] {
             let error = reader.get(offset, len).unwrap_err();
             assert!(matches!(error, Error::Truncated { .. }), "{error}");
-            assert!(error.to_string().contains(&format!("x, byte {offset}: needs bytes")), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("x, byte {offset}: needs bytes")),
+                "{error}"
+            );
         }
     }
 
@@ -156,9 +183,17 @@ mod tests {
         let path = root.write("x", vec![1; 50_000]);
         let mut reader = RangeReader::open(&path).unwrap();
         assert!(reader.get(0, 4).is_ok());
-        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(20_010).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(20_010)
+            .unwrap();
         let error = reader.get(20_000, 100).unwrap_err();
-        assert!(matches!(error, Error::Truncated { len: 20_010, .. }), "{error}");
+        assert!(
+            matches!(error, Error::Truncated { len: 20_010, .. }),
+            "{error}"
+        );
         assert!(reader.get(20_000, 10).is_ok());
     }
 }

@@ -1,5 +1,6 @@
-//! Iterates over the members of a tar file: POSIX ustar and pax, GNU long names, and the pre-POSIX format.
-//! Reads headers and skips contents. A header is used only if its checksum and its lengths are valid.
+//! Iterates over the members of a tar file: POSIX ustar and pax, GNU long names, and the pre-POSIX
+//! format. Reads headers and skips contents. A header is used only if its checksum and its lengths
+//! are valid.
 
 mod header;
 mod pax;
@@ -11,7 +12,7 @@ use framespool::limits::Limits;
 use framespool::source::display_name;
 
 use crate::range_reader::RangeReader;
-use header::{TarHeader, BLOCK_BYTES};
+use header::{BLOCK_BYTES, TarHeader};
 use pax::PaxRecords;
 
 /// Maximum length of a name or of a pax header.
@@ -55,7 +56,8 @@ pub(crate) struct TarReader {
 
 impl TarReader {
     /// # Errors
-    /// `Unsupported` for a compressed file, `Truncated` for an empty file, and the errors of opening it.
+    /// `Unsupported` for a compressed file, `Truncated` for an empty file, and the errors of
+    /// opening it.
     pub fn open(path: &Path) -> Result<Self> {
         let mut reader = RangeReader::open(path)?;
         let head = reader.len().min(6) as usize;
@@ -68,7 +70,10 @@ impl TarReader {
                 ),
             });
         }
-        Ok(Self { reader, next: Some(0) })
+        Ok(Self {
+            reader,
+            next: Some(0),
+        })
     }
 
     /// Length of the file.
@@ -76,14 +81,19 @@ impl TarReader {
         self.reader.len()
     }
 
-    /// Compares a member listed in an index file with its header, and fails unless offset and length match.
+    /// Compares a member listed in an index file with its header, and fails unless offset and
+    /// length match.
     pub fn check(&mut self, member: &TarMember) -> Result<()> {
-        let at = member.offset.checked_sub(BLOCK_BYTES).filter(|at| at % BLOCK_BYTES == 0);
+        let at = member
+            .offset
+            .checked_sub(BLOCK_BYTES)
+            .filter(|at| at % BLOCK_BYTES == 0);
         let header = match at.map(|at| self.header(at)) {
             Some(Err(Error::Malformed { .. })) | None => None,
             Some(header) => header?,
         };
-        // If the length does not fit its field, the header has 0 there, and an earlier header has the length.
+        // If the length does not fit its field, the header has 0 there, and an earlier header has
+        // the length.
         let fits = header.is_some_and(|header| {
             matches!(header.kind, 0 | b'0' | b'7') && [0, member.len].contains(&header.len)
         });
@@ -109,14 +119,21 @@ impl TarReader {
     /// # Errors
     /// `Malformed` or `Truncated`, with the offset. After an error there are no further members.
     pub fn next(&mut self) -> Result<Option<TarMember>> {
-        let Some(at) = self.next.take() else { return Ok(None) };
+        let Some(at) = self.next.take() else {
+            return Ok(None);
+        };
         let member = self.member_at(at)?;
         self.next = member.as_ref().map(|(_, next)| *next);
         Ok(member.map(|(member, _)| member))
     }
 
     /// The bytes of a member, if there are at most `cap`.
-    pub fn content(&mut self, member: &TarMember, what: &'static str, max_bytes: u64) -> Result<&[u8]> {
+    pub fn content(
+        &mut self,
+        member: &TarMember,
+        what: &'static str,
+        max_bytes: u64,
+    ) -> Result<&[u8]> {
         let len = Limits::check(&self.site(member.header), what, member.len, max_bytes)?;
         self.reader.get(member.offset, len as usize)
     }
@@ -138,7 +155,8 @@ impl TarReader {
                 offset = self.skip_sparse_map(at, &header)?;
             }
             let len = match header.kind {
-                // Links, devices, directories and pipes have no contents, also if their headers give a length.
+                // Links, devices, directories and pipes have no contents, also if their headers
+                // give a length.
                 b'1'..=b'6' => 0,
                 b'x' | b'g' | b'X' | b'L' | b'K' => header.len,
                 _ => records.len.unwrap_or(header.len),
@@ -169,7 +187,13 @@ impl TarReader {
                         b'M' => TarMemberKind::Continued,
                         _ => TarMemberKind::Other,
                     };
-                    let member = TarMember { name, header: first, offset, len, kind };
+                    let member = TarMember {
+                        name,
+                        header: first,
+                        offset,
+                        len,
+                        kind,
+                    };
                     return Ok(Some((member, next)));
                 }
             }
@@ -184,16 +208,22 @@ impl TarReader {
             self.check_end(at)?;
             return Ok(None);
         }
-        let header = TarHeader::parse(&block).map_err(|reason| self.reader.malformed(at, reason))?;
+        let header =
+            TarHeader::parse(&block).map_err(|reason| self.reader.malformed(at, reason))?;
         Ok(Some(header))
     }
 
-    /// Checks that only zeros follow the end mark, as far as archives are usually padded. Otherwise an
-    /// archive that was appended to this one would be lost without notice.
+    /// Checks that only zeros follow the end mark, as far as archives are usually padded. Otherwise
+    /// an archive that was appended to this one would be lost without notice.
     fn check_end(&mut self, at: u64) -> Result<()> {
         const MAX_PADDING_BYTES: u64 = 64 << 10;
         let behind = MAX_PADDING_BYTES.min(self.reader.len() - at);
-        if let Some(stray) = self.reader.get(at, behind as usize)?.iter().position(|&byte| byte != 0) {
+        if let Some(stray) = self
+            .reader
+            .get(at, behind as usize)?
+            .iter()
+            .position(|&byte| byte != 0)
+        {
             let offset = at + stray as u64 / BLOCK_BYTES * BLOCK_BYTES;
             return Err(self.reader.malformed(
                 offset,
@@ -203,10 +233,16 @@ impl TarReader {
         Ok(())
     }
 
-    /// The contents of an extension header, which describes the next header: a name, or pax records.
+    /// The contents of an extension header, which describes the next header: a name, or pax
+    /// records.
     fn record(&mut self, at: u64, offset: u64, len: u64) -> Result<&[u8]> {
         let site = self.reader.site(at);
-        let len = Limits::check(&site, "bytes of a name or of a pax header", len, MAX_EXTENDED_HEADER_BYTES)?;
+        let len = Limits::check(
+            &site,
+            "bytes of a name or of a pax header",
+            len,
+            MAX_EXTENDED_HEADER_BYTES,
+        )?;
         self.reader.get(offset, len as usize)
     }
 
@@ -231,12 +267,18 @@ fn compression_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
         (b"BZh", "bzip2", "bunzip2"),
         (b"\x04\x22\x4d\x18", "lz4", "unlz4"),
     ];
-    formats.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, format, command)| (format, command))
+    formats
+        .iter()
+        .find(|(magic, ..)| head.starts_with(magic))
+        .map(|&(_, format, command)| (format, command))
 }
 
 /// The text before the first NUL.
 fn nul_terminated(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 

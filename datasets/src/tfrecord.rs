@@ -1,6 +1,6 @@
-//! Reads TFRecord files of `tf.train.Example`, or of `SequenceExample`, of which only the context is used.
-//! Produces the byte range of the encoded video or image of each record, and its label. Copies no payload.
-//! A record length is used only if its checksum is correct.
+//! Reads TFRecord files of `tf.train.Example`, or of `SequenceExample`, of which only the context
+//! is used. Produces the byte range of the encoded video or image of each record, and its label.
+//! Copies no payload. A record length is used only if its checksum is correct.
 
 mod example;
 
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::{display_name, ArchiveMember};
+use framespool::source::{ArchiveMember, display_name};
 
+use crate::NO_LABEL;
 use crate::archive::{
-    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
+    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
 };
 use crate::range_reader::RangeReader;
-use crate::NO_LABEL;
-use example::{find_feature, Feature};
+use example::{Feature, find_feature};
 
 /// Bytes before the data of a record: its length, and the checksum of the length.
 const HEADER_BYTES: u64 = 12;
@@ -38,9 +38,9 @@ pub struct TfRecordOptions {
 /// Reads files.
 ///
 /// # Errors
-/// `Malformed` or `Truncated` for a damaged file, with the offset; `Argument` for a record in which a feature
-/// is missing or has another type. With `Skip` these are counted: damage to the framing loses the rest of the
-/// file, and any other damage loses only its record.
+/// `Malformed` or `Truncated` for a damaged file, with the offset; `Argument` for a record in which
+/// a feature is missing or has another type. With `Skip` these are counted: damage to the framing
+/// loses the rest of the file, and any other damage loses only its record.
 pub fn tfrecord(
     files: &[PathBuf],
     options: &TfRecordOptions,
@@ -49,9 +49,13 @@ pub fn tfrecord(
     interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let nothing = format!("looked for records with a feature '{}'", options.source);
-    read_files(files, threads, interrupt, &nothing, |path, check_interrupt| {
-        read(path, options, on_error, check_interrupt)
-    })
+    read_files(
+        files,
+        threads,
+        interrupt,
+        &nothing,
+        |path, check_interrupt| read(path, options, on_error, check_interrupt),
+    )
 }
 
 fn read(
@@ -83,7 +87,9 @@ fn read(
             true => verify_checksum(&mut reader, at, data, len, check_interrupt),
             false => Ok(()),
         };
-        match verified.and_then(|()| sample(&mut reader, path, options, (at, number), (data, data + len))) {
+        match verified
+            .and_then(|()| sample(&mut reader, path, options, (at, number), (data, data + len)))
+        {
             Ok(sample) => found.samples.push(sample),
             Err(error) => found.handle_error(error, on_error)?,
         }
@@ -92,14 +98,16 @@ fn read(
     Ok(found)
 }
 
-/// The length of the record at an offset, after checking its checksum and that the file contains all of the
-/// record.
+/// The length of the record at an offset, after checking its checksum and that the file contains
+/// all of the record.
 fn read_length(reader: &mut RangeReader, at: u64) -> Result<u64> {
     let header: [u8; HEADER_BYTES as usize] = reader.read_array(at)?;
     let (len, sum) = header.split_at(8);
     if masked_crc(crc32c::crc32c(len)) != read_le(sum) {
         let reason = match header {
-            [0x1f, 0x8b, ..] => "starts like a gzip file, whose records cannot be read in place; unpack it",
+            [0x1f, 0x8b, ..] => {
+                "starts like a gzip file, whose records cannot be read in place; unpack it"
+            }
             [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] if at == 0 => {
                 "starts like a zlib stream, whose records cannot be read in place; unpack it"
             }
@@ -107,7 +115,10 @@ fn read_length(reader: &mut RangeReader, at: u64) -> Result<u64> {
         };
         return Err(reader.malformed(at, reason));
     }
-    let len = len.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    let len = len
+        .iter()
+        .rev()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     reader.check(at + HEADER_BYTES, len.saturating_add(FOOTER_BYTES))?;
     Ok(len)
 }
@@ -167,9 +178,18 @@ fn sample(
         },
     };
     match find_feature(reader, (begin, end), &options.source)? {
-        Feature::Bytes { count: 1, begin, end } => {
+        Feature::Bytes {
+            count: 1,
+            begin,
+            end,
+        } => {
             let name = Some(format!("record {number}").into());
-            let member = ArchiveMember { file: path.clone(), offset: begin, len: end - begin, name };
+            let member = ArchiveMember {
+                file: path.clone(),
+                offset: begin,
+                len: end - begin,
+                name,
+            };
             Ok(ArchiveSample::new(SampleLocation::Member(member), label))
         }
         other => Err(wrong(format!(
@@ -180,13 +200,17 @@ fn sample(
     }
 }
 
-/// The masked form in which TFRecord stores a CRC, because a CRC of data that contains CRCs is weak.
+/// The masked form in which TFRecord stores a CRC, because a CRC of data that contains CRCs is
+/// weak.
 fn masked_crc(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 fn read_le(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u32::from(byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |sum, &byte| sum << 8 | u32::from(byte))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Reads WebDataset shards: tars in which consecutive members with the same name up to the first dot are a
-//! sample. Produces one dataset sample per WebDataset sample, with the byte range of its video or image and its
-//! label. Reads no video.
+//! Reads WebDataset shards: tars in which consecutive members with the same name up to the first
+//! dot are a sample. Produces one dataset sample per WebDataset sample, with the byte range of its
+//! video or image and its label. Reads no video.
 
 mod index;
 
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::{display_name, ArchiveMember};
+use framespool::source::{ArchiveMember, display_name};
 
-use crate::archive::{
-    read_files, ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation,
-};
-use crate::column_value::{shortened, Value};
-use crate::tar::{TarMember, TarMemberKind, TarReader};
 use crate::NO_LABEL;
+use crate::archive::{
+    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
+};
+use crate::column_value::{Value, shortened};
+use crate::tar::{TarMember, TarMemberKind, TarReader};
 
 /// Maximum length of a label, and of a JSON member.
 pub(crate) const MAX_LABEL_BYTES: u64 = 4096;
@@ -39,21 +39,22 @@ pub enum LabelSource {
 
 /// Reads shards.
 ///
-/// - The key of a sample is the member name up to the first dot of its last path component; the rest is the
-///   extension, which is compared without regard to case. Names such as `__meta__` and hidden files belong to
-///   no sample.
-/// - The column `__key__` holds the keys. A member whose extension is in `columns` becomes columns: a JSON
-///   object gives one for each of its names, any other member gives one with its text.
-/// - Of the members of a sample, the video or image is the one whose extension comes first in `extensions`.
+/// - The key of a sample is the member name up to the first dot of its last path component; the
+///   rest is the extension, which is compared without regard to case. Names such as `__meta__` and
+///   hidden files belong to no sample.
+/// - The column `__key__` holds the keys. A member whose extension is in `columns` becomes columns:
+///   a JSON object gives one for each of its names, any other member gives one with its text.
+/// - Of the members of a sample, the video or image is the one whose extension comes first in
+///   `extensions`.
 /// - If `indices` is given, it has one index file per shard, as written by
-///   [`wds2idx`](https://docs.nvidia.com/deeplearning/dali/). The members then come from the index file, and
-///   only the tar headers of the first and the last member are compared with it.
-/// - A sample without a video or image is an error if it has a label, and skipped if it has none. A sample
-///   without a label is an error unless `label` is [`LabelSource::Unlabeled`].
+///   [`wds2idx`](https://docs.nvidia.com/deeplearning/dali/). The members then come from the index
+///   file, and only the tar headers of the first and the last member are compared with it.
+/// - A sample without a video or image is an error if it has a label, and skipped if it has none. A
+///   sample without a label is an error unless `label` is [`LabelSource::Unlabeled`].
 /// # Errors
-/// `Argument` for a sample that lacks something; `Malformed`, `Truncated` or `Unsupported` for a shard that
-/// is damaged or compressed, each with the shard and the key or byte offset. With `Skip` these are counted,
-/// and the intact samples are the result.
+/// `Argument` for a sample that lacks something; `Malformed`, `Truncated` or `Unsupported` for a
+/// shard that is damaged or compressed, each with the shard and the key or byte offset. With `Skip`
+/// these are counted, and the intact samples are the result.
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
 pub fn webdataset(
     shards: &[PathBuf],
@@ -85,22 +86,31 @@ pub fn webdataset(
             shards.len()
         )));
     }
-    let listed: HashMap<&Path, &Path> =
-        shards.iter().zip(indices.unwrap_or_default()).map(|(shard, index)| (&**shard, &**index)).collect();
+    let listed: HashMap<&Path, &Path> = shards
+        .iter()
+        .zip(indices.unwrap_or_default())
+        .map(|(shard, index)| (&**shard, &**index))
+        .collect();
     let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
-    read_files(shards, threads, interrupt, &nothing, |path, check_interrupt| {
-        let mut shard = ShardReader {
-            path,
-            index: listed.get(&**path).copied(),
-            extensions: &extensions,
-            label: &label,
-            columns: &columns,
-            on_error,
-            found: ArchiveListing::default(),
-        };
-        shard.read(check_interrupt)?;
-        Ok(shard.found)
-    })
+    read_files(
+        shards,
+        threads,
+        interrupt,
+        &nothing,
+        |path, check_interrupt| {
+            let mut shard = ShardReader {
+                path,
+                index: listed.get(&**path).copied(),
+                extensions: &extensions,
+                label: &label,
+                columns: &columns,
+                on_error,
+                found: ArchiveListing::default(),
+            };
+            shard.read(check_interrupt)?;
+            Ok(shard.found)
+        },
+    )
 }
 
 struct ShardReader<'a> {
@@ -140,8 +150,8 @@ impl SampleBuilder {
 
 impl ShardReader<'_> {
     fn read(&mut self, check_interrupt: InterruptCheck) -> Result<()> {
-        let opened =
-            TarReader::open(self.path).and_then(|mut tar| Ok((self.indexed_members(&mut tar)?, tar)));
+        let opened = TarReader::open(self.path)
+            .and_then(|mut tar| Ok((self.indexed_members(&mut tar)?, tar)));
         let (mut listed, mut tar) = match opened {
             Ok(opened) => opened,
             Err(error) => return self.found.handle_error(error, self.on_error),
@@ -149,7 +159,10 @@ impl ShardReader<'_> {
         let mut sample: Option<SampleBuilder> = None;
         loop {
             check_interrupt()?;
-            let member = match listed.as_mut().map_or_else(|| tar.next(), |listed| Ok(listed.next())) {
+            let member = match listed
+                .as_mut()
+                .map_or_else(|| tar.next(), |listed| Ok(listed.next()))
+            {
                 Ok(Some(member)) => member,
                 Ok(None) => break,
                 Err(error) => {
@@ -158,22 +171,31 @@ impl ShardReader<'_> {
                     break;
                 }
             };
-            let Some((key, extension)) = split_key(&member.name) else { continue };
+            let Some((key, extension)) = split_key(&member.name) else {
+                continue;
+            };
             if sample.as_ref().is_none_or(|sample| sample.key != key) {
                 let next = SampleBuilder::new(key);
                 if let Some(done) = sample.replace(next) {
                     self.finish(done)?;
                 }
             }
-            let Some(sample) = sample.as_mut() else { continue };
+            let Some(sample) = sample.as_mut() else {
+                continue;
+            };
             self.add_member(sample, &mut tar, member, &extension)?;
         }
         sample.map_or(Ok(()), |sample| self.finish(sample))
     }
 
     /// The members listed in the index file of the shard, if there is one.
-    fn indexed_members(&self, tar: &mut TarReader) -> Result<Option<std::vec::IntoIter<TarMember>>> {
-        let Some(index) = self.index else { return Ok(None) };
+    fn indexed_members(
+        &self,
+        tar: &mut TarReader,
+    ) -> Result<Option<std::vec::IntoIter<TarMember>>> {
+        let Some(index) = self.index else {
+            return Ok(None);
+        };
         let members = index::members(index, tar.len())?;
         for member in members.first().into_iter().chain(members.last()) {
             tar.check(member)?;
@@ -196,16 +218,26 @@ impl ShardReader<'_> {
             LabelSource::Unlabeled => false,
             LabelSource::Text(wanted) | LabelSource::Json(wanted, _) => wanted == extension,
         };
-        if is_label && sample.label.replace(self.read_label(tar, &member)?).is_some() {
+        if is_label
+            && sample
+                .label
+                .replace(self.read_label(tar, &member)?)
+                .is_some()
+        {
             sample.duplicate_extension = Some(extension.to_owned());
         }
         if self.columns.iter().any(|wanted| wanted == extension) {
             let read = self.read_columns(tar, &member, extension)?;
-            sample.column_values = match (std::mem::replace(&mut sample.column_values, Ok(Vec::new())), read)
-            {
+            sample.column_values = match (
+                std::mem::replace(&mut sample.column_values, Ok(Vec::new())),
+                read,
+            ) {
                 (Err(reason), _) | (_, Err(reason)) => Err(reason),
                 (Ok(mut column_values), Ok(more)) => {
-                    match more.iter().find(|(name, _)| column_values.iter().any(|(known, _)| known == name)) {
+                    match more
+                        .iter()
+                        .find(|(name, _)| column_values.iter().any(|(known, _)| known == name))
+                    {
                         Some((name, _)) => Err(format!("has column '{}' twice", shortened(name))),
                         None => {
                             column_values.extend(more);
@@ -215,17 +247,25 @@ impl ShardReader<'_> {
                 }
             };
         }
-        let Some(rank) = self.extensions.iter().position(|wanted| wanted == extension) else { return Ok(()) };
+        let Some(rank) = self
+            .extensions
+            .iter()
+            .position(|wanted| wanted == extension)
+        else {
+            return Ok(());
+        };
         match &sample.video {
-            Some((before, _)) if *before == rank => sample.duplicate_extension = Some(extension.to_owned()),
+            Some((before, _)) if *before == rank => {
+                sample.duplicate_extension = Some(extension.to_owned())
+            }
             Some((before, _)) if *before < rank => {}
             _ => sample.video = Some((rank, member)),
         }
         Ok(())
     }
 
-    /// The column values in a member, or why they cannot be used. An error in the archive itself is the outer
-    /// `Err`.
+    /// The column values in a member, or why they cannot be used. An error in the archive itself is
+    /// the outer `Err`.
     fn read_columns(
         &self,
         tar: &mut TarReader,
@@ -238,12 +278,17 @@ impl ShardReader<'_> {
             false => ("bytes of a column's text", MAX_TEXT_BYTES),
         };
         Ok(content(tar, member, what, max_bytes)?.and_then(|content| {
-            let column_values = if is_json { json_columns(content) } else { text_column(content, extension) };
+            let column_values = if is_json {
+                json_columns(content)
+            } else {
+                text_column(content, extension)
+            };
             column_values.map_err(|reason| format!("{} {reason}", member.name))
         }))
     }
 
-    /// The label in a member, or why it cannot be used. An error in the archive itself is the outer `Err`.
+    /// The label in a member, or why it cannot be used. An error in the archive itself is the outer
+    /// `Err`.
     fn read_label(&self, tar: &mut TarReader, member: &TarMember) -> Result<Result<i64, String>> {
         let (what, max_bytes) = match self.label {
             LabelSource::Json(..) => ("bytes of a sample's JSON", MAX_JSON_BYTES),
@@ -260,7 +305,13 @@ impl ShardReader<'_> {
 
     /// Converts a WebDataset sample into a dataset sample.
     fn finish(&mut self, sample: SampleBuilder) -> Result<()> {
-        let SampleBuilder { key, video, label, column_values, duplicate_extension } = sample;
+        let SampleBuilder {
+            key,
+            video,
+            label,
+            column_values,
+            duplicate_extension,
+        } = sample;
         let wrong = |reason: String| {
             Error::Argument(format!(
                 "{}, key '{key}': {reason}; on_error=\"skip\" skips such samples",
@@ -270,30 +321,51 @@ impl ShardReader<'_> {
         let looked_for = || format!("of .{}", self.extensions.join(" ."));
         let made = match (video, label) {
             (None, None) => return Ok(()), // has none of the wanted members
-            _ if duplicate_extension.is_some() => {
-                Err(wrong(format!("has two members .{}", duplicate_extension.unwrap_or_default())))
-            }
-            (None, Some(_)) => Err(wrong(format!("has a label but no video or image ({})", looked_for()))),
+            _ if duplicate_extension.is_some() => Err(wrong(format!(
+                "has two members .{}",
+                duplicate_extension.unwrap_or_default()
+            ))),
+            (None, Some(_)) => Err(wrong(format!(
+                "has a label but no video or image ({})",
+                looked_for()
+            ))),
             (Some(_), None) if *self.label != LabelSource::Unlabeled => Err(wrong(format!(
                 "has no label ({}); give label=None if there are no labels",
                 match self.label {
-                    LabelSource::Text(extension) | LabelSource::Json(extension, _) => format!(".{extension}"),
+                    LabelSource::Text(extension) | LabelSource::Json(extension, _) =>
+                        format!(".{extension}"),
                     LabelSource::Unlabeled => String::new(),
                 }
             ))),
             (Some(_), Some(Err(reason))) => Err(wrong(reason)),
             (Some((_, member)), label) => match (unreadable_reason(&member), column_values) {
                 (Some(reason), _) | (None, Err(reason)) => Err(wrong(reason)),
-                (None, Ok(column_values)) => {
-                    Ok((member, label.and_then(Result::ok).unwrap_or(NO_LABEL), column_values))
-                }
+                (None, Ok(column_values)) => Ok((
+                    member,
+                    label.and_then(Result::ok).unwrap_or(NO_LABEL),
+                    column_values,
+                )),
             },
         };
         match made {
-            Ok((TarMember { name, offset, len, .. }, label, column_values)) => {
-                let member = ArchiveMember { file: self.path.clone(), offset, len, name: Some(name.into()) };
+            Ok((
+                TarMember {
+                    name, offset, len, ..
+                },
+                label,
+                column_values,
+            )) => {
+                let member = ArchiveMember {
+                    file: self.path.clone(),
+                    offset,
+                    len,
+                    name: Some(name.into()),
+                };
                 let sample = ArchiveSample::new(SampleLocation::Member(member), label);
-                self.found.samples.push(ArchiveSample { column_values, ..sample });
+                self.found.samples.push(ArchiveSample {
+                    column_values,
+                    ..sample
+                });
                 Ok(())
             }
             Err(error) => self.found.handle_error(error, self.on_error),
@@ -301,27 +373,34 @@ impl ShardReader<'_> {
     }
 }
 
-/// Splits a member name into key and lower-case extension; `None` for a member that belongs to no sample.
+/// Splits a member name into key and lower-case extension; `None` for a member that belongs to no
+/// sample.
 fn split_key(name: &str) -> Option<(&str, String)> {
     let first = name.split('/').next().unwrap_or_default();
     let is_shard_metadata = first.len() >= 4 && first.starts_with("__") && first.ends_with("__");
     let begin = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = begin + name[begin..].find('.')?;
-    (!is_shard_metadata && dot > begin).then(|| (&name[..dot], name[dot + 1..].to_ascii_lowercase()))
+    (!is_shard_metadata && dot > begin)
+        .then(|| (&name[..dot], name[dot + 1..].to_ascii_lowercase()))
 }
 
 /// Why the bytes of a member cannot be read from its range in the archive.
 fn unreadable_reason(member: &TarMember) -> Option<String> {
     let how = match member.kind {
         TarMemberKind::File | TarMemberKind::Other => return None,
-        TarMemberKind::Link => "is a link (pack the files themselves: tar --dereference --hard-dereference)",
+        TarMemberKind::Link => {
+            "is a link (pack the files themselves: tar --dereference --hard-dereference)"
+        }
         TarMemberKind::Sparse => "is a sparse file (pack it without --sparse)",
-        TarMemberKind::Continued => "continues from another archive (pack it without --multi-volume)",
+        TarMemberKind::Continued => {
+            "continues from another archive (pack it without --multi-volume)"
+        }
     };
     Some(format!("{} {how}", member.name))
 }
 
-/// The bytes of a member, or why they are not available. An error in the archive itself is the outer `Err`.
+/// The bytes of a member, or why they are not available. An error in the archive itself is the
+/// outer `Err`.
 fn content<'a>(
     tar: &'a mut TarReader,
     member: &TarMember,
@@ -347,8 +426,8 @@ fn json_columns(content: &[u8]) -> Result<Vec<(String, Value)>, String> {
 }
 
 fn text_column(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String> {
-    let text =
-        std::str::from_utf8(content).map_err(|_| "is not UTF-8 text; omit it from columns".to_owned())?;
+    let text = std::str::from_utf8(content)
+        .map_err(|_| "is not UTF-8 text; omit it from columns".to_owned())?;
     Ok(vec![(extension.to_owned(), Value::Text(text.to_owned()))])
 }
 
@@ -356,22 +435,32 @@ fn text_column(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, 
 pub(crate) fn label_from_text(content: &[u8]) -> Result<i64, String> {
     let text = String::from_utf8_lossy(content);
     let text = text.trim();
-    text.parse().map_err(|_| format!("must be an integer, got '{}'", shortened(text)))
+    text.parse()
+        .map_err(|_| format!("must be an integer, got '{}'", shortened(text)))
 }
 
 /// The integer in a JSON text under this path of names.
 pub(crate) fn label_from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
-    let json: Value = serde_json::from_slice(content).map_err(|error| format!("is not JSON: {error}"))?;
+    let json: Value =
+        serde_json::from_slice(content).map_err(|error| format!("is not JSON: {error}"))?;
     let mut value = &json;
     for name in names {
-        value = value.get(name).ok_or_else(|| format!("has no {}", names.join(".")))?;
+        value = value
+            .get(name)
+            .ok_or_else(|| format!("has no {}", names.join(".")))?;
     }
     let number = match value {
         Value::Text(text) => text.trim().parse().ok(),
         Value::Integer(number) => Some(*number),
         _ => None,
     };
-    number.ok_or_else(|| format!("must have an integer for {}, got {}", names.join("."), value.shown()))
+    number.ok_or_else(|| {
+        format!(
+            "must have an integer for {}, got {}",
+            names.join("."),
+            value.shown()
+        )
+    })
 }
 
 #[cfg(test)]

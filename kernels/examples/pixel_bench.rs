@@ -1,13 +1,14 @@
-//! Prints a table of milliseconds per frame (best of several rounds, one thread) for common uses of the pixel pass.
-//! Arguments filter the lines of the table (`avx2 nv12`). Frames are synthetic. To count instructions in an emulator, `ROUNDS` sets the
-//! number of rounds, and `SCALE` divides the sides of all frames.
-//! Compare runs on one machine only.
+//! Prints a table of milliseconds per frame (best of several rounds, one thread) for common uses of
+//! the pixel pass. Arguments filter the lines of the table (`avx2 nv12`). Frames are synthetic. To
+//! count instructions in an emulator, `ROUNDS` sets the number of rounds, and `SCALE` divides the
+//! sides of all frames. Compare runs on one machine only.
 
 use std::time::Instant;
 
 use framespool_kernels::*;
 
-/// Frames are written into a clip of this length in turn, so that full frames are not in the caches when they are written.
+/// Frames are written into a clip of this length in turn, so that full frames are not in the caches
+/// when they are written.
 const CLIP_FRAMES: usize = 16;
 
 struct Case {
@@ -24,8 +25,14 @@ fn turned_by(side: u32, degrees: f64, interpolation: Interpolation) -> Placement
     let (sin, cos) = degrees.to_radians().sin_cos();
     let middle = (f64::from(side) - 1.0) / 2.0;
     let unit = f64::from(1u32 << WARP_FRACTION_BITS);
-    let fixed = |a: f64, b: f64| [a, b, middle - (a + b) * middle].map(|v| (v * unit).round() as i64);
-    Placement::Warp(Warp { size: (side, side), to_x: fixed(cos, -sin), to_y: fixed(sin, cos), interpolation })
+    let fixed =
+        |a: f64, b: f64| [a, b, middle - (a + b) * middle].map(|v| (v * unit).round() as i64);
+    Placement::Warp(Warp {
+        size: (side, side),
+        to_x: fixed(cos, -sin),
+        to_y: fixed(sin, cos),
+        interpolation,
+    })
 }
 
 fn number_from_env(name: &str, default: u32) -> u32 {
@@ -34,7 +41,10 @@ fn number_from_env(name: &str, default: u32) -> u32 {
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (scale, rounds) = (number_from_env("SCALE", 1), number_from_env("ROUNDS", 48) as usize);
+    let (scale, rounds) = (
+        number_from_env("SCALE", 1),
+        number_from_env("ROUNDS", 48) as usize,
+    );
     let clip_frames = CLIP_FRAMES.min(rounds);
     let scaled = |x: u32, y: u32, width: u32, height: u32| Rect {
         x: x / scale,
@@ -45,10 +55,24 @@ fn main() {
     let (width, height) = (1920 / scale, 1080 / scale);
     let whole = Geometry::identity(width, height);
     let resized = (455 / scale, 256 / scale);
-    let small = Geometry { resized, window: scaled(115, 16, 224, 224), ..whole };
-    let turned = Orientation { mirror: false, quarter_turns_cw: 1 };
-    let whole_turned = Geometry { orientation: turned, ..Geometry::identity(height, width) };
-    let all = Geometry { resized, window: scaled(0, 0, 455, 256), ..whole };
+    let small = Geometry {
+        resized,
+        window: scaled(115, 16, 224, 224),
+        ..whole
+    };
+    let turned = Orientation {
+        mirror: false,
+        quarter_turns_cw: 1,
+    };
+    let whole_turned = Geometry {
+        orientation: turned,
+        ..Geometry::identity(height, width)
+    };
+    let all = Geometry {
+        resized,
+        window: scaled(0, 0, 455, 256),
+        ..whole
+    };
     let case = |name, geometry, dtype, channels_last| Case {
         name,
         geometry,
@@ -57,8 +81,15 @@ fn main() {
         compiled: false,
     };
     let side = 224 / scale;
-    let square = Geometry { resized: (side, side), window: Rect::from_size(side, side), ..whole };
-    let part = Geometry { crop: scaled(301, 203, 1111, 777), ..square };
+    let square = Geometry {
+        resized: (side, side),
+        window: Rect::from_size(side, side),
+        ..whole
+    };
+    let part = Geometry {
+        crop: scaled(301, 203, 1111, 777),
+        ..square
+    };
     let augmented = |geometry: Geometry, interpolation| Case {
         name: match interpolation {
             Interpolation::Nearest => "crop, turn (nearest), jitter, grid",
@@ -93,13 +124,32 @@ fn main() {
     let cases = [
         case("resize 224x224, f32 CHW", square, Dtype::F32, false),
         case("crop to 224x224, f32 CHW", part, Dtype::F32, false),
-        Case { compiled: true, ..case("crop to 224x224, f32 CHW, compiled", part, Dtype::F32, false) },
-        case("bicubic to 224x224, f32 CHW", Geometry { filter: Filter::Cubic, ..part }, Dtype::F32, false),
+        Case {
+            compiled: true,
+            ..case(
+                "crop to 224x224, f32 CHW, compiled",
+                part,
+                Dtype::F32,
+                false,
+            )
+        },
+        case(
+            "bicubic to 224x224, f32 CHW",
+            Geometry {
+                filter: Filter::Cubic,
+                ..part
+            },
+            Dtype::F32,
+            false,
+        ),
         Case {
             compiled: true,
             ..case(
                 "bicubic to 224x224, compiled",
-                Geometry { filter: Filter::Cubic, ..part },
+                Geometry {
+                    filter: Filter::Cubic,
+                    ..part
+                },
                 Dtype::F32,
                 false,
             )
@@ -116,23 +166,66 @@ fn main() {
         case("full size, f32 HWC", whole, Dtype::F32, true),
         case("full size, f16 CHW", whole, Dtype::F16, false),
         case("full size, bf16 HWC", whole, Dtype::BF16, true),
-        case("full size, flipped, u8 HWC", Geometry { flip_horizontal: true, ..whole }, Dtype::U8, true),
-        case("full size, quarter turn, u8 HWC", whole_turned, Dtype::U8, true),
-        case("full size, quarter turn, u8 CHW", whole_turned, Dtype::U8, false),
+        case(
+            "full size, flipped, u8 HWC",
+            Geometry {
+                flip_horizontal: true,
+                ..whole
+            },
+            Dtype::U8,
+            true,
+        ),
+        case(
+            "full size, quarter turn, u8 HWC",
+            whole_turned,
+            Dtype::U8,
+            true,
+        ),
+        case(
+            "full size, quarter turn, u8 CHW",
+            whole_turned,
+            Dtype::U8,
+            false,
+        ),
     ];
-    let bytes: Vec<u8> =
-        (0..width as usize * height as usize * 2).map(|i| ((i * 2_654_435_761) >> 11) as u8).collect();
-    let plane = |stride_bytes: usize| Plane { data: &bytes, stride_bytes };
+    let bytes: Vec<u8> = (0..width as usize * height as usize * 2)
+        .map(|i| ((i * 2_654_435_761) >> 11) as u8)
+        .collect();
+    let plane = |stride_bytes: usize| Plane {
+        data: &bytes,
+        stride_bytes,
+    };
     let w = width as usize;
-    let yuv =
-        Planes::Yuv { planes: [plane(w), plane(w / 2), plane(w / 2)], log2_chroma_w: 1, log2_chroma_h: 1 };
-    let nv12 = Planes::SemiPlanar { luma: plane(w), chroma: plane(w), log2_chroma_w: 1, log2_chroma_h: 1 };
-    let wide: Vec<u8> =
-        bytes.chunks_exact(2).flat_map(|p| [p[0], p[1] & 3]).chain(bytes.iter().copied()).collect();
-    let plane = |stride_bytes: usize| Plane { data: &wide, stride_bytes };
-    let yuv10 =
-        Planes::Yuv { planes: [plane(2 * w), plane(w), plane(w)], log2_chroma_w: 1, log2_chroma_h: 1 };
-    let sources = [("i420", 8, yuv), ("nv12", 8, nv12), ("i420 10 bit", 10, yuv10)];
+    let yuv = Planes::Yuv {
+        planes: [plane(w), plane(w / 2), plane(w / 2)],
+        log2_chroma_w: 1,
+        log2_chroma_h: 1,
+    };
+    let nv12 = Planes::SemiPlanar {
+        luma: plane(w),
+        chroma: plane(w),
+        log2_chroma_w: 1,
+        log2_chroma_h: 1,
+    };
+    let wide: Vec<u8> = bytes
+        .chunks_exact(2)
+        .flat_map(|p| [p[0], p[1] & 3])
+        .chain(bytes.iter().copied())
+        .collect();
+    let plane = |stride_bytes: usize| Plane {
+        data: &wide,
+        stride_bytes,
+    };
+    let yuv10 = Planes::Yuv {
+        planes: [plane(2 * w), plane(w), plane(w)],
+        log2_chroma_w: 1,
+        log2_chroma_h: 1,
+    };
+    let sources = [
+        ("i420", 8, yuv),
+        ("nv12", 8, nv12),
+        ("i420 10 bit", 10, yuv10),
+    ];
     for (name, size) in [("u8", 1), ("f16, bf16", 2), ("f32", 4)] {
         let copied = vec![1u8; 3 * w * height as usize * size];
         let mut clip = vec![1u8; copied.len() * clip_frames];
@@ -143,20 +236,46 @@ fn main() {
             std::hint::black_box(frame).copy_from_slice(std::hint::black_box(&copied));
             best = best.min(start.elapsed().as_secs_f64());
         }
-        println!("{:57} {:8.3}", format!("memcpy of a full frame, {name}"), best * 1e3);
+        println!(
+            "{:57} {:8.3}",
+            format!("memcpy of a full frame, {name}"),
+            best * 1e3
+        );
     }
-    println!("{width}x{height}, ms per frame ({} is the default backend)", backend_name());
+    println!(
+        "{width}x{height}, ms per frame ({} is the default backend)",
+        backend_name()
+    );
     for backend in Backend::available() {
         for (source, depth_bits, planes) in sources {
-            for Case { name, geometry, spec, channels_last, compiled } in &cases {
+            for Case {
+                name,
+                geometry,
+                spec,
+                channels_last,
+                compiled,
+            } in &cases
+            {
                 let label = format!("{:9} {source:12} {name:34}", backend.name());
                 if !words.iter().all(|word| label.contains(word.as_str())) {
                     continue;
                 }
-                let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited };
-                let frame = FrameView { width, height, depth_bits, shift: 0, planes, color };
+                let color = Colorimetry {
+                    matrix: MatrixCoefficients::Bt709,
+                    range: ColorRange::Limited,
+                };
+                let frame = FrameView {
+                    width,
+                    height,
+                    depth_bits,
+                    shift: 0,
+                    planes,
+                    color,
+                };
                 let compile = || {
-                    PixelPass::new(*geometry, spec.clone()).expect("a valid geometry").with_backend(backend)
+                    PixelPass::new(*geometry, spec.clone())
+                        .expect("a valid geometry")
+                        .with_backend(backend)
                 };
                 let mut pass = compile();
                 let (w, h) = pass.output_size();
@@ -174,9 +293,13 @@ fn main() {
                     if *compiled {
                         pass = compile();
                     }
-                    let mut out =
-                        if *channels_last { OutputSlot::hwc(data, w) } else { OutputSlot::chw(data, w, h) };
-                    pass.run(&frame, &mut out, &mut scratch).expect("a valid frame");
+                    let mut out = if *channels_last {
+                        OutputSlot::hwc(data, w)
+                    } else {
+                        OutputSlot::chw(data, w, h)
+                    };
+                    pass.run(&frame, &mut out, &mut scratch)
+                        .expect("a valid frame");
                     best = best.min(start.elapsed().as_secs_f64());
                 }
                 println!("{label} {:8.3}", best * 1e3);

@@ -1,12 +1,16 @@
-//! Converts rows of 15-bit components to rows of 8-bit or 16-bit R, G, B, with an optional color map.
-//! Components still have the fraction bits of resampling; colors are rounded to the output depth only here.
+//! Converts rows of 15-bit components to rows of 8-bit or 16-bit R, G, B, with an optional color
+//! map. Components still have the fraction bits of resampling; colors are rounded to the output
+//! depth only here.
 
-use crate::colorimetry::{ColorRange, Colorimetry, ComponentModel, MatrixCoefficients, COMPONENT_BITS};
+use crate::colorimetry::{
+    COMPONENT_BITS, ColorRange, Colorimetry, ComponentModel, MatrixCoefficients,
+};
 use crate::error::PassError;
 use crate::output_spec::{ColorMap, Fill};
 use crate::types::product;
 
-/// Maximum number of fraction bits of a coefficient: the largest one without a color map (2.14) still fits in 16 bits.
+/// Maximum number of fraction bits of a coefficient: the largest one without a color map (2.14)
+/// still fits in 16 bits.
 const COEFFICIENT_BITS: u32 = 13;
 /// Chroma of gray.
 const CHROMA_ZERO: i16 = 1 << (COMPONENT_BITS - 1);
@@ -15,7 +19,8 @@ pub(crate) const FULL_COVERAGE: i32 = 1 << 14;
 /// Bias and fill stay within this, so that sums stay within 32 bits.
 const MAX_BIAS: i64 = (1 << 30) - (1 << 20);
 
-/// Integer conversion of components to colors (SPEC.md, step 5): the source's matrix and the color map combined.
+/// Integer conversion of components to colors (SPEC.md, step 5): the source's matrix and the color
+/// map combined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ColorCoefficients {
     pub model: ComponentModel,
@@ -50,8 +55,13 @@ pub(crate) struct FrameCoefficients {
     pub fill: [i32; 3],
 }
 
-/// The base matrix of a source format, in 8-bit code values per 128 units of component, and the components of black.
-fn base_matrix(color: Colorimetry, depth_bits: u8, model: ComponentModel) -> ([[f64; 3]; 3], [i16; 3]) {
+/// The base matrix of a source format, in 8-bit code values per 128 units of component, and the
+/// components of black.
+fn base_matrix(
+    color: Colorimetry,
+    depth_bits: u8,
+    model: ComponentModel,
+) -> ([[f64; 3]; 3], [i16; 3]) {
     let code_values = f64::from(1u32 << depth_bits);
     // Full range maps 2^depth - 1 to 255; a component is in units of 2^depth / 256.
     let full = 255.0 / 256.0 * code_values / (code_values - 1.0);
@@ -61,17 +71,28 @@ fn base_matrix(color: Colorimetry, depth_bits: u8, model: ComponentModel) -> ([[
     };
     match model {
         ComponentModel::Gray => ([[luma, 0.0, 0.0]; 3], [black; 3]),
-        ComponentModel::Rgb => ([[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]], [black; 3]),
+        ComponentModel::Rgb => (
+            [[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]],
+            [black; 3],
+        ),
         ComponentModel::Yuv => {
             let zero = [black, CHROMA_ZERO, CHROMA_ZERO];
             let Some((kr, kb)) = color.matrix.luma_weights() else {
-                // H.273 computes YCgCo from R, G, B that already have the range, so differences are not scaled.
-                return ([[luma, -luma, luma], [luma, luma, 0.0], [luma, -luma, -luma]], zero);
+                // H.273 computes YCgCo from R, G, B that already have the range, so differences are
+                // not scaled.
+                return (
+                    [[luma, -luma, luma], [luma, luma, 0.0], [luma, -luma, -luma]],
+                    zero,
+                );
             };
             let kg = 1.0 - kr - kb;
             let rows = [
                 [luma, 0.0, chroma * 2.0 * (1.0 - kr)],
-                [luma, -chroma * 2.0 * (1.0 - kb) * kb / kg, -chroma * 2.0 * (1.0 - kr) * kr / kg],
+                [
+                    luma,
+                    -chroma * 2.0 * (1.0 - kb) * kb / kg,
+                    -chroma * 2.0 * (1.0 - kr) * kr / kg,
+                ],
                 [luma, chroma * 2.0 * (1.0 - kb), 0.0],
             ];
             (rows, zero)
@@ -96,18 +117,24 @@ impl ColorCoefficients {
         let matrix = product(&map.matrix, &base);
         let fits = |bits: u32| {
             matrix.iter().all(|row| {
-                row.iter().map(|&v| to_fixed_point(v, bits).saturating_abs()).fold(0, i64::saturating_add)
+                row.iter()
+                    .map(|&v| to_fixed_point(v, bits).saturating_abs())
+                    .fold(0, i64::saturating_add)
                     <= 32_767
             })
         };
         let Some(bits) = (0..=COEFFICIENT_BITS).rev().find(|&bits| fits(bits)) else {
-            let gain = matrix.iter().map(|row| row.iter().map(|v| v.abs()).sum()).fold(0.0, f64::max);
+            let gain = matrix
+                .iter()
+                .map(|row| row.iter().map(|v| v.abs()).sum())
+                .fold(0.0, f64::max);
             return Err(PassError::ColorGainTooLarge { gain });
         };
         let shift = bits + COMPONENT_BITS - 8;
         let affine = |constant: [f64; 3], mean_factors: &[[f64; 3]; 3]| MeanDependentColor {
             constant: constant.map(|v| to_fixed_point(v, shift)),
-            mean_factors: product(mean_factors, &base).map(|row| row.map(|v| to_fixed_point(v, bits))),
+            mean_factors: product(mean_factors, &base)
+                .map(|row| row.map(|v| to_fixed_point(v, bits))),
         };
         Ok(Self {
             model,
@@ -176,12 +203,14 @@ impl FrameCoefficients {
 
     /// A pixel that the frame covers in part (of [`FULL_COVERAGE`]).
     pub fn blend_pixel(&self, components: [i16; 3], coverage: i32) -> [u8; 3] {
-        self.blend_coverage(components, coverage).map(|value| self.to_u8(value + self.half()))
+        self.blend_coverage(components, coverage)
+            .map(|value| self.to_u8(value + self.half()))
     }
 
     /// The same in 16 bits.
     pub fn blend_pixel_u16(&self, components: [i16; 3], coverage: i32) -> [u16; 3] {
-        self.blend_coverage(components, coverage).map(|value| self.to_u16(value))
+        self.blend_coverage(components, coverage)
+            .map(|value| self.to_u16(value))
     }
 
     fn blend_coverage(&self, components: [i16; 3], coverage: i32) -> [i32; 3] {
@@ -198,7 +227,11 @@ impl FrameCoefficients {
     #[inline(always)]
     fn unscaled_pixel(&self, yuv: [&[u8]; 3], i: usize) -> [u8; 3] {
         let component = |sample: u8| i16::from(sample) << (COMPONENT_BITS - 8);
-        let c = [component(yuv[0][i]), component(yuv[1][i / 2]), component(yuv[2][i / 2])];
+        let c = [
+            component(yuv[0][i]),
+            component(yuv[1][i / 2]),
+            component(yuv[2][i / 2]),
+        ];
         [0, 1, 2].map(|k| self.to_u8(self.sum(k, c) + self.half()))
     }
 
@@ -220,9 +253,11 @@ impl FrameCoefficients {
 
     #[inline(always)]
     fn sum(&self, r: usize, components: [i16; 3]) -> i32 {
-        // Intentionally 16 bits (components minus their zero fit): a 16 by 16 bit product is one cheap instruction.
-        let term =
-            |k: usize| i32::from(components[k].wrapping_sub(self.zero[k])) * i32::from(self.factors[r][k]);
+        // Intentionally 16 bits (components minus their zero fit): a 16 by 16 bit product is one
+        // cheap instruction.
+        let term = |k: usize| {
+            i32::from(components[k].wrapping_sub(self.zero[k])) * i32::from(self.factors[r][k])
+        };
         term(0) + term(1) + term(2)
     }
 }
@@ -245,7 +280,11 @@ pub(crate) fn matrix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &
 
 /// [`matrix_row`] in 16 bits.
 #[inline(always)]
-pub(crate) fn matrix_row_u16(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) {
+pub(crate) fn matrix_row_u16(
+    rgb: [&mut [u16]; 3],
+    components: [&[i16]; 3],
+    colors: &FrameCoefficients,
+) {
     let length = components[0].len();
     let [c0, c1, c2] = components.map(|row| &row[..length]);
     for (r, out) in rgb.into_iter().enumerate() {
@@ -268,14 +307,18 @@ pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameCoeff
     let narrow = |sum: i32| (sum >> SPARSE_SHIFT).clamp(0, 255) as u8;
     for i in 0..length {
         let light = product(y[i].wrapping_sub(colors.zero[0]), luma) + (1 << (SPARSE_SHIFT - 1));
-        let (u, v) = (u[i].wrapping_sub(CHROMA_ZERO), v[i].wrapping_sub(CHROMA_ZERO));
+        let (u, v) = (
+            u[i].wrapping_sub(CHROMA_ZERO),
+            v[i].wrapping_sub(CHROMA_ZERO),
+        );
         r[i] = narrow(light + product(v, v_to_r));
         g[i] = narrow(light + product(u, u_to_g) + product(v, v_to_g));
         b[i] = narrow(light + product(u, u_to_b));
     }
 }
 
-/// [`yuv_row`] from the samples of an 8-bit frame at its own size, whose chroma has half the width: no resampling is needed.
+/// [`yuv_row`] from the samples of an 8-bit frame at its own size, whose chroma has half the width:
+/// no resampling is needed.
 #[inline(always)]
 pub(crate) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     unscaled_row_from(0, rgb, yuv, colors);
@@ -297,7 +340,12 @@ pub(crate) fn unscaled_row_from(
 
 /// [`unscaled_row`] to interleaved R, G, B.
 #[inline(always)]
-pub(crate) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, _streaming: bool) {
+pub(crate) fn unscaled_packed(
+    out: &mut [u8],
+    yuv: [&[u8]; 3],
+    colors: &FrameCoefficients,
+    _streaming: bool,
+) {
     unscaled_packed_from(0, out, yuv, colors);
 }
 
@@ -317,12 +365,14 @@ pub(crate) fn unscaled_packed_from(
 /// Shift without a color map.
 const SPARSE_SHIFT: u32 = COMPONENT_BITS - 8 + COEFFICIENT_BITS;
 
-/// Converts a row of a component that is already a color, without a color map: only the range is converted.
+/// Converts a row of a component that is already a color, without a color map: only the range is
+/// converted.
 #[inline(always)]
 pub(crate) fn expand_range_row(out: &mut [u8], values: &[i16], colors: &FrameCoefficients) {
     let luma = colors.factors[0][0];
     for (out, &value) in out.iter_mut().zip(values) {
-        let sum = i32::from(value.wrapping_sub(colors.zero[0])) * i32::from(luma) + (1 << (SPARSE_SHIFT - 1));
+        let sum = i32::from(value.wrapping_sub(colors.zero[0])) * i32::from(luma)
+            + (1 << (SPARSE_SHIFT - 1));
         *out = (sum >> SPARSE_SHIFT).clamp(0, 255) as u8;
     }
 }
@@ -332,8 +382,15 @@ mod tests {
     use super::*;
 
     fn rgb(color: Colorimetry, depth_bits: u8, map: &ColorMap, yuv: [i16; 3]) -> [u8; 3] {
-        let c = ColorCoefficients::new(color, depth_bits, ComponentModel::Yuv, false, map, &Fill::default())
-            .unwrap();
+        let c = ColorCoefficients::new(
+            color,
+            depth_bits,
+            ComponentModel::Yuv,
+            false,
+            map,
+            &Fill::default(),
+        )
+        .unwrap();
         let frame = c.without_mean();
         let mut out = [[0u8; 1]; 3];
         let [r, g, b] = &mut out;
@@ -354,16 +411,38 @@ mod tests {
     fn limited_black_and_white_are_0_and_255_at_every_depth() {
         for matrix in MatrixCoefficients::ALL_YUV {
             for depth in 8..=16 {
-                let limited = Colorimetry { matrix, range: ColorRange::Limited };
-                assert_eq!(rgb(limited, depth, &ColorMap::IDENTITY, [16 << 7, NEUTRAL, NEUTRAL]), [0; 3]);
-                assert_eq!(rgb(limited, depth, &ColorMap::IDENTITY, [235 << 7, NEUTRAL, NEUTRAL]), [255; 3]);
+                let limited = Colorimetry {
+                    matrix,
+                    range: ColorRange::Limited,
+                };
+                assert_eq!(
+                    rgb(
+                        limited,
+                        depth,
+                        &ColorMap::IDENTITY,
+                        [16 << 7, NEUTRAL, NEUTRAL]
+                    ),
+                    [0; 3]
+                );
+                assert_eq!(
+                    rgb(
+                        limited,
+                        depth,
+                        &ColorMap::IDENTITY,
+                        [235 << 7, NEUTRAL, NEUTRAL]
+                    ),
+                    [255; 3]
+                );
             }
         }
     }
 
     #[test]
     fn full_range_8_bit_gray_is_itself() {
-        let full = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
+        let full = Colorimetry {
+            matrix: MatrixCoefficients::Bt709,
+            range: ColorRange::Full,
+        };
         for value in 0..=255u8 {
             let yuv = [i16::from(value) << 7, NEUTRAL, NEUTRAL];
             assert_eq!(rgb(full, 8, &ColorMap::IDENTITY, yuv), [value; 3]);
@@ -377,7 +456,12 @@ mod tests {
             mean: [[gain; 3]; 3],
             offset: [offset, -offset, 0.0],
         };
-        let maps = [ColorMap::IDENTITY, strong(1.0, 300.0), strong(40.0, 1e12), strong(500.0, -1e300)];
+        let maps = [
+            ColorMap::IDENTITY,
+            strong(1.0, 300.0),
+            strong(40.0, 1e12),
+            strong(500.0, -1e300),
+        ];
         for matrix in MatrixCoefficients::ALL_YUV {
             for range in [ColorRange::Limited, ColorRange::Full] {
                 for map in &maps {
@@ -395,22 +479,39 @@ mod tests {
     #[test]
     fn a_map_beyond_16_bits_is_refused() {
         let map = ColorMap::linear([[20_000.0; 3]; 3]);
-        let full = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
-        let refused = ColorCoefficients::new(full, 8, ComponentModel::Yuv, false, &map, &Fill::default());
+        let full = Colorimetry {
+            matrix: MatrixCoefficients::Bt709,
+            range: ColorRange::Full,
+        };
+        let refused =
+            ColorCoefficients::new(full, 8, ComponentModel::Yuv, false, &map, &Fill::default());
         assert!(matches!(refused, Err(PassError::ColorGainTooLarge { .. })));
     }
 
     #[test]
     fn fill_is_exactly_its_color_and_mixes_by_cover() {
-        let full = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
+        let full = Colorimetry {
+            matrix: MatrixCoefficients::Bt709,
+            range: ColorRange::Full,
+        };
         for value in 0..=255u8 {
             let fill = Fill::constant([f64::from(value); 3]);
-            let c = ColorCoefficients::new(full, 8, ComponentModel::Yuv, false, &ColorMap::IDENTITY, &fill)
-                .unwrap()
-                .without_mean();
+            let c = ColorCoefficients::new(
+                full,
+                8,
+                ComponentModel::Yuv,
+                false,
+                &ColorMap::IDENTITY,
+                &fill,
+            )
+            .unwrap()
+            .without_mean();
             assert_eq!(c.fill(), [value; 3]);
             assert_eq!(c.blend_pixel(c.zero(), 0), [value; 3]);
-            assert_eq!(c.blend_pixel(c.zero(), FULL_COVERAGE / 2), [value.div_ceil(2); 3]);
+            assert_eq!(
+                c.blend_pixel(c.zero(), FULL_COVERAGE / 2),
+                [value.div_ceil(2); 3]
+            );
         }
     }
 }

@@ -66,8 +66,14 @@ impl ComponentModel {
 
 impl MatrixCoefficients {
     /// All matrices except that of R, G, B planes.
-    pub const ALL_YUV: [Self; 6] =
-        [Self::Bt601, Self::Bt709, Self::Bt2020Ncl, Self::Fcc, Self::Smpte240m, Self::YCgCo];
+    pub const ALL_YUV: [Self; 6] = [
+        Self::Bt601,
+        Self::Bt709,
+        Self::Bt2020Ncl,
+        Self::Fcc,
+        Self::Smpte240m,
+        Self::YCgCo,
+    ];
 
     /// Kr and Kb; `None` for matrices that are not defined by them.
     pub(crate) const fn luma_weights(self) -> Option<(f64, f64)> {

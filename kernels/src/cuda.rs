@@ -1,5 +1,6 @@
-//! Prepares a pixel pass for frames in GPU memory: tables to upload once, and kernel launches for each frame.
-//! It does not call the GPU or dereference addresses; the caller is responsible for their validity.
+//! Prepares a pixel pass for frames in GPU memory: tables to upload once, and kernel launches for
+//! each frame. It does not call the GPU or dereference addresses; the caller is responsible for
+//! their validity.
 
 mod deinterlace;
 pub(crate) mod kernel_args;
@@ -9,13 +10,14 @@ mod rgb_operation;
 mod tables;
 
 use crate::error::PassError;
-use crate::frame::{required_plane_bytes, GenericFrame, GenericPlanes, PlaneBounds};
+use crate::frame::{GenericFrame, GenericPlanes, PlaneBounds, required_plane_bytes};
 
 pub use launch::DevicePass;
 pub use lut::DeviceLut;
 pub use rgb_operation::DeviceOperation;
 
-/// The kernels as PTX, which the driver compiles for any GPU from compute capability 7.0. `build.rs` decompresses it.
+/// The kernels as PTX, which the driver compiles for any GPU from compute capability 7.0.
+/// `build.rs` decompresses it.
 pub const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/pixel_pass.ptx"));
 
 /// Threads of every block: as `TILE_WIDTH` and `TILE_HEIGHT` in `cuda/args.h`.
@@ -40,7 +42,8 @@ pub type DevicePlanes = GenericPlanes<DevicePlane>;
 /// One decoded picture in device memory.
 pub type DeviceFrame = GenericFrame<DevicePlane>;
 
-/// The properties of a frame that a [`DevicePass`] depends on: everything except the addresses of its planes.
+/// The properties of a frame that a [`DevicePass`] depends on: everything except the addresses of
+/// its planes.
 pub type DeviceFormat = GenericFrame<FormatOnly>;
 
 /// The destination of a frame in device memory.
@@ -79,7 +82,11 @@ impl PlaneBounds for DevicePlane {
         let have = u64::MAX - self.address;
         if need > u128::from(have) {
             let (have_bytes, need_bytes) = (have as usize, u64::try_from(need).unwrap_or(u64::MAX));
-            return Err(PassError::PlaneTooShort { plane: index, have_bytes, need_bytes });
+            return Err(PassError::PlaneTooShort {
+                plane: index,
+                have_bytes,
+                need_bytes,
+            });
         }
         Ok(())
     }
@@ -94,17 +101,39 @@ impl PlaneBounds for FormatOnly {
 impl<P: Copy> GenericFrame<P> {
     /// The format of the frame.
     pub fn format(&self) -> DeviceFormat {
-        let Self { width, height, depth_bits, shift, planes, color } = *self;
+        let Self {
+            width,
+            height,
+            depth_bits,
+            shift,
+            planes,
+            color,
+        } = *self;
         let planes = planes.map(|_, _| FormatOnly);
-        DeviceFormat { width, height, depth_bits, shift, planes, color }
+        DeviceFormat {
+            width,
+            height,
+            depth_bits,
+            shift,
+            planes,
+            color,
+        }
     }
 }
 
 /// Tables, scratch memory and slots must be aligned.
-pub(crate) fn check_aligned(what: &'static str, address: u64, alignment: usize) -> Result<(), PassError> {
+pub(crate) fn check_aligned(
+    what: &'static str,
+    address: u64,
+    alignment: usize,
+) -> Result<(), PassError> {
     if address.is_multiple_of(alignment as u64) {
         Ok(())
     } else {
-        Err(PassError::Misaligned { what, address, alignment })
+        Err(PassError::Misaligned {
+            what,
+            address,
+            alignment,
+        })
     }
 }

@@ -40,7 +40,8 @@ pub enum PassError {
     },
     /// Normalization was requested with an integer dtype.
     NormalizeNeedsFloat,
-    /// A mean that is not finite, or a std that is not finite and above zero, or so small that elements are not finite.
+    /// A mean that is not finite, or a std that is not finite and above zero, or so small that
+    /// elements are not finite.
     InvalidNormalize {
         /// Channel, 0 to 2.
         channel: usize,
@@ -170,16 +171,38 @@ pub enum PassError {
 impl fmt::Display for PassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Empty { what, width, height } => write!(f, "{what} is {width}x{height}: it must have at least one pixel"),
-            Self::TooLarge { what, width, height } => {
-                write!(f, "{what} is {width}x{height}: a side may be at most {} pixels", crate::MAX_SIDE)
+            Self::Empty {
+                what,
+                width,
+                height,
+            } => write!(
+                f,
+                "{what} is {width}x{height}: it must have at least one pixel"
+            ),
+            Self::TooLarge {
+                what,
+                width,
+                height,
+            } => {
+                write!(
+                    f,
+                    "{what} is {width}x{height}: a side may be at most {} pixels",
+                    crate::MAX_SIDE
+                )
             }
-            Self::RectOutOfBounds { what, rect, width, height } => write!(
+            Self::RectOutOfBounds {
+                what,
+                rect,
+                width,
+                height,
+            } => write!(
                 f,
                 "{what} {}x{} at ({}, {}) exceeds its frame of {width}x{height}",
                 rect.width, rect.height, rect.x, rect.y
             ),
-            Self::NormalizeNeedsFloat => write!(f, "normalize requires a float dtype, got an integer dtype"),
+            Self::NormalizeNeedsFloat => {
+                write!(f, "normalize requires a float dtype, got an integer dtype")
+            }
             Self::InvalidNormalize { channel, mean, std } => write!(
                 f,
                 "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0, and so must 1 / std"
@@ -194,60 +217,122 @@ impl fmt::Display for PassError {
                 f,
                 "the affine map {to:?} (in 1/2^28 pixel) leads too far from the frame; use less scale or translation"
             ),
-            Self::InvalidColorValue { value } => write!(f, "a color map contains {value}: at most 1000000 is supported"),
+            Self::InvalidColorValue { value } => write!(
+                f,
+                "a color map contains {value}: at most 1000000 is supported"
+            ),
             Self::ColorGainTooLarge { gain } => {
-                write!(f, "a color map multiplies by {gain:.0}: at most a few thousand is supported")
+                write!(
+                    f,
+                    "a color map multiplies by {gain:.0}: at most a few thousand is supported"
+                )
             }
             Self::InvalidPeak { peak } => {
                 let (least, most) = crate::ToneMap::PEAKS;
-                write!(f, "the tone mapping peak is {peak} cd/m2: it must be from {least} to {most}")
+                write!(
+                    f,
+                    "the tone mapping peak is {peak} cd/m2: it must be from {least} to {most}"
+                )
             }
             Self::InvalidPrimaries { primaries } => {
                 write!(f, "primaries {primaries:?} do not span a color space")
             }
-            Self::InvalidMaskGrid { limit } => write!(f, "the limit of a grid mask is {limit}: at most 2^32 is supported"),
+            Self::InvalidMaskGrid { limit } => write!(
+                f,
+                "the limit of a grid mask is {limit}: at most 2^32 is supported"
+            ),
             Self::MaskElementNeedsFloat => {
-                write!(f, "a mask of normalized values requires a float dtype, got an integer dtype; use code values")
+                write!(
+                    f,
+                    "a mask of normalized values requires a float dtype, got an integer dtype; use code values"
+                )
             }
             Self::UnsupportedDepth { depth_bits, shift } => write!(
                 f,
                 "samples of {depth_bits} bits shifted up by {shift} are not supported here: \
                  8 bits unshifted, or (not packed RGB) 9 to 16 bits within 16"
             ),
-            Self::UnsupportedSubsampling { log2_chroma_w, log2_chroma_h } => write!(
+            Self::UnsupportedSubsampling {
+                log2_chroma_w,
+                log2_chroma_h,
+            } => write!(
                 f,
                 "chroma subsampling 2^{log2_chroma_w} x 2^{log2_chroma_h} is not supported: at most 2^2 each way"
             ),
-            Self::InvalidPacking { pixel_bytes, offsets } => {
-                write!(f, "channel offsets {offsets:?} are outside a pixel of {pixel_bytes} bytes")
+            Self::InvalidPacking {
+                pixel_bytes,
+                offsets,
+            } => {
+                write!(
+                    f,
+                    "channel offsets {offsets:?} are outside a pixel of {pixel_bytes} bytes"
+                )
             }
             Self::MatrixNeedsRgbPlanes => {
-                write!(f, "the color matrix is RGB, but the planes are YUV: use a YUV matrix or pass RGB planes")
+                write!(
+                    f,
+                    "the color matrix is RGB, but the planes are YUV: use a YUV matrix or pass RGB planes"
+                )
             }
-            Self::StrideTooShort { plane, stride_bytes, row_bytes } => {
-                write!(f, "plane {plane} has rows of {row_bytes} bytes but a stride of {stride_bytes}")
+            Self::StrideTooShort {
+                plane,
+                stride_bytes,
+                row_bytes,
+            } => {
+                write!(
+                    f,
+                    "plane {plane} has rows of {row_bytes} bytes but a stride of {stride_bytes}"
+                )
             }
-            Self::PlaneTooShort { plane, have_bytes, need_bytes } => {
-                write!(f, "plane {plane} needs {need_bytes} bytes, got {have_bytes}")
+            Self::PlaneTooShort {
+                plane,
+                have_bytes,
+                need_bytes,
+            } => {
+                write!(
+                    f,
+                    "plane {plane} needs {need_bytes} bytes, got {have_bytes}"
+                )
             }
-            Self::SlotTooShort { have_bytes, need_bytes } => {
+            Self::SlotTooShort {
+                have_bytes,
+                need_bytes,
+            } => {
                 write!(f, "the slot needs {need_bytes} bytes, got {have_bytes}")
             }
-            Self::SlotOverlaps { channel_stride, row_stride, column_stride } => write!(
+            Self::SlotOverlaps {
+                channel_stride,
+                row_stride,
+                column_stride,
+            } => write!(
                 f,
                 "slot strides (channel {channel_stride}, row {row_stride}, column {column_stride}) \
                  let two elements share an address"
             ),
             Self::FormatMismatch => {
-                write!(f, "the frame's size, plane arrangement, depth or color differs from this pass's; prepare a pass for it")
+                write!(
+                    f,
+                    "the frame's size, plane arrangement, depth or color differs from this pass's; prepare a pass for it"
+                )
             }
-            Self::BlurTooLarge { kernel: (across, down), width, height } => write!(
+            Self::BlurTooLarge {
+                kernel: (across, down),
+                width,
+                height,
+            } => write!(
                 f,
                 "a blur kernel of {across}x{down} does not fit a frame of {width}x{height}; kernel lengths must be odd and less \
                  than twice the side"
             ),
-            Self::Misaligned { what, address, alignment } => {
-                write!(f, "{what} is at {address:#x} in device memory; the address must be a multiple of {alignment}")
+            Self::Misaligned {
+                what,
+                address,
+                alignment,
+            } => {
+                write!(
+                    f,
+                    "{what} is at {address:#x} in device memory; the address must be a multiple of {alignment}"
+                )
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Describes a decoded frame as borrowed planes and its format, and checks that the planes are long enough.
-//! The result is one to three `CheckedPlane`s with a uniform layout for the resampler. No pixel is copied.
+//! Describes a decoded frame as borrowed planes and its format, and checks that the planes are long
+//! enough. The result is one to three `CheckedPlane`s with a uniform layout for the resampler. No
+//! pixel is copied.
 
 use crate::colorimetry::{Colorimetry, ComponentModel, MatrixCoefficients};
 use crate::error::PassError;
@@ -22,7 +23,8 @@ pub type Planes<'a> = GenericPlanes<Plane<'a>>;
 pub enum GenericPlanes<P> {
     /// 4:0:0.
     Gray(P),
-    /// Planar Y, U, V. A chroma plane is `ceil(width / 2^log2_chroma_w)` by `ceil(height / 2^log2_chroma_h)`.
+    /// Planar Y, U, V. A chroma plane is `ceil(width / 2^log2_chroma_w)` by `ceil(height /
+    /// 2^log2_chroma_h)`.
     Yuv {
         /// Y, U, V.
         planes: [P; 3],
@@ -63,16 +65,40 @@ impl<P> GenericPlanes<P> {
             Self::PlanarRgb([r, g, b]) => {
                 GenericPlanes::PlanarRgb([plane_of(0, r), plane_of(1, g), plane_of(2, b)])
             }
-            Self::PackedRgb { plane, pixel_bytes, offsets } => {
-                GenericPlanes::PackedRgb { plane: plane_of(0, plane), pixel_bytes, offsets }
-            }
-            Self::Yuv { planes: [y, u, v], log2_chroma_w, log2_chroma_h } => {
+            Self::PackedRgb {
+                plane,
+                pixel_bytes,
+                offsets,
+            } => GenericPlanes::PackedRgb {
+                plane: plane_of(0, plane),
+                pixel_bytes,
+                offsets,
+            },
+            Self::Yuv {
+                planes: [y, u, v],
+                log2_chroma_w,
+                log2_chroma_h,
+            } => {
                 let planes = [plane_of(0, y), plane_of(1, u), plane_of(2, v)];
-                GenericPlanes::Yuv { planes, log2_chroma_w, log2_chroma_h }
+                GenericPlanes::Yuv {
+                    planes,
+                    log2_chroma_w,
+                    log2_chroma_h,
+                }
             }
-            Self::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
+            Self::SemiPlanar {
+                luma,
+                chroma,
+                log2_chroma_w,
+                log2_chroma_h,
+            } => {
                 let (luma, chroma) = (plane_of(0, luma), plane_of(1, chroma));
-                GenericPlanes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h }
+                GenericPlanes::SemiPlanar {
+                    luma,
+                    chroma,
+                    log2_chroma_w,
+                    log2_chroma_h,
+                }
             }
         }
     }
@@ -109,7 +135,11 @@ impl PlaneBounds for Plane<'_> {
         let need = required_plane_bytes(self.stride_bytes, index, rows, row_bytes)?;
         if need > self.data.len() as u128 {
             let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
-            return Err(PassError::PlaneTooShort { plane: index, have_bytes: self.data.len(), need_bytes });
+            return Err(PassError::PlaneTooShort {
+                plane: index,
+                have_bytes: self.data.len(),
+                need_bytes,
+            });
         }
         Ok(())
     }
@@ -123,7 +153,11 @@ pub(crate) fn required_plane_bytes(
     row_bytes: usize,
 ) -> Result<u128, PassError> {
     if rows > 1 && stride_bytes < row_bytes {
-        return Err(PassError::StrideTooShort { plane, stride_bytes, row_bytes });
+        return Err(PassError::StrideTooShort {
+            plane,
+            stride_bytes,
+            row_bytes,
+        });
     }
     // Sides are at most MAX_SIDE, so only the stride product can overflow; hence u128.
     Ok(stride_bytes as u128 * (rows as u128 - 1) + row_bytes as u128)
@@ -155,10 +189,18 @@ impl<P: PlaneBounds> GenericFrame<P> {
     pub(crate) fn check(&self) -> Result<CheckedFrame<P>, PassError> {
         let (width, height) = (self.width, self.height);
         if width == 0 || height == 0 {
-            return Err(PassError::Empty { what: "frame", width, height });
+            return Err(PassError::Empty {
+                what: "frame",
+                width,
+                height,
+            });
         }
         if width > MAX_SIDE || height > MAX_SIDE {
-            return Err(PassError::TooLarge { what: "frame", width, height });
+            return Err(PassError::TooLarge {
+                what: "frame",
+                width,
+                height,
+            });
         }
         let packed = matches!(self.planes, GenericPlanes::PackedRgb { .. });
         let supported = match self.depth_bits {
@@ -167,7 +209,10 @@ impl<P: PlaneBounds> GenericFrame<P> {
             _ => false,
         };
         if !supported {
-            return Err(PassError::UnsupportedDepth { depth_bits: self.depth_bits, shift: self.shift });
+            return Err(PassError::UnsupportedDepth {
+                depth_bits: self.depth_bits,
+                shift: self.shift,
+            });
         }
         self.resolve_planes()
     }
@@ -185,23 +230,39 @@ impl<P: PlaneBounds> GenericFrame<P> {
                 model: ComponentModel::Gray,
             }),
             GenericPlanes::PlanarRgb([r, g, b]) => Ok(CheckedFrame {
-                planes: [Some(whole(0, r, 0)?), Some(whole(1, g, 1)?), Some(whole(2, b, 2)?)],
+                planes: [
+                    Some(whole(0, r, 0)?),
+                    Some(whole(1, g, 1)?),
+                    Some(whole(2, b, 2)?),
+                ],
                 log2_chroma: (0, 0),
                 model: ComponentModel::Rgb,
             }),
-            GenericPlanes::PackedRgb { plane, pixel_bytes, offsets } => {
+            GenericPlanes::PackedRgb {
+                plane,
+                pixel_bytes,
+                offsets,
+            } => {
                 if offsets.iter().any(|&offset| offset >= pixel_bytes) {
-                    return Err(PassError::InvalidPacking { pixel_bytes, offsets });
+                    return Err(PassError::InvalidPacking {
+                        pixel_bytes,
+                        offsets,
+                    });
                 }
                 let offsets = offsets.map(|offset| Some(usize::from(offset)));
-                let plane = self.checked_plane(0, plane, usize::from(pixel_bytes), (0, 0), offsets)?;
+                let plane =
+                    self.checked_plane(0, plane, usize::from(pixel_bytes), (0, 0), offsets)?;
                 Ok(CheckedFrame {
                     planes: [Some(plane), None, None],
                     log2_chroma: (0, 0),
                     model: ComponentModel::Rgb,
                 })
             }
-            GenericPlanes::Yuv { planes: [y, u, v], log2_chroma_w, log2_chroma_h } => {
+            GenericPlanes::Yuv {
+                planes: [y, u, v],
+                log2_chroma_w,
+                log2_chroma_h,
+            } => {
                 let log2_chroma = self.subsampling(log2_chroma_w, log2_chroma_h)?;
                 let u = self.checked_plane(1, u, 1, log2_chroma, [None, Some(0), None])?;
                 let v = self.checked_plane(2, v, 1, log2_chroma, [None, None, Some(0)])?;
@@ -211,7 +272,12 @@ impl<P: PlaneBounds> GenericFrame<P> {
                     model: ComponentModel::Yuv,
                 })
             }
-            GenericPlanes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
+            GenericPlanes::SemiPlanar {
+                luma,
+                chroma,
+                log2_chroma_w,
+                log2_chroma_h,
+            } => {
                 let log2_chroma = self.subsampling(log2_chroma_w, log2_chroma_h)?;
                 let uv = self.checked_plane(1, chroma, 2, log2_chroma, [None, Some(0), Some(1)])?;
                 Ok(CheckedFrame {
@@ -225,7 +291,10 @@ impl<P: PlaneBounds> GenericFrame<P> {
 
     fn subsampling(&self, log2_chroma_w: u8, log2_chroma_h: u8) -> Result<(u8, u8), PassError> {
         if log2_chroma_w > 2 || log2_chroma_h > 2 {
-            return Err(PassError::UnsupportedSubsampling { log2_chroma_w, log2_chroma_h });
+            return Err(PassError::UnsupportedSubsampling {
+                log2_chroma_w,
+                log2_chroma_h,
+            });
         }
         if self.color.matrix == MatrixCoefficients::Rgb {
             return Err(PassError::MatrixNeedsRgbPlanes);
@@ -244,16 +313,19 @@ impl<P: PlaneBounds> GenericFrame<P> {
         let columns = self.width.div_ceil(1 << log2_w) as usize;
         let rows = self.height.div_ceil(1 << log2_h) as usize;
         plane.check(index, rows, columns * step * self.sample_bytes())?;
-        // Full-size chroma uses the luma tables, so only planes that differ from luma count as chroma.
+        // Full-size chroma uses the luma tables, so only planes that differ from luma count as
+        // chroma.
         let is_chroma = (log2_w, log2_h) != (0, 0);
-        Ok(CheckedPlane { storage: plane, step, columns, is_chroma, offsets })
+        Ok(CheckedPlane {
+            storage: plane,
+            step,
+            columns,
+            is_chroma,
+            offsets,
+        })
     }
 
     pub(crate) fn sample_bytes(&self) -> usize {
-        if self.depth_bits == 8 {
-            1
-        } else {
-            2
-        }
+        if self.depth_bits == 8 { 1 } else { 2 }
     }
 }

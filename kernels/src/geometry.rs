@@ -1,14 +1,16 @@
-//! Describes crop, resize, window, flips and placement (`Geometry`, in the displayed frame), and converts them to
-//! the stored frame's axes (`StoredGeometry`). Resampling uses stored order; only writing rotates.
+//! Describes crop, resize, window, flips and placement (`Geometry`, in the displayed frame), and
+//! converts them to the stored frame's axes (`StoredGeometry`). Resampling uses stored order; only
+//! writing rotates.
 
 use crate::error::PassError;
-use crate::types::{OutputStrides, Rect, MAX_SIDE};
+use crate::types::{MAX_SIDE, OutputStrides, Rect};
 use crate::write::OutputSlot;
 
-/// The orientation of the stored frame for display: first (if `mirror`) left and right are exchanged,
-/// then the result is rotated clockwise by `quarter_turns_cw` quarter turns (modulo 4).
+/// The orientation of the stored frame for display: first (if `mirror`) left and right are
+/// exchanged, then the result is rotated clockwise by `quarter_turns_cw` quarter turns (modulo 4).
 ///
-/// With `mirror` off and one turn, the stored picture's top-left pixel is displayed at the top right.
+/// With `mirror` off and one turn, the stored picture's top-left pixel is displayed at the top
+/// right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Orientation {
     /// Exchange left and right before rotating.
@@ -21,15 +23,19 @@ pub struct Orientation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Filter {
-    /// Bilinear, widened by the scale when shrinking: torchvision's `antialias=True`, PIL's `BILINEAR`.
+    /// Bilinear, widened by the scale when shrinking: torchvision's `antialias=True`, PIL's
+    /// `BILINEAR`.
     #[default]
     Triangle,
-    /// Bilinear between the two nearest pixels at every scale: torchvision's `antialias=False`, OpenCV's `INTER_LINEAR`.
+    /// Bilinear between the two nearest pixels at every scale: torchvision's `antialias=False`,
+    /// OpenCV's `INTER_LINEAR`.
     Bilinear,
-    /// Bicubic (a = -1/2), widened by the scale when shrinking: torchvision's `antialias=True`, PIL's `BICUBIC`.
+    /// Bicubic (a = -1/2), widened by the scale when shrinking: torchvision's `antialias=True`,
+    /// PIL's `BICUBIC`.
     Cubic,
-    /// Bicubic (a = -3/4) between the four nearest pixels at every scale, where pixels at the crop's edge stand for those outside:
-    /// torchvision's `antialias=False`, OpenCV's `INTER_CUBIC`.
+    /// Bicubic (a = -3/4) between the four nearest pixels at every scale, where pixels at the
+    /// crop's edge stand for those outside: torchvision's `antialias=False`, OpenCV's
+    /// `INTER_CUBIC`.
     Bicubic,
     /// The pixel that contains the center: torchvision's `NEAREST_EXACT`, PIL's `NEAREST`.
     Nearest,
@@ -45,8 +51,9 @@ pub enum Interpolation {
     Bilinear,
 }
 
-/// An affine map from output pixels back to the flipped window. Positions are in units of 1 / 2^28 pixel, and pixel centers are at
-/// integer coordinates: output (i, j) reads at `to[0] * i + to[1] * j + to[2]`.
+/// An affine map from output pixels back to the flipped window. Positions are in units of 1 / 2^28
+/// pixel, and pixel centers are at integer coordinates: output (i, j) reads at `to[0] * i + to[1] *
+/// j + to[2]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Warp {
     /// Width and height of the output.
@@ -81,14 +88,17 @@ pub enum Placement {
     Warp(Warp),
 }
 
-/// The output pixels, in the order of application: orientation, crop, resize, window, flips, placement.
+/// The output pixels, in the order of application: orientation, crop, resize, window, flips,
+/// placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Orientation of the stored frame for display.
     pub orientation: Orientation,
-    /// The part of the *oriented* frame that is resized, in units of 1 / `crop_subpixels` pixel. Pixels outside have no influence.
+    /// The part of the *oriented* frame that is resized, in units of 1 / `crop_subpixels` pixel.
+    /// Pixels outside have no influence.
     pub crop: Rect,
-    /// Units per pixel of `crop`, horizontally and vertically: 1 unless the crop was computed for a frame of another size.
+    /// Units per pixel of `crop`, horizontally and vertically: 1 unless the crop was computed for a
+    /// frame of another size.
     pub crop_subpixels: (u32, u32),
     /// Width and height to which `crop` is resized.
     pub resized: (u32, u32),
@@ -111,14 +121,24 @@ impl Rect {
         (width, height): (u32, u32),
     ) -> Result<(), PassError> {
         if self.width == 0 || self.height == 0 {
-            return Err(PassError::Empty { what, width: self.width, height: self.height });
+            return Err(PassError::Empty {
+                what,
+                width: self.width,
+                height: self.height,
+            });
         }
-        let fits =
-            |start: u32, length: u32, side: u32| start.checked_add(length).is_some_and(|end| end <= side);
+        let fits = |start: u32, length: u32, side: u32| {
+            start.checked_add(length).is_some_and(|end| end <= side)
+        };
         if fits(self.x, self.width, width) && fits(self.y, self.height, height) {
             Ok(())
         } else {
-            Err(PassError::RectOutOfBounds { what, rect: self, width, height })
+            Err(PassError::RectOutOfBounds {
+                what,
+                rect: self,
+                width,
+                height,
+            })
         }
     }
 }
@@ -126,7 +146,10 @@ impl Rect {
 impl Geometry {
     /// A complete frame without rotation, at its own size.
     pub const fn identity(width: u32, height: u32) -> Self {
-        let orientation = Orientation { mirror: false, quarter_turns_cw: 0 };
+        let orientation = Orientation {
+            mirror: false,
+            quarter_turns_cw: 0,
+        };
         let all = Rect::from_size(width, height);
         Self {
             orientation,
@@ -156,11 +179,21 @@ impl Geometry {
         check_size("grid", self.crop_subpixels)?;
         self.window.check_inside("window", self.resized)?;
         check_size("output", self.output_size())?;
-        self.crop
-            .check_inside("crop", (MAX_SIDE * self.crop_subpixels.0, MAX_SIDE * self.crop_subpixels.1))?;
+        self.crop.check_inside(
+            "crop",
+            (
+                MAX_SIDE * self.crop_subpixels.0,
+                MAX_SIDE * self.crop_subpixels.1,
+            ),
+        )?;
         match self.placement {
             Placement::Identity => Ok(()),
-            Placement::Canvas { size, x, y } => Rect { x, y, ..self.window }.check_inside("canvas", size),
+            Placement::Canvas { size, x, y } => Rect {
+                x,
+                y,
+                ..self.window
+            }
+            .check_inside("canvas", size),
             Placement::Warp(warp) => warp.check(),
         }
     }
@@ -171,8 +204,14 @@ impl Geometry {
         let fine = |(width, height): (u32, u32), crop_subpixels: (u32, u32)| {
             (width * crop_subpixels.0, height * crop_subpixels.1)
         };
-        self.crop.check_inside("crop", fine(axes.swap_size((width, height)), self.crop_subpixels))?;
-        let (resized, crop_subpixels) = (axes.swap_size(self.resized), axes.swap_size(self.crop_subpixels));
+        self.crop.check_inside(
+            "crop",
+            fine(axes.swap_size((width, height)), self.crop_subpixels),
+        )?;
+        let (resized, crop_subpixels) = (
+            axes.swap_size(self.resized),
+            axes.swap_size(self.crop_subpixels),
+        );
         Ok(StoredGeometry {
             crop: axes.to_stored(self.crop, fine((width, height), crop_subpixels)),
             crop_subpixels,
@@ -182,7 +221,8 @@ impl Geometry {
         })
     }
 
-    /// Displayed pixel (x, y) is the stored pixel with axes swapped (if `swap`), then counted from the opposite side.
+    /// Displayed pixel (x, y) is the stored pixel with axes swapped (if `swap`), then counted from
+    /// the opposite side.
     fn axis_transform(&self) -> AxisTransform {
         let (swap, flip_x, flip_y) = match self.orientation.quarter_turns_cw % 4 {
             0 => (false, false, false),
@@ -190,7 +230,11 @@ impl Geometry {
             2 => (false, true, true),
             _ => (true, true, false),
         };
-        AxisTransform { swap, flip_x: flip_x != self.orientation.mirror, flip_y }
+        AxisTransform {
+            swap,
+            flip_x: flip_x != self.orientation.mirror,
+            flip_y,
+        }
     }
 
     /// The offset of pixel (i, j) of the stored window in a slot with these strides.
@@ -199,21 +243,46 @@ impl Geometry {
         let (width, height) = (self.window.width as isize, self.window.height as isize);
         let (column, row) = (slot.column_stride as isize, slot.row_stride as isize);
         let (reverse_columns, reverse_rows) = self.reversed();
-        let (column_origin, column_step) =
-            if reverse_columns { ((width - 1) * column, -column) } else { (0, column) };
-        let (row_origin, row_step) = if reverse_rows { ((height - 1) * row, -row) } else { (0, row) };
-        let (step_i, step_j) = if swap { (row_step, column_step) } else { (column_step, row_step) };
+        let (column_origin, column_step) = if reverse_columns {
+            ((width - 1) * column, -column)
+        } else {
+            (0, column)
+        };
+        let (row_origin, row_step) = if reverse_rows {
+            ((height - 1) * row, -row)
+        } else {
+            (0, row)
+        };
+        let (step_i, step_j) = if swap {
+            (row_step, column_step)
+        } else {
+            (column_step, row_step)
+        };
         let corner = match self.placement {
             Placement::Canvas { x, y, .. } => x as isize * column + y as isize * row,
             _ => 0,
         };
-        OutputStrides { origin: corner + column_origin + row_origin, step_i, step_j, streaming: false }
+        OutputStrides {
+            origin: corner + column_origin + row_origin,
+            step_i,
+            step_j,
+            streaming: false,
+        }
     }
 
-    /// Whether displayed columns and rows run against the corresponding stored axes: exactly one of rotation and flip reverses them.
+    /// Whether displayed columns and rows run against the corresponding stored axes: exactly one of
+    /// rotation and flip reverses them.
     fn reversed(&self) -> (bool, bool) {
-        let AxisTransform { swap, flip_x, flip_y } = self.axis_transform();
-        let (columns, rows) = if swap { (flip_y, flip_x) } else { (flip_x, flip_y) };
+        let AxisTransform {
+            swap,
+            flip_x,
+            flip_y,
+        } = self.axis_transform();
+        let (columns, rows) = if swap {
+            (flip_y, flip_x)
+        } else {
+            (flip_x, flip_y)
+        };
         (columns != self.flip_horizontal, rows != self.flip_vertical)
     }
 
@@ -226,7 +295,8 @@ impl Geometry {
         };
         let (width, height) = self.output_size();
         let swap = self.axis_transform().swap;
-        // Along a displayed axis: the window's corner in the stored direction, and the step and origin of displayed positions.
+        // Along a displayed axis: the window's corner in the stored direction, and the step and
+        // origin of displayed positions.
         let along = |reverse: bool, length: u32, corner: u32, part: u32| match reverse {
             true => (length - corner - part, -1, length as i32 - 1),
             false => (corner, 1, 0),
@@ -255,7 +325,11 @@ impl Geometry {
     pub(crate) fn stored_warp(&self, warp: &Warp) -> ([i64; 3], [i64; 3]) {
         let axes = self.axis_transform();
         let back = |map: [i64; 3], length: u32| {
-            [-map[0], -map[1], (i64::from(length - 1) << WARP_FRACTION_BITS) - map[2]]
+            [
+                -map[0],
+                -map[1],
+                (i64::from(length - 1) << WARP_FRACTION_BITS) - map[2],
+            ]
         };
         let (mut to_x, mut to_y) = (warp.to_x, warp.to_y);
         if self.flip_horizontal {
@@ -283,7 +357,8 @@ impl Warp {
         for to in [self.to_x, self.to_y] {
             let [a, b, c] = to.map(i64::unsigned_abs).map(u128::from);
             let farthest = (a + b) * u128::from(MAX_SIDE) + c;
-            // Two spare bits: for counting from the opposite side, and for the half pixel of rounding.
+            // Two spare bits: for counting from the opposite side, and for the half pixel of
+            // rounding.
             if farthest >= 1 << 61 {
                 return Err(PassError::WarpOutOfRange { to });
             }
@@ -294,10 +369,18 @@ impl Warp {
 
 fn check_size(what: &'static str, (width, height): (u32, u32)) -> Result<(), PassError> {
     if width == 0 || height == 0 {
-        return Err(PassError::Empty { what, width, height });
+        return Err(PassError::Empty {
+            what,
+            width,
+            height,
+        });
     }
     if width > MAX_SIDE || height > MAX_SIDE {
-        return Err(PassError::TooLarge { what, width, height });
+        return Err(PassError::TooLarge {
+            what,
+            width,
+            height,
+        });
     }
     Ok(())
 }
@@ -312,8 +395,9 @@ pub(crate) struct StoredGeometry {
     pub filter: Filter,
 }
 
-/// The output in stored axes: its size, the window's corner in it, and the displayed position of its pixel (i, j): column
-/// `display_x[0] * i + display_x[1] * j + display_x[2]`, and the row likewise.
+/// The output in stored axes: its size, the window's corner in it, and the displayed position of
+/// its pixel (i, j): column `display_x[0] * i + display_x[1] * j + display_x[2]`, and the row
+/// likewise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StoredCanvas {
     pub size: (u32, u32),
@@ -325,7 +409,12 @@ pub(crate) struct StoredCanvas {
 impl StoredCanvas {
     /// In displayed orientation, with the window in its corner.
     pub fn from_size(size: (u32, u32)) -> Self {
-        Self { size, corner: (0, 0), display_x: [1, 0, 0], display_y: [0, 1, 0] }
+        Self {
+            size,
+            corner: (0, 0),
+            display_x: [1, 0, 0],
+            display_y: [0, 1, 0],
+        }
     }
 }
 
@@ -349,7 +438,12 @@ impl AxisTransform {
     fn to_stored(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
         let mut back = rect;
         if self.swap {
-            back = Rect { x: rect.y, y: rect.x, width: rect.height, height: rect.width };
+            back = Rect {
+                x: rect.y,
+                y: rect.x,
+                width: rect.height,
+                height: rect.width,
+            };
         }
         if self.flip_x {
             back.x = width - (back.x + back.width);

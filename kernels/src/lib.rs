@@ -1,9 +1,11 @@
-//! Converts a decoded frame (YUV or RGB planes, 8 to 16 bits) to the elements of a clip: a single pass that orients, crops, resizes,
-//! flips, converts colors, normalizes, and writes directly into the clip's slot of the batch buffer.
+//! Converts a decoded frame (YUV or RGB planes, 8 to 16 bits) to the elements of a clip: a single
+//! pass that orients, crops, resizes, flips, converts colors, normalizes, and writes directly into
+//! the clip's slot of the batch buffer.
 //!
-//! The pass is *defined in integers* (`SPEC.md` of this crate), so every backend and machine gives the same bytes.
-//! It does not allocate per row, and reads only the pixels that the output needs. [`mod@reference`] contains the references: the
-//! contract as plain loops, and the exact result in `f64`.
+//! The pass is *defined in integers* (`SPEC.md` of this crate), so every backend and machine gives
+//! the same bytes. It does not allocate per row, and reads only the pixels that the output needs.
+//! [`mod@reference`] contains the references: the contract as plain loops, and the exact result in
+//! `f64`.
 //!
 //! ```
 //! use framespool_kernels::*;
@@ -55,18 +57,20 @@ mod write;
 
 pub use colorimetry::{ColorRange, Colorimetry, MatrixCoefficients};
 pub use cuda::{
-    DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DevicePlane, DevicePlanes, DeviceSlot,
-    FormatOnly, Launch, PTX,
+    DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DevicePlane, DevicePlanes,
+    DeviceSlot, FormatOnly, Launch, PTX,
 };
 pub use deinterlace::{Deinterlace, DeinterlaceMethod, Field};
 pub use error::PassError;
 pub use frame::{FrameView, GenericFrame, GenericPlanes, Plane, Planes};
-pub use geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Warp, WARP_FRACTION_BITS};
+pub use geometry::{
+    Filter, Geometry, Interpolation, Orientation, Placement, WARP_FRACTION_BITS, Warp,
+};
 pub use lut::ElementLut;
 pub use output_spec::{ColorMap, Fill, Mask, MaskFill, MaskGrid, MaskRegion, OutputSpec};
 pub use pixel_pass::{PixelPass, Scratch};
 pub use rgb_operation::{OperationScratch, RgbOperation};
-pub use simd::{backend_name, Backend};
+pub use simd::{Backend, backend_name};
 pub use tone_map::{HdrCurve, ToneMap};
-pub use types::{Channels, Rect, MAX_SIDE};
+pub use types::{Channels, MAX_SIDE, Rect};
 pub use write::{Dtype, Normalize, OutputSlot};

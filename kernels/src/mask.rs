@@ -29,8 +29,14 @@ pub(crate) fn fill_rect(
     channels: Channels,
     slot: &mut OutputSlot<'_>,
 ) {
-    MaskWriter { writer, source: ElementSource::Flat(elements), channels: channels.count(), width: 0, slot }
-        .rect(rect);
+    MaskWriter {
+        writer,
+        source: ElementSource::Flat(elements),
+        channels: channels.count(),
+        width: 0,
+        slot,
+    }
+    .rect(rect);
 }
 
 struct MaskWriter<'a, 'b> {
@@ -67,7 +73,13 @@ impl<'a, 'b> MaskWriter<'a, 'b> {
             }
             MaskFill::Noise(key) => ElementSource::Noise(key),
         };
-        Self { writer, source, channels: channels.count(), width: u64::from(width), slot }
+        Self {
+            writer,
+            source,
+            channels: channels.count(),
+            width: u64::from(width),
+            slot,
+        }
     }
 
     fn rect(&mut self, rect: Rect) {
@@ -79,7 +91,10 @@ impl<'a, 'b> MaskWriter<'a, 'b> {
     fn grid(&mut self, grid: MaskGrid, (width, height): (u32, u32)) {
         for y in 0..height {
             let phase = |step: [u32; 2], start: u32| start.wrapping_add(step[1].wrapping_mul(y));
-            let (mut px, mut py) = (phase(grid.step_x, grid.start[0]), phase(grid.step_y, grid.start[1]));
+            let (mut px, mut py) = (
+                phase(grid.step_x, grid.start[0]),
+                phase(grid.step_y, grid.start[1]),
+            );
             let mut first = 0;
             let mut covering = false;
             for x in 0..width {
@@ -101,20 +116,34 @@ impl<'a, 'b> MaskWriter<'a, 'b> {
 
     /// Fills pixels `first..end` of a row.
     fn run(&mut self, y: u32, first: u32, end: u32) {
-        let OutputSlot { channel_stride, row_stride, column_stride, .. } = *self.slot;
+        let OutputSlot {
+            channel_stride,
+            row_stride,
+            column_stride,
+            ..
+        } = *self.slot;
         let begin = y as usize * row_stride + first as usize * column_stride;
         let count = (end - first) as usize;
         for channel in 0..self.channels {
             let at = channel * channel_stride + begin;
             match self.source {
                 ElementSource::Flat(elements) => {
-                    self.writer.repeat(elements[channel], self.slot, at, column_stride, count);
+                    self.writer
+                        .repeat(elements[channel], self.slot, at, column_stride, count);
                 }
                 ElementSource::Noise(key) => {
                     for i in 0..count {
                         let pixel = u64::from(y) * self.width + u64::from(first) + i as u64;
-                        let element = self.writer.noise_element(noise(key, 3 * pixel + channel as u64));
-                        self.writer.repeat(element, self.slot, at + i * column_stride, column_stride, 1);
+                        let element = self
+                            .writer
+                            .noise_element(noise(key, 3 * pixel + channel as u64));
+                        self.writer.repeat(
+                            element,
+                            self.slot,
+                            at + i * column_stride,
+                            column_stride,
+                            1,
+                        );
                     }
                 }
             }
@@ -122,7 +151,8 @@ impl<'a, 'b> MaskWriter<'a, 'b> {
     }
 }
 
-/// The n-th output of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// The n-th output of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 fn noise(key: u64, n: u64) -> u64 {
     let mut h = key.wrapping_add((n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -137,7 +167,11 @@ mod tests {
     #[test]
     fn noise_is_splitmix64() {
         // First outputs of the reference generator seeded with 1234567.
-        let expected = [6457827717110365317, 3203168211198807973, 9817491932198370423];
+        let expected = [
+            6457827717110365317,
+            3203168211198807973,
+            9817491932198370423,
+        ];
         assert_eq!([0, 1, 2].map(|n| noise(1_234_567, n)), expected);
     }
 }

@@ -1,15 +1,17 @@
-//! Describes what follows resampling: color map, fill, masks, normalization and dtype (`OutputSpec`).
-//! It is independent of frames and sizes.
+//! Describes what follows resampling: color map, fill, masks, normalization and dtype
+//! (`OutputSpec`). It is independent of frames and sizes.
 
 use crate::error::PassError;
 use crate::tone_map::ToneMap;
-use crate::types::{product, Channels, Matrix3, Rect};
+use crate::types::{Channels, Matrix3, Rect, product};
 use crate::write::{Dtype, Normalize};
 
-/// A color map in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
+/// A color map in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) +
+/// offset`.
 ///
-/// Brightness, contrast, saturation, hue and gray are all of this form and compose by [`then`](Self::then). The mean is that of
-/// one frame's window (the resized picture without fill), before the change. Values are clamped once, at the end.
+/// Brightness, contrast, saturation, hue and gray are all of this form and compose by
+/// [`then`](Self::then). The mean is that of one frame's window (the resized picture without fill),
+/// before the change. Values are clamped once, at the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColorMap {
     /// Rows give R, G, B.
@@ -36,8 +38,8 @@ pub enum MaskFill {
     CodeValue([u8; 3]),
     /// Elements of the output. Float dtypes only.
     Element([f32; 3]),
-    /// Noise that depends only on key, position and channel: near-normal with mean 0 and standard deviation 1 for float dtypes,
-    /// uniform code values for `u8` and `u16`.
+    /// Noise that depends only on key, position and channel: near-normal with mean 0 and standard
+    /// deviation 1 for float dtypes, uniform code values for `u8` and `u16`.
     Noise(u64),
 }
 
@@ -50,7 +52,8 @@ pub enum MaskRegion {
     Grid(MaskGrid),
 }
 
-/// A grid of squares defined by two phases, which wrap like 32-bit integers; a pixel is masked if both are below `limit`.
+/// A grid of squares defined by two phases, which wrap like 32-bit integers; a pixel is masked if
+/// both are below `limit`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaskGrid {
     /// Change of the first phase per column and per row.
@@ -75,7 +78,8 @@ pub struct Mask {
 /// All steps after geometry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSpec {
-    /// Tone mapping of high dynamic range video, before any other color change. Float elements keep more than 8 bits.
+    /// Tone mapping of high dynamic range video, before any other color change. Float elements keep
+    /// more than 8 bits.
     pub tone: Option<ToneMap>,
     /// Color map.
     pub color: ColorMap,
@@ -110,21 +114,36 @@ impl Default for ColorMap {
 
 impl ColorMap {
     /// The identity.
-    pub const IDENTITY: Self = Self { matrix: ONE, mean: ZERO, offset: [0.0; 3] };
+    pub const IDENTITY: Self = Self {
+        matrix: ONE,
+        mean: ZERO,
+        offset: [0.0; 3],
+    };
 
     /// A linear change without offset.
     pub const fn linear(matrix: [[f64; 3]; 3]) -> Self {
-        Self { matrix, mean: ZERO, offset: [0.0; 3] }
+        Self {
+            matrix,
+            mean: ZERO,
+            offset: [0.0; 3],
+        }
     }
 
     /// Combines this map with `next`. The mean that `next` uses is the mean after this map.
     pub fn then(&self, next: &Self) -> Self {
         // With m the mean before: x -> A x + D m + o, so the mean becomes (A + D) m + o.
         let mean_map = sum(&self.matrix, &self.mean);
-        let mean = sum(&product(&next.matrix, &self.mean), &product(&next.mean, &mean_map));
+        let mean = sum(
+            &product(&next.matrix, &self.mean),
+            &product(&next.mean, &mean_map),
+        );
         let moved = apply(&sum(&next.matrix, &next.mean), &self.offset);
         let offset = [0, 1, 2].map(|r| moved[r] + next.offset[r]);
-        Self { matrix: product(&next.matrix, &self.matrix), mean, offset }
+        Self {
+            matrix: product(&next.matrix, &self.matrix),
+            mean,
+            offset,
+        }
     }
 
     /// This map, with its mean computed before instead of after `earlier`.
@@ -152,7 +171,13 @@ impl ColorMap {
     }
 
     fn check(&self) -> Result<(), PassError> {
-        check_numbers(self.matrix.iter().chain(&self.mean).flatten().chain(&self.offset))
+        check_numbers(
+            self.matrix
+                .iter()
+                .chain(&self.mean)
+                .flatten()
+                .chain(&self.offset),
+        )
     }
 }
 
@@ -160,7 +185,11 @@ impl ColorMap {
 const MAX_COLOR_VALUE: f64 = 1e6;
 
 fn check_numbers<'a>(all: impl IntoIterator<Item = &'a f64>) -> Result<(), PassError> {
-    match all.into_iter().copied().find(|value| !value.is_finite() || value.abs() > MAX_COLOR_VALUE) {
+    match all
+        .into_iter()
+        .copied()
+        .find(|value| !value.is_finite() || value.abs() > MAX_COLOR_VALUE)
+    {
         Some(value) => Err(PassError::InvalidColorValue { value }),
         None => Ok(()),
     }
@@ -193,7 +222,10 @@ impl OutputSpec {
 
     /// The same with this normalization.
     pub fn normalized(self, normalize: Normalize) -> Self {
-        Self { normalize: Some(normalize), ..self }
+        Self {
+            normalize: Some(normalize),
+            ..self
+        }
     }
 
     /// Whether the mean of each frame's window must be known before its colors can be computed.
@@ -251,12 +283,18 @@ mod tests {
             let mean_after = run(&first, mean, mean); // the mean of a map is the map of the mean
             let expected = run(&second, run(&first, rgb, mean), mean_after);
             let got = run(&first.then(&second), rgb, mean);
-            assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{got:?} {expected:?}");
+            assert!(
+                got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9),
+                "{got:?} {expected:?}"
+            );
             let fill = first.then(&second).apply_to_fill(&Fill::constant(rgb));
             let got = apply(&fill.mean, &mean);
             assert!((0..3).all(|r| (got[r] + fill.base[r] - expected[r]).abs() < 1e-9));
-            // Fill that is added between the two maps is changed only by the second, but the mean is changed by both.
-            let fill = second.after_mean_of(&first).apply_to_fill(&Fill::constant(rgb));
+            // Fill that is added between the two maps is changed only by the second, but the mean
+            // is changed by both.
+            let fill = second
+                .after_mean_of(&first)
+                .apply_to_fill(&Fill::constant(rgb));
             let (got, expected) = (apply(&fill.mean, &mean), run(&second, rgb, mean_after));
             assert!((0..3).all(|r| (got[r] + fill.base[r] - expected[r]).abs() < 1e-9));
         }

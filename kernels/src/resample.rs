@@ -1,8 +1,9 @@
-//! Filters rows of samples to rows of 15-bit components, with the weights of one output position (vertical) or of all (horizontal).
-//! Instructions are not chosen here; `simd` compiles these functions once per backend.
+//! Filters rows of samples to rows of 15-bit components, with the weights of one output position
+//! (vertical) or of all (horizontal). Instructions are not chosen here; `simd` compiles these
+//! functions once per backend.
 
 use crate::colorimetry::COMPONENT_BITS;
-use crate::weights::{overshoots, AxisTable, Repeat, WEIGHT_BITS};
+use crate::weights::{AxisTable, Repeat, WEIGHT_BITS, overshoots};
 
 /// The sample layout of a plane.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,7 +12,8 @@ pub(crate) struct SampleFormat {
     pub shift: u8,
 }
 
-/// A component of 15 bits. `CLAMP`: sums with negative weights exceed 0 and 32767, and 16-bit white rounds up to 2^15.
+/// A component of 15 bits. `CLAMP`: sums with negative weights exceed 0 and 32767, and 16-bit white
+/// rounds up to 2^15.
 #[inline(always)]
 fn narrow<const CLAMP: bool>(sum: i32) -> i16 {
     if CLAMP {
@@ -25,10 +27,16 @@ fn narrow<const CLAMP: bool>(sum: i32) -> i16 {
 /// Columns whose sums stay in registers during the loop over taps.
 const COLUMN_GROUP: usize = 32;
 
-/// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ... `_ahead`: rows after these that
-/// will be needed next, for implementations that prefetch them.
+/// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ...
+/// `_ahead`: rows after these that will be needed next, for implementations that prefetch them.
 #[inline(always)]
-pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], _ahead: usize) {
+pub(crate) fn filter_vertical_u8(
+    dst: &mut [i16],
+    src: &[u8],
+    stride: usize,
+    weights: &[i16],
+    _ahead: usize,
+) {
     if weights.len() == 1 {
         // A single weight is one.
         for (dst, &sample) in dst.iter_mut().zip(src) {
@@ -42,14 +50,20 @@ pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, wei
 }
 
 #[inline(always)]
-fn filter_vertical_u8_by<const CLAMP: bool>(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16]) {
+fn filter_vertical_u8_by<const CLAMP: bool>(
+    dst: &mut [i16],
+    src: &[u8],
+    stride: usize,
+    weights: &[i16],
+) {
     const SHIFT: u32 = WEIGHT_BITS + 8 - COMPONENT_BITS;
     let whole = dst.len() / COLUMN_GROUP * COLUMN_GROUP;
     let (groups, rest) = dst.split_at_mut(whole);
     for (group, dst) in groups.chunks_exact_mut(COLUMN_GROUP).enumerate() {
         let mut sums = [1i32 << (SHIFT - 1); COLUMN_GROUP];
         for (row, &weight) in weights.iter().enumerate() {
-            let samples: &[u8; COLUMN_GROUP] = src[row * stride + group * COLUMN_GROUP..][..COLUMN_GROUP]
+            let samples: &[u8; COLUMN_GROUP] = src[row * stride + group * COLUMN_GROUP..]
+                [..COLUMN_GROUP]
                 .try_into()
                 .expect("COLUMN_GROUP long");
             for i in 0..COLUMN_GROUP {
@@ -132,7 +146,8 @@ fn extract_component_by<const STEP: usize>(dst: &mut [i16], src: &[i16], offset:
     }
 }
 
-/// The horizontal pass of one row. `src[0]` is sample `table.first`, and `table.taps` values beyond the span are readable.
+/// The horizontal pass of one row. `src[0]` is sample `table.first`, and `table.taps` values beyond
+/// the span are readable.
 #[inline(always)]
 pub(crate) fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable) {
     if let Some(repeat) = table.repeat {
@@ -153,8 +168,10 @@ fn filter_horizontal_any<const CLAMP: bool>(dst: &mut [i16], src: &[i16], table:
         24 => filter_horizontal_by::<24, CLAMP>(dst, src, table),
         32 => filter_horizontal_by::<32, CLAMP>(dst, src, table),
         taps => {
-            for ((dst, &start), weights) in
-                dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(taps))
+            for ((dst, &start), weights) in dst
+                .iter_mut()
+                .zip(&table.starts)
+                .zip(table.weights.chunks_exact(taps))
             {
                 let values = &src[(start - table.first) as usize..][..taps];
                 let mut sum = 1i32 << (WEIGHT_BITS - 1);
@@ -173,7 +190,11 @@ fn filter_horizontal_by<const TAPS: usize, const CLAMP: bool>(
     src: &[i16],
     table: &AxisTable,
 ) {
-    for ((dst, &start), weights) in dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(TAPS)) {
+    for ((dst, &start), weights) in dst
+        .iter_mut()
+        .zip(&table.starts)
+        .zip(table.weights.chunks_exact(TAPS))
+    {
         let values = &src[(start - table.first) as usize..][..TAPS];
         let sum = (1i32 << (WEIGHT_BITS - 1)) + dot::<TAPS>(values, weights);
         *dst = narrow::<CLAMP>(sum >> WEIGHT_BITS);
@@ -184,7 +205,9 @@ fn filter_horizontal_by<const TAPS: usize, const CLAMP: bool>(
 fn dot<const TAPS: usize>(values: &[i16], weights: &[i16]) -> i32 {
     let values: &[i16; TAPS] = values.try_into().expect("TAPS long");
     let weights: &[i16; TAPS] = weights.try_into().expect("TAPS long");
-    (0..TAPS).map(|i| i32::from(values[i]) * i32::from(weights[i])).sum()
+    (0..TAPS)
+        .map(|i| i32::from(values[i]) * i32::from(weights[i]))
+        .sum()
 }
 
 #[inline(always)]

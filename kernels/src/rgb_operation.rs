@@ -1,5 +1,6 @@
-//! Operations on the 8-bit R, G, B codes of a complete frame, which run between two pixel passes: each reads the codes that the pass
-//! before it wrote. They are defined in SPEC.md ("Operations on codes"), and the GPU's kernel gives the same bytes.
+//! Operations on the 8-bit R, G, B codes of a complete frame, which run between two pixel passes:
+//! each reads the codes that the pass before it wrote. They are defined in SPEC.md ("Operations on
+//! codes"), and the GPU's kernel gives the same bytes.
 
 use std::sync::Arc;
 
@@ -18,16 +19,18 @@ const BLUR_BLOCK: usize = 64;
 pub enum RgbOperation {
     /// Replaces each code by the entry of a table, the same for all channels.
     Table(Arc<[u8; 256]>),
-    /// Adds an angle to the hue of HSV, in units of 2^-16 of a sixth of the circle; 0 to 6 * 2^16 - 1.
+    /// Adds an angle to the hue of HSV, in units of 2^-16 of a sixth of the circle; 0 to 6 * 2^16 -
+    /// 1.
     Hue(i32),
     /// Stretches the codes of each channel to 0..255.
     Autocontrast,
     /// Equalizes the histogram of each channel.
     Equalize,
-    /// Moves each pixel inside the border away from the smoothed frame, or towards it: the value is how far towards it, in units of
-    /// 2^-16.
+    /// Moves each pixel inside the border away from the smoothed frame, or towards it: the value is
+    /// how far towards it, in units of 2^-16.
     Sharpness(i32),
-    /// Convolves rows and columns with weights that sum to 2^16. The frame is reflected at its edges, without repeating the edge.
+    /// Convolves rows and columns with weights that sum to 2^16. The frame is reflected at its
+    /// edges, without repeating the edge.
     Blur {
         /// Weights along rows; an odd number.
         columns: Arc<[u32]>,
@@ -45,7 +48,13 @@ impl RgbOperation {
 
     /// Inverts codes that are at least `threshold`: torchvision's `solarize`.
     pub fn solarize(threshold: f64) -> Self {
-        Self::table(|code| if f64::from(code) >= threshold { 255 - code } else { code })
+        Self::table(|code| {
+            if f64::from(code) >= threshold {
+                255 - code
+            } else {
+                code
+            }
+        })
     }
 
     /// Inverts all codes.
@@ -63,31 +72,42 @@ impl RgbOperation {
         Self::Hue((fraction.rem_euclid(1.0) * circle).round() as i32 % (6 * HUE_SECTOR))
     }
 
-    /// Blends with the smoothed frame: torchvision's `adjust_sharpness`, whose factor is 0 for the smoothed frame, 1 for no change, and
-    /// at most 100.
+    /// Blends with the smoothed frame: torchvision's `adjust_sharpness`, whose factor is 0 for the
+    /// smoothed frame, 1 for no change, and at most 100.
     pub fn sharpness(factor: f64) -> Self {
         Self::Sharpness(((1.0 - factor.clamp(0.0, 100.0)) * 65_536.0).round() as i32)
     }
 
-    /// Gaussian blur with kernels of these odd lengths (along rows, along columns): torchvision's `gaussian_blur`.
+    /// Gaussian blur with kernels of these odd lengths (along rows, along columns): torchvision's
+    /// `gaussian_blur`.
     pub fn blur((columns, rows): (u32, u32), sigma: f64) -> Self {
-        Self::Blur { columns: gaussian(columns, sigma), rows: gaussian(rows, sigma) }
+        Self::Blur {
+            columns: gaussian(columns, sigma),
+            rows: gaussian(rows, sigma),
+        }
     }
 
     /// Checks that the operation can be applied to a frame of this size.
     pub fn check(&self, (width, height): (u32, u32)) -> Result<(), PassError> {
-        let Self::Blur { columns, rows } = self else { return Ok(()) };
+        let Self::Blur { columns, rows } = self else {
+            return Ok(());
+        };
         let fits = |taps: &[u32], side: u32| taps.len() % 2 == 1 && taps.len() / 2 < side as usize;
         if fits(columns, width) && fits(rows, height) {
             return Ok(());
         }
-        Err(PassError::BlurTooLarge { kernel: (columns.len(), rows.len()), width, height })
+        Err(PassError::BlurTooLarge {
+            kernel: (columns.len(), rows.len()),
+            width,
+            height,
+        })
     }
 
     /// Applies the operation to the planes R, G, B of a frame, one after another without gaps.
     ///
     /// # Errors
-    /// If `codes` is not as long as three planes, or the operation does not fit the frame. `codes` is unchanged then.
+    /// If `codes` is not as long as three planes, or the operation does not fit the frame. `codes`
+    /// is unchanged then.
     pub fn apply(
         &self,
         codes: &mut [u8],
@@ -108,7 +128,10 @@ impl RgbOperation {
         self.check((width, height))?;
         let need_bytes = 3 * u64::from(width) * u64::from(height);
         if codes.len() as u64 != need_bytes {
-            return Err(PassError::SlotTooShort { have_bytes: codes.len(), need_bytes });
+            return Err(PassError::SlotTooShort {
+                have_bytes: codes.len(),
+                need_bytes,
+            });
         }
         let (width, height) = (width as usize, height as usize);
         if width * height == 0 {
@@ -126,7 +149,9 @@ impl RgbOperation {
                 Self::Hue(_) => {}
                 Self::Autocontrast => look_up(plane, &autocontrast_table(&histogram(plane))),
                 Self::Equalize => look_up(plane, &equalize_table(&histogram(plane))),
-                Self::Sharpness(amount) => sharpen(backend, plane, (width, height), *amount, scratch),
+                Self::Sharpness(amount) => {
+                    sharpen(backend, plane, (width, height), *amount, scratch)
+                }
                 Self::Blur { columns, rows } => {
                     blur(backend, plane, (width, height), [columns, rows], scratch)
                 }
@@ -150,11 +175,13 @@ impl OperationScratch {
     }
 }
 
-/// The weights of a normal distribution, as torchvision computes them (`_get_gaussian_kernel1d`), rounded so that they sum to 2^16.
+/// The weights of a normal distribution, as torchvision computes them (`_get_gaussian_kernel1d`),
+/// rounded so that they sum to 2^16.
 fn gaussian(taps: u32, sigma: f64) -> Arc<[u32]> {
     let middle = (f64::from(taps) - 1.0) / 2.0;
-    let raw: Vec<f64> =
-        (0..taps).map(|tap| (-0.5 * ((f64::from(tap) - middle) / sigma).powi(2)).exp()).collect();
+    let raw: Vec<f64> = (0..taps)
+        .map(|tap| (-0.5 * ((f64::from(tap) - middle) / sigma).powi(2)).exp())
+        .collect();
     let total: f64 = raw.iter().sum();
     let mut sum = 0.0;
     let mut before = 0;
@@ -172,7 +199,11 @@ fn gaussian(taps: u32, sigma: f64) -> Arc<[u32]> {
 pub(crate) fn reflect(position: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let inside = position.abs();
-    (if inside > last { 2 * last - inside } else { inside }) as usize
+    (if inside > last {
+        2 * last - inside
+    } else {
+        inside
+    }) as usize
 }
 
 fn look_up(plane: &mut [u8], table: &[u8; 256]) {
@@ -208,7 +239,10 @@ fn autocontrast_table(counts: &[u32; 256]) -> [u8; 256] {
 /// torchvision's and PIL's `equalize`.
 fn equalize_table(counts: &[u32; 256]) -> [u8; 256] {
     let all: u32 = counts.iter().sum();
-    let highest = counts.iter().rposition(|&count| count > 0).map_or(0, |code| counts[code]);
+    let highest = counts
+        .iter()
+        .rposition(|&count| count > 0)
+        .map_or(0, |code| counts[code]);
     let step = (all - highest) / 255;
     let mut below = 0;
     std::array::from_fn(|code| {
@@ -237,7 +271,11 @@ fn sharpen(
     for y in 1..height - 1 {
         let (rows, below) = plane[y * width..].split_at_mut(width);
         let (above, here) = scratch.rows.split_at(width);
-        backend.sharpen_row(&mut rows[1..width - 1], [above, here, &below[..width]], amount);
+        backend.sharpen_row(
+            &mut rows[1..width - 1],
+            [above, here, &below[..width]],
+            amount,
+        );
         scratch.rows.copy_within(width.., 0);
         scratch.rows[width..].copy_from_slice(&below[..width]);
     }
@@ -251,7 +289,8 @@ pub(crate) fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) {
     for (i, out) in out.iter_mut().enumerate() {
         let sum = |row: &[u8]| u32::from(row[i]) + u32::from(row[i + 1]) + u32::from(row[i + 2]);
         let code = i32::from(here[i + 1]);
-        // The center counts five times. A sum is at most 13 * 255, for which this product rounds as a division by 13.
+        // The center counts five times. A sum is at most 13 * 255, for which this product rounds as
+        // a division by 13.
         let sum = sum(above) + sum(here) + sum(below) + 4 * code as u32;
         let smooth = (((sum + 6) * 80_660) >> 20) as i32;
         *out = ((code * 65_536 + amount * (smooth - code)) >> 16).clamp(0, 255) as u8;
@@ -270,7 +309,10 @@ fn blur(
     scratch.rows.clear();
     scratch.rows.resize(padded, 0);
     scratch.plane.resize(width * height, 0);
-    for (row, out) in plane.chunks_exact(width).zip(scratch.plane.chunks_exact_mut(width)) {
+    for (row, out) in plane
+        .chunks_exact(width)
+        .zip(scratch.plane.chunks_exact_mut(width))
+    {
         for side in 0..before {
             scratch.rows[side as usize] = row[reflect(side - before, width)];
             scratch.rows[before as usize + width + side as usize] =
@@ -280,7 +322,12 @@ fn blur(
         backend.blur_row(out, &scratch.rows, columns);
     }
     for (y, out) in plane.chunks_exact_mut(width).enumerate() {
-        backend.blur_column(out, &scratch.plane, (y as isize - above as isize, height), rows);
+        backend.blur_column(
+            out,
+            &scratch.plane,
+            (y as isize - above as isize, height),
+            rows,
+        );
     }
 }
 
@@ -303,7 +350,12 @@ pub(crate) fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) {
 
 /// A row of codes from the 16-bit rows of a plane, starting at row `first` of `height`.
 #[inline(always)]
-pub(crate) fn blur_column(out: &mut [u8], plane: &[u16], (first, height): (isize, usize), weights: &[u32]) {
+pub(crate) fn blur_column(
+    out: &mut [u8],
+    plane: &[u16],
+    (first, height): (isize, usize),
+    weights: &[u32],
+) {
     let width = out.len();
     for (block, out) in out.chunks_mut(BLUR_BLOCK).enumerate() {
         let mut sums = [1u32 << 23; BLUR_BLOCK];
@@ -320,7 +372,8 @@ pub(crate) fn blur_column(out: &mut [u8], plane: &[u16], (first, height): (isize
     }
 }
 
-/// Adds an angle to the hue of every pixel. The quotient is a division of two `f32`, which is rounded in the same way everywhere.
+/// Adds an angle to the hue of every pixel. The quotient is a division of two `f32`, which is
+/// rounded in the same way everywhere.
 #[inline(always)]
 pub(crate) fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) {
     let [r, g, b] = rgb;
@@ -337,7 +390,8 @@ pub(crate) fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) {
         };
         let part = (difference * HUE_SECTOR) as f32 / chroma.max(1) as f32;
         let hue = sector * HUE_SECTOR + part as i32 + shift;
-        // A channel is below the highest one by the chroma times a trapezoid of the hue, which is shifted for each channel.
+        // A channel is below the highest one by the chroma times a trapezoid of the hue, which is
+        // shifted for each channel.
         let channel = |offset: i32| {
             let turned = hue + offset * HUE_SECTOR;
             let turned = if turned >= 12 * HUE_SECTOR {

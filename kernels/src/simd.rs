@@ -1,5 +1,6 @@
-//! Compiles the row functions for each instruction set, behind a `Backend` that guarantees the machine supports it.
-//! Some have an implementation with intrinsics (`x86`, `neon`). All are compared with the integer reference.
+//! Compiles the row functions for each instruction set, behind a `Backend` that guarantees the
+//! machine supports it. Some have an implementation with intrinsics (`x86`, `neon`). All are
+//! compared with the integer reference.
 
 // Calls functions compiled for more instructions than the build assumes.
 #![allow(unsafe_code)]
@@ -56,7 +57,8 @@ impl Backend {
             if has!("avx2") && has!("fma") && has!("f16c") {
                 all.push(Self(InstructionSet::Avx2));
                 // Without the last two (before Ice Lake and Zen 4) there is no gain.
-                let basic = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
+                let basic =
+                    has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
                 if basic && has!("avx512vbmi") && has!("avx512vnni") {
                     all.push(Self(InstructionSet::Avx512));
                 }
@@ -84,8 +86,8 @@ pub fn backend_name() -> &'static str {
     Backend::detect().name()
 }
 
-/// Compiles a function for every backend and selects one at run time. Functions listed after it implement AVX2 and AVX-512, AVX-512
-/// alone, or NEON.
+/// Compiles a function for every backend and selects one at run time. Functions listed after it
+/// implement AVX2 and AVX-512, AVX-512 alone, or NEON.
 macro_rules! dispatch_to_backends {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path $(, x86 $special:path)? $(, avx512 $wide:path)? $(, neon $neon:path)?;)*) => {
         impl Backend {
@@ -107,7 +109,8 @@ macro_rules! dispatch_to_backends {
                         fn avx2($($arg: $type),*) {
                             dispatch_to_backends!(@pick $body $(, $special)?)($($arg),*)
                         }
-                        // SAFETY: `InstructionSet::Avx2` is made only by `available`, after the machine reported these.
+                        // SAFETY: `InstructionSet::Avx2` is made only by `available`, after the
+                        // machine reported these.
                         unsafe { avx2($($arg),*) }
                     }
                     #[cfg(target_arch = "x86_64")]
@@ -116,7 +119,8 @@ macro_rules! dispatch_to_backends {
                         fn avx512($($arg: $type),*) {
                             dispatch_to_backends!(@pick $body $(, $special)? $(, $wide)?)($($arg),*)
                         }
-                        // SAFETY: `InstructionSet::Avx512` is made only by `available`, after the machine reported these.
+                        // SAFETY: `InstructionSet::Avx512` is made only by `available`, after the
+                        // machine reported these.
                         unsafe { avx512($($arg),*) }
                     }
                 }
@@ -155,19 +159,26 @@ dispatch_to_backends! {
 /// Number of rows that [`RowBlock16`] filters together.
 pub(crate) const BLOCK_ROWS: usize = 16;
 
-/// The horizontal pass of sixteen rows together: same values, fewer instructions. Only supported machines can construct it.
+/// The horizontal pass of sixteen rows together: same values, fewer instructions. Only supported
+/// machines can construct it.
 #[derive(Clone, Copy)]
 pub(crate) struct RowBlock16(InstructionSet);
 
-#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), allow(unused_variables))]
+#[cfg_attr(
+    not(any(target_arch = "aarch64", target_arch = "x86_64")),
+    allow(unused_variables)
+)]
 impl RowBlock16 {
-    /// Interleaves rows `stride` apart (a multiple of 16) as [`filter_horizontal`](Self::filter_horizontal) reads them.
+    /// Interleaves rows `stride` apart (a multiple of 16) as
+    /// [`filter_horizontal`](Self::filter_horizontal) reads them.
     pub(crate) fn interleave(self, block: &mut [i16], rows: &[i16], stride: usize) {
         match self.0 {
             InstructionSet::Portable => unreachable!("`row_block` returns none"),
             #[cfg(target_arch = "aarch64")]
             // SAFETY: every AArch64 processor has NEON.
-            InstructionSet::Neon => unsafe { neon::horizontal::transpose_rows(block, rows, stride) },
+            InstructionSet::Neon => unsafe {
+                neon::horizontal::transpose_rows(block, rows, stride)
+            },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: both are made only by `available`, after the machine reported AVX2.
             InstructionSet::Avx2 | InstructionSet::Avx512 => unsafe {
@@ -176,8 +187,15 @@ impl RowBlock16 {
         }
     }
 
-    /// The horizontal pass, to rows `stride` apart, a multiple of 8 that is at least the number of positions.
-    pub(crate) fn filter_horizontal(self, rows: &mut [i16], stride: usize, block: &[i16], table: &AxisTable) {
+    /// The horizontal pass, to rows `stride` apart, a multiple of 8 that is at least the number of
+    /// positions.
+    pub(crate) fn filter_horizontal(
+        self,
+        rows: &mut [i16],
+        stride: usize,
+        block: &[i16],
+        table: &AxisTable,
+    ) {
         match self.0 {
             InstructionSet::Portable => unreachable!("`row_block` returns none"),
             #[cfg(target_arch = "aarch64")]
@@ -186,10 +204,14 @@ impl RowBlock16 {
                 neon::horizontal::filter_horizontal(rows, stride, block, table)
             },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `InstructionSet::Avx2` is made only by `available`, after the machine reported AVX2.
-            InstructionSet::Avx2 => unsafe { x86::horizontal::filter_horizontal(rows, stride, block, table) },
+            // SAFETY: `InstructionSet::Avx2` is made only by `available`, after the machine
+            // reported AVX2.
+            InstructionSet::Avx2 => unsafe {
+                x86::horizontal::filter_horizontal(rows, stride, block, table)
+            },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `InstructionSet::Avx512` is made only by `available`, after the machine reported all that is used.
+            // SAFETY: `InstructionSet::Avx512` is made only by `available`, after the machine
+            // reported all that is used.
             InstructionSet::Avx512 => unsafe {
                 x86::horizontal::filter_horizontal_avx512(rows, stride, block, table)
             },
@@ -203,7 +225,8 @@ impl Backend {
         (self.0 != InstructionSet::Portable).then_some(RowBlock16(self.0))
     }
 
-    /// Orders streaming stores before the stores that follow, so that other threads find the elements.
+    /// Orders streaming stores before the stores that follow, so that other threads find the
+    /// elements.
     pub(crate) fn fence(self) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `sfence` is part of SSE, which every x86-64 processor has.

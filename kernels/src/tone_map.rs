@@ -1,11 +1,13 @@
-//! Maps 16-bit R, G, B of high dynamic range video to 15-bit R, G, B of standard dynamic range (SPEC.md, "Tone").
-//! The curves are tables; no floating point is used per frame.
+//! Maps 16-bit R, G, B of high dynamic range video to 15-bit R, G, B of standard dynamic range
+//! (SPEC.md, "Tone"). The curves are tables; no floating point is used per frame.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::colorimetry::{ColorRange, Colorimetry, ComponentModel, MatrixCoefficients, COMPONENT_BITS};
+use crate::colorimetry::{
+    COMPONENT_BITS, ColorRange, Colorimetry, ComponentModel, MatrixCoefficients,
+};
 use crate::error::PassError;
-use crate::types::{product, Matrix3};
+use crate::types::{Matrix3, product};
 
 /// The transfer function of high dynamic range video (ITU-R BT.2100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +25,8 @@ pub struct ToneMap {
     pub curve: HdrCurve,
     /// x and y of the source's red, green and blue (CIE 1931); white is D65.
     pub primaries: [[f64; 2]; 3],
-    /// Luminance in cd/m2 up to which source values are distinguished; brighter values are clipped to it.
+    /// Luminance in cd/m2 up to which source values are distinguished; brighter values are clipped
+    /// to it.
     pub source_peak: f64,
     /// Luminance in cd/m2 that is mapped to white.
     pub target_peak: f64,
@@ -32,29 +35,35 @@ pub struct ToneMap {
 /// A checked tone mapping as tables.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ToneTables {
-    /// Light of a 16-bit code, in 2^-31 of the curve's maximum: one entry for every 16 codes, and one more.
+    /// Light of a 16-bit code, in 2^-31 of the curve's maximum: one entry for every 16 codes, and
+    /// one more.
     pub light: Vec<u32>,
-    /// Gain by luminance in the same unit: the factor that converts light to 2^-24 of the target's white, with 24 bits of
-    /// fraction. Its indices are those of `place`.
+    /// Gain by luminance in the same unit: the factor that converts light to 2^-24 of the target's
+    /// white, with 24 bits of fraction. Its indices are those of `place`.
     pub gain: Vec<u32>,
     /// Components by light in 2^-24 of white, with the same indices.
     pub code: Vec<u32>,
     /// Luminance of red, green and blue, in 2^-14.
     pub weights: [u32; 3],
-    /// Matrix to the primaries of BT.709, in 2^-24: near the gamut's boundary, large numbers almost cancel.
+    /// Matrix to the primaries of BT.709, in 2^-24: near the gamut's boundary, large numbers almost
+    /// cancel.
     pub gamut: [[i32; 3]; 3],
 }
 
 /// The result of tone mapping.
 pub(crate) const TONE_MAPPED: (Colorimetry, u8, ComponentModel) = (
-    Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full },
+    Colorimetry {
+        matrix: MatrixCoefficients::Rgb,
+        range: ColorRange::Full,
+    },
     COMPONENT_BITS as u8,
     ComponentModel::Rgb,
 );
 
 const LIGHT_BITS: u32 = 31;
 const WHITE_BITS: u32 = 24;
-/// Light above this multiple of white need not be distinguished: the gamut's factors are far smaller.
+/// Light above this multiple of white need not be distinguished: the gamut's factors are far
+/// smaller.
 const MAX_LIGHT: u64 = 1 << (WHITE_BITS + 6);
 /// BT.709's red, green and blue.
 const BT709: [[f64; 2]; 3] = [[0.64, 0.33], [0.30, 0.60], [0.15, 0.06]];
@@ -110,7 +119,8 @@ fn hlg_light(signal: f64) -> f64 {
     }
 }
 
-/// HLG's system gamma for a display of this peak (BT.2100, table 5 note 5f: another formula outside 400 to 2000 cd/m2).
+/// HLG's system gamma for a display of this peak (BT.2100, table 5 note 5f: another formula outside
+/// 400 to 2000 cd/m2).
 fn hlg_gamma(peak: f64) -> f64 {
     if (400.0..=2000.0).contains(&peak) {
         1.2 + 0.42 * (peak / 1000.0).log10()
@@ -181,7 +191,12 @@ fn interpolate_table(table: &[u32], value: u32) -> u32 {
 
 impl ToneTables {
     fn new(map: &ToneMap) -> Result<Self, PassError> {
-        let ToneMap { curve, primaries, source_peak, target_peak } = *map;
+        let ToneMap {
+            curve,
+            primaries,
+            source_peak,
+            target_peak,
+        } = *map;
         let (least, most) = ToneMap::PEAKS;
         for peak in [source_peak, target_peak] {
             if !(least..=most).contains(&peak) {
@@ -191,7 +206,11 @@ impl ToneTables {
         let xyz = to_xyz(&primaries);
         let back = inverse(&to_xyz(&BT709));
         let gamut = product(&back, &xyz);
-        let is_valid = gamut.iter().chain(&xyz).flatten().all(|v| v.is_finite() && v.abs() < 100.0);
+        let is_valid = gamut
+            .iter()
+            .chain(&xyz)
+            .flatten()
+            .all(|v| v.is_finite() && v.abs() < 100.0);
         if !is_valid || xyz[1].iter().any(|&weight| weight < 0.0) {
             return Err(PassError::InvalidPrimaries { primaries });
         }
@@ -219,7 +238,9 @@ impl ToneTables {
         let places = |most: u32| 0..table_index(most).0 + 2;
         let [red, _, blue] = xyz[1].map(|weight| (16_384.0 * weight).round() as u32);
         Ok(Self {
-            light: (0..=4096).map(|code| (light(code).min(1.0) * whole).round() as u32).collect(),
+            light: (0..=4096)
+                .map(|code| (light(code).min(1.0) * whole).round() as u32)
+                .collect(),
             gain: places(1 << LIGHT_BITS).map(gain).collect(),
             code: places(1 << WHITE_BITS).map(code).collect(),
             weights: [red, 16_384 - red - blue, blue],
@@ -232,7 +253,10 @@ impl ToneTables {
     fn map_pixel(&self, codes: [u16; 3]) -> [i16; 3] {
         let light = codes.map(|code| {
             let (place, part) = (usize::from(code >> 4), u64::from(code & 15));
-            let (a, b) = (u64::from(self.light[place]), u64::from(self.light[place + 1]));
+            let (a, b) = (
+                u64::from(self.light[place]),
+                u64::from(self.light[place + 1]),
+            );
             (a * (16 - part) + b * part + 8) >> 4
         });
         let [r, g, b] = self.weights.map(u64::from);
@@ -278,12 +302,24 @@ mod tests {
 
     #[test]
     fn gamut_is_that_of_bt_2087() {
-        let map = ToneMap { curve: HdrCurve::Pq, primaries: BT2020, source_peak: 1000.0, target_peak: 203.0 };
+        let map = ToneMap {
+            curve: HdrCurve::Pq,
+            primaries: BT2020,
+            source_peak: 1000.0,
+            target_peak: 203.0,
+        };
         let tone = map.tables().unwrap();
-        let said = [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]];
+        let said = [
+            [1.6605, -0.5876, -0.0728],
+            [-0.1246, 1.1329, -0.0083],
+            [-0.0182, -0.1006, 1.1187],
+        ];
         for (row, said) in tone.gamut.iter().zip(said) {
             for (value, said) in row.iter().zip(said) {
-                assert!((f64::from(*value) / 16_777_216.0 - said).abs() < 2e-4, "{value} {said}");
+                assert!(
+                    (f64::from(*value) / 16_777_216.0 - said).abs() < 2e-4,
+                    "{value} {said}"
+                );
             }
         }
         assert_eq!(tone.weights, [4304, 11_108, 972]); // 0.2627, 0.6780, 0.0593
@@ -292,21 +328,38 @@ mod tests {
     #[test]
     fn every_code_has_an_entry_and_gray_stays_gray() {
         for curve in [HdrCurve::Pq, HdrCurve::Hlg] {
-            for (source_peak, target_peak) in
-                [(1000.0, 203.0), (10.0, 10_000.0), (10_000.0, 10.0), (4000.0, 100.0)]
-            {
-                let map = ToneMap { curve, primaries: BT2020, source_peak, target_peak };
+            for (source_peak, target_peak) in [
+                (1000.0, 203.0),
+                (10.0, 10_000.0),
+                (10_000.0, 10.0),
+                (4000.0, 100.0),
+            ] {
+                let map = ToneMap {
+                    curve,
+                    primaries: BT2020,
+                    source_peak,
+                    target_peak,
+                };
                 let tone = map.tables().unwrap();
-                // Where the source is clipped, what is the same for all is a product of rounded entries.
+                // Where the source is clipped, what is the same for all is a product of rounded
+                // entries.
                 let mut before = 0;
                 for code in 0..=u16::MAX {
                     let [r, g, b] = tone.map_pixel([code; 3]);
-                    assert!(r.abs_diff(g) <= 4 && g.abs_diff(b) <= 4, "{map:?} {code}: {r} {g} {b}");
-                    assert!(g >= before - before / 128 - 4, "{map:?} {code}: {g} after {before}");
+                    assert!(
+                        r.abs_diff(g) <= 4 && g.abs_diff(b) <= 4,
+                        "{map:?} {code}: {r} {g} {b}"
+                    );
+                    assert!(
+                        g >= before - before / 128 - 4,
+                        "{map:?} {code}: {g} after {before}"
+                    );
                     before = before.max(g);
                 }
                 for corner in 0..8u16 {
-                    tone.map_pixel([corner & 1, corner >> 1 & 1, corner >> 2].map(|bit| bit * u16::MAX));
+                    tone.map_pixel(
+                        [corner & 1, corner >> 1 & 1, corner >> 2].map(|bit| bit * u16::MAX),
+                    );
                 }
             }
         }
@@ -314,12 +367,31 @@ mod tests {
 
     #[test]
     fn invalid_peaks_and_primaries_are_refused() {
-        let map = ToneMap { curve: HdrCurve::Pq, primaries: BT2020, source_peak: 1000.0, target_peak: 203.0 };
+        let map = ToneMap {
+            curve: HdrCurve::Pq,
+            primaries: BT2020,
+            source_peak: 1000.0,
+            target_peak: 203.0,
+        };
         for peak in [0.0, 9.0, 10_001.0, f64::NAN, f64::INFINITY] {
-            let refused = ToneMap { target_peak: peak, ..map }.tables().err();
-            assert!(matches!(refused, Some(PassError::InvalidPeak { .. })), "{peak}");
+            let refused = ToneMap {
+                target_peak: peak,
+                ..map
+            }
+            .tables()
+            .err();
+            assert!(
+                matches!(refused, Some(PassError::InvalidPeak { .. })),
+                "{peak}"
+            );
         }
-        let flat = ToneMap { primaries: [[0.3, 0.3]; 3], ..map };
-        assert!(matches!(flat.tables(), Err(PassError::InvalidPrimaries { .. })));
+        let flat = ToneMap {
+            primaries: [[0.3, 0.3]; 3],
+            ..map
+        };
+        assert!(matches!(
+            flat.tables(),
+            Err(PassError::InvalidPrimaries { .. })
+        ));
     }
 }

@@ -22,7 +22,12 @@ pub struct Rect {
 impl Rect {
     /// The rectangle of this size at the origin.
     pub const fn from_size(width: u32, height: u32) -> Self {
-        Self { x: 0, y: 0, width, height }
+        Self {
+            x: 0,
+            y: 0,
+            width,
+            height,
+        }
     }
 }
 
@@ -46,7 +51,8 @@ impl Channels {
     }
 }
 
-/// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`, and how elements are stored.
+/// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`, and how
+/// elements are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OutputStrides {
     pub origin: isize,
@@ -61,7 +67,11 @@ impl OutputStrides {
     pub fn reversed(self, rgb: &mut [&mut [u8]; 3]) -> Self {
         let length = rgb[0].len() as isize;
         rgb.iter_mut().for_each(|row| row.reverse());
-        Self { origin: self.origin + (length - 1) * self.step_i, step_i: -self.step_i, ..self }
+        Self {
+            origin: self.origin + (length - 1) * self.step_i,
+            step_i: -self.step_i,
+            ..self
+        }
     }
 
     /// Offset of row j, if its pixels are in forward order.

@@ -1,5 +1,5 @@
-//! Computes a row of an affine map from the components of the window, and which of its pixels are fill or at the window's edge.
-//! It never reads outside the window.
+//! Computes a row of an affine map from the components of the window, and which of its pixels are
+//! fill or at the window's edge. It never reads outside the window.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ pub(crate) struct WindowPlanes<'a> {
     pub height: usize,
 }
 
-/// Positions of one output row in the window: pixel i reads at (x + i dx, y + i dy), in 2^-28 pixel.
+/// Positions of one output row in the window: pixel i reads at (x + i dx, y + i dy), in 2^-28
+/// pixel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WarpRow {
     pub x: i64,
@@ -23,7 +24,8 @@ pub(crate) struct WarpRow {
     pub dy: i64,
 }
 
-/// Pixel ranges of an output row: `touched` reads at least one pixel of the window; `inner`, a part of it, reads only the window.
+/// Pixel ranges of an output row: `touched` reads at least one pixel of the window; `inner`, a part
+/// of it, reads only the window.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WarpSpans {
     pub touched: Range<usize>,
@@ -38,12 +40,21 @@ impl WarpRow {
     /// The row of the map for output row j.
     pub fn new(to_x: [i64; 3], to_y: [i64; 3], j: usize) -> Self {
         let at = |to: [i64; 3]| to[1] * j as i64 + to[2];
-        Self { x: at(to_x), y: at(to_y), dx: to_x[0], dy: to_y[0] }
+        Self {
+            x: at(to_x),
+            y: at(to_y),
+            dx: to_x[0],
+            dy: to_y[0],
+        }
     }
 
     /// The same positions with the rounding of nearest pixels added.
     fn rounded(self) -> Self {
-        Self { x: self.x + ONE_PIXEL / 2, y: self.y + ONE_PIXEL / 2, ..self }
+        Self {
+            x: self.x + ONE_PIXEL / 2,
+            y: self.y + ONE_PIXEL / 2,
+            ..self
+        }
     }
 
     pub fn at(&self, i: usize) -> (i64, i64) {
@@ -51,14 +62,25 @@ impl WarpRow {
     }
 
     /// Classifies `length` pixels.
-    pub fn spans(&self, interpolation: Interpolation, length: usize, window: &WindowPlanes<'_>) -> WarpSpans {
-        let (width, height) = (window.width as i64 * ONE_PIXEL, window.height as i64 * ONE_PIXEL);
+    pub fn spans(
+        &self,
+        interpolation: Interpolation,
+        length: usize,
+        window: &WindowPlanes<'_>,
+    ) -> WarpSpans {
+        let (width, height) = (
+            window.width as i64 * ONE_PIXEL,
+            window.height as i64 * ONE_PIXEL,
+        );
         match interpolation {
             Interpolation::Nearest => {
                 let line = self.rounded();
                 let all = indices_within(line.x, line.dx, 0, width, length);
                 let touched = intersect(all, indices_within(line.y, line.dy, 0, height, length));
-                WarpSpans { inner: touched.clone(), touched }
+                WarpSpans {
+                    inner: touched.clone(),
+                    touched,
+                }
             }
             Interpolation::Bilinear => {
                 let touched = intersect(
@@ -69,14 +91,19 @@ impl WarpRow {
                     indices_within(self.x, self.dx, 0, width - ONE_PIXEL, length),
                     indices_within(self.y, self.dy, 0, height - ONE_PIXEL, length),
                 );
-                let inner = if inner.is_empty() { touched.start..touched.start } else { inner };
+                let inner = if inner.is_empty() {
+                    touched.start..touched.start
+                } else {
+                    inner
+                };
                 WarpSpans { touched, inner }
             }
         }
     }
 }
 
-/// The i below `length` for which `least <= start + i step < end`. They form one range, because positions are monotonic.
+/// The i below `length` for which `least <= start + i step < end`. They form one range, because
+/// positions are monotonic.
 fn indices_within(start: i64, step: i64, least: i64, end: i64, length: usize) -> Range<usize> {
     let clamped = |i: i64| i.clamp(0, length as i64) as usize;
     let (first, stop) = match step {
@@ -115,8 +142,8 @@ pub(crate) fn nearest_row(
         let plane = window.planes[c];
         let (mut x, mut y) = line.at(first);
         for out in out {
-            *out =
-                plane[(y >> WARP_FRACTION_BITS) as usize * window.width + (x >> WARP_FRACTION_BITS) as usize];
+            *out = plane[(y >> WARP_FRACTION_BITS) as usize * window.width
+                + (x >> WARP_FRACTION_BITS) as usize];
             x += line.dx;
             y += line.dy;
         }
@@ -146,10 +173,16 @@ pub(crate) fn bilinear_row(
     }
 }
 
-/// Column and row of the pixel above and to the left of a position inside the window, and the fraction from there, of 2^14.
+/// Column and row of the pixel above and to the left of a position inside the window, and the
+/// fraction from there, of 2^14.
 #[inline(always)]
 pub(crate) fn split(x: i64, y: i64) -> (usize, usize, i32, i32) {
-    ((x >> WARP_FRACTION_BITS) as usize, (y >> WARP_FRACTION_BITS) as usize, fraction(x), fraction(y))
+    (
+        (x >> WARP_FRACTION_BITS) as usize,
+        (y >> WARP_FRACTION_BITS) as usize,
+        fraction(x),
+        fraction(y),
+    )
 }
 
 /// The fraction of a position between two pixels, of 2^14.
@@ -163,7 +196,8 @@ fn lerp(a: i16, b: i16, f: i32) -> i16 {
     ((i32::from(a) * (FULL_COVERAGE - f) + i32::from(b) * f + FULL_COVERAGE / 2) >> 14) as i16
 }
 
-/// One pixel of a row near the window's edge: its components, with `zero` for pixels outside, and its coverage.
+/// One pixel of a row near the window's edge: its components, with `zero` for pixels outside, and
+/// its coverage.
 pub(crate) fn edge_pixel(
     window: &WindowPlanes<'_>,
     line: &WarpRow,
@@ -180,12 +214,15 @@ pub(crate) fn edge_pixel(
             (Some(x), Some(y)) => window.planes[c][y * window.width + x],
             _ => zero[c],
         };
-        let (above, below) =
-            (lerp(tap(x0, y0), tap(x0 + 1, y0), f), lerp(tap(x0, y0 + 1), tap(x0 + 1, y0 + 1), f));
+        let (above, below) = (
+            lerp(tap(x0, y0), tap(x0 + 1, y0), f),
+            lerp(tap(x0, y0 + 1), tap(x0 + 1, y0 + 1), f),
+        );
         lerp(above, below, g)
     });
-    let share =
-        |first: bool, second: bool, f: i32| i32::from(first) * (FULL_COVERAGE - f) + i32::from(second) * f;
+    let share = |first: bool, second: bool, f: i32| {
+        i32::from(first) * (FULL_COVERAGE - f) + i32::from(second) * f
+    };
     let across = share(column(x0).is_some(), column(x0 + 1).is_some(), f);
     let down = share(row(y0).is_some(), row(y0 + 1).is_some(), g);
     (components, (across * down + FULL_COVERAGE / 2) >> 14)
@@ -201,8 +238,9 @@ mod tests {
             for step in [-9i64, -3, -1, 0, 1, 2, 7] {
                 for (least, end) in [(0, 10), (-4, 4), (5, 5), (0, 1)] {
                     let got: Vec<usize> = indices_within(start, step, least, end, 12).collect();
-                    let expected: Vec<usize> =
-                        (0..12).filter(|&i| (least..end).contains(&(start + step * i as i64))).collect();
+                    let expected: Vec<usize> = (0..12)
+                        .filter(|&i| (least..end).contains(&(start + step * i as i64)))
+                        .collect();
                     assert_eq!(got, expected, "{start} {step} {least} {end}");
                 }
             }

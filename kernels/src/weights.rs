@@ -1,5 +1,5 @@
-//! Computes, for one axis of a geometry, the first sample and the 14-bit weights of each output position.
-//! No floating point is used, so host and device tables cannot differ.
+//! Computes, for one axis of a geometry, the first sample and the 14-bit weights of each output
+//! position. No floating point is used, so host and device tables cannot differ.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ pub(crate) const WEIGHT_BITS: u32 = 14;
 /// The horizontal loop reads complete groups of this many taps.
 const TAP_GROUP: usize = 8;
 
-/// One axis of a geometry, in the stored frame. The crop is in units of 1 / `crop_subpixels` luma pixel.
+/// One axis of a geometry, in the stored frame. The crop is in units of 1 / `crop_subpixels` luma
+/// pixel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResampleAxis {
     pub filter: Filter,
@@ -42,8 +43,9 @@ pub(crate) struct AxisTable {
     pub first: u32,
     /// See `first`.
     pub end: u32,
-    /// The same weights for pairs of neighbors from `first`: offset and weights of position i, two per word, the first in its lower
-    /// half. Empty without resizing. Only the functions for x86-64 read them.
+    /// The same weights for pairs of neighbors from `first`: offset and weights of position i, two
+    /// per word, the first in its lower half. Empty without resizing. Only the functions for x86-64
+    /// read them.
     #[cfg(target_arch = "x86_64")]
     pairs: Vec<(u32, u32)>,
     #[cfg(target_arch = "x86_64")]
@@ -62,7 +64,8 @@ impl AxisTable {
     pub fn new(axis: ResampleAxis, log2: u8) -> Self {
         // A frame with its own crop has its own table, so memory is not allocated per position.
         let positions = axis.window_length as usize;
-        let (mut starts, mut counts) = (Vec::with_capacity(positions), Vec::with_capacity(positions));
+        let (mut starts, mut counts) =
+            (Vec::with_capacity(positions), Vec::with_capacity(positions));
         let (mut luma, mut all) = (Vec::new(), Vec::new());
         for position in 0..axis.window_length {
             let first_luma = luma_weights(axis, axis.window_start + position, &mut luma);
@@ -72,13 +75,19 @@ impl AxisTable {
         }
         let taps = (counts.iter().copied().max().unwrap_or(1) as usize).next_multiple_of(TAP_GROUP);
         let mut table = Self {
-            repeat: axis.identity_start().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
+            repeat: axis.identity_start().map(|start| Repeat {
+                first_luma: start + axis.window_start,
+                log2,
+            }),
             weights: vec![0; taps * positions],
             overshoots: overshoots(&all),
             taps,
             // Filters move forward, so the first position starts first and the last ends last.
             first: starts.first().copied().unwrap_or(0),
-            end: starts.last().zip(counts.last()).map_or(0, |(start, count)| start + count),
+            end: starts
+                .last()
+                .zip(counts.last())
+                .map_or(0, |(start, count)| start + count),
             starts,
             counts,
             #[cfg(target_arch = "x86_64")]
@@ -117,7 +126,8 @@ impl AxisTable {
                 rest = &weights[1..];
             }
             let word = |pair: &[i16]| {
-                i32::from(pair[0]) & 0xFFFF | pair.get(1).map_or(0, |&second| i32::from(second) << 16)
+                i32::from(pair[0]) & 0xFFFF
+                    | pair.get(1).map_or(0, |&second| i32::from(second) << 16)
             };
             self.pair_weights.extend(rest.chunks(2).map(word));
             self.pairs.push((offset / 2, begin as u32));
@@ -128,7 +138,10 @@ impl AxisTable {
     #[cfg(target_arch = "x86_64")]
     pub fn pairs_at(&self, position: usize) -> (usize, &[i32]) {
         let (start, begin) = self.pairs[position];
-        let end = self.pairs.get(position + 1).map_or(self.pair_weights.len(), |&(_, next)| next as usize);
+        let end = self
+            .pairs
+            .get(position + 1)
+            .map_or(self.pair_weights.len(), |&(_, next)| next as usize);
         (start as usize, &self.pair_weights[begin as usize..end])
     }
 
@@ -151,7 +164,15 @@ pub(crate) fn overshoots(weights: &[i16]) -> bool {
 
 impl ResampleAxis {
     /// The horizontal axis of the stored frame.
-    pub fn columns(StoredGeometry { crop, crop_subpixels, resized, window, filter }: StoredGeometry) -> Self {
+    pub fn columns(
+        StoredGeometry {
+            crop,
+            crop_subpixels,
+            resized,
+            window,
+            filter,
+        }: StoredGeometry,
+    ) -> Self {
         Self {
             filter,
             crop_subpixels: crop_subpixels.0,
@@ -164,7 +185,15 @@ impl ResampleAxis {
     }
 
     /// The vertical axis of the stored frame.
-    pub fn rows(StoredGeometry { crop, crop_subpixels, resized, window, filter }: StoredGeometry) -> Self {
+    pub fn rows(
+        StoredGeometry {
+            crop,
+            crop_subpixels,
+            resized,
+            window,
+            filter,
+        }: StoredGeometry,
+    ) -> Self {
         Self {
             filter,
             crop_subpixels: crop_subpixels.1,
@@ -180,20 +209,25 @@ impl ResampleAxis {
     pub fn luma_range(self) -> Range<u32> {
         let mut weights = Vec::new();
         let first = luma_weights(self, self.window_start, &mut weights);
-        let start = luma_weights(self, self.window_start + self.window_length - 1, &mut weights);
+        let start = luma_weights(
+            self,
+            self.window_start + self.window_length - 1,
+            &mut weights,
+        );
         first..start + weights.len() as u32
     }
 
     /// The luma pixel of position 0, if every position is exactly one pixel.
     fn identity_start(&self) -> Option<u32> {
-        let same = u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.crop_subpixels);
+        let same =
+            u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.crop_subpixels);
         (same && self.crop_start.is_multiple_of(self.crop_subpixels))
             .then(|| self.crop_start / self.crop_subpixels)
     }
 }
 
-/// Appends the luma weights of a position, summed over the luma pixels that each sample covers: exactly "repeat the sample, then
-/// resize", in one step. Returns the first sample.
+/// Appends the luma weights of a position, summed over the luma pixels that each sample covers:
+/// exactly "repeat the sample, then resize", in one step. Returns the first sample.
 fn append_folded(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>) -> u32 {
     let start = first_luma >> log2;
     let end = (first_luma + luma.len() as u32 - 1) >> log2;
@@ -205,13 +239,23 @@ fn append_folded(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>
     start
 }
 
-/// Returns the first luma pixel with a weight; the weights from there are stored in `weights` (SPEC.md, step 1). The running sum is
-/// rounded to 14 bits, so weights have the correct sum by construction and thousands of small ones lose nothing.
+/// Returns the first luma pixel with a weight; the weights from there are stored in `weights`
+/// (SPEC.md, step 1). The running sum is rounded to 14 bits, so weights have the correct sum by
+/// construction and thousands of small ones lose nothing.
 fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u32 {
     weights.clear();
-    let ResampleAxis { filter, crop_subpixels, crop_start, crop_length, resized, .. } = axis;
-    let [a, n, m, g, r] = [crop_start, crop_length, resized, crop_subpixels, position].map(i64::from);
-    // All values below are in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep them within 62 bits.
+    let ResampleAxis {
+        filter,
+        crop_subpixels,
+        crop_start,
+        crop_length,
+        resized,
+        ..
+    } = axis;
+    let [a, n, m, g, r] =
+        [crop_start, crop_length, resized, crop_subpixels, position].map(i64::from);
+    // All values below are in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep them
+    // within 62 bits.
     let centre = 2 * a * m + (2 * r + 1) * n;
     let pixel = 2 * m * g;
     if filter == Filter::Nearest || axis.identity_start().is_some() {
@@ -227,7 +271,8 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
     // Weights are not zero for pixels whose center is nearer than `reach`.
     let cubic = matches!(filter, Filter::Cubic | Filter::Bicubic);
     let reach = if cubic { 2 * scale } else { scale };
-    let near = (centre - reach - half).div_euclid(pixel) + 1..-(half - centre - reach).div_euclid(pixel);
+    let near =
+        (centre - reach - half).div_euclid(pixel) + 1..-(half - centre - reach).div_euclid(pixel);
     let crop = a / g..(a + n + g - 1) / g;
     let (first, end) = (near.start.max(crop.start), near.end.min(crop.end));
     let distance = |x: i64| ((2 * x + 1) * half - centre).abs();
@@ -235,9 +280,19 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
         let repeats = filter == Filter::Bicubic;
         let k = if repeats { 3 } else { 2 };
         let raw = |x: i64| -> i64 {
-            let from = if repeats && x == crop.start { near.start } else { x };
-            let to = if repeats && x == crop.end - 1 { near.end } else { x + 1 };
-            (from..to).map(|x| cubic_weight(distance(x), scale, k)).sum()
+            let from = if repeats && x == crop.start {
+                near.start
+            } else {
+                x
+            };
+            let to = if repeats && x == crop.end - 1 {
+                near.end
+            } else {
+                x + 1
+            };
+            (from..to)
+                .map(|x| cubic_weight(distance(x), scale, k))
+                .sum()
         };
         let raw: Vec<i64> = (first..end).map(raw).collect();
         quantize_weights(weights, raw.iter().copied(), raw.iter().sum());
@@ -252,7 +307,8 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
     first as u32
 }
 
-/// The cubic kernel with a = -k/4 at `distance / scale`, in units of 2^-30. The sum of the weights of 2^16 pixels has 46 bits.
+/// The cubic kernel with a = -k/4 at `distance / scale`, in units of 2^-30. The sum of the weights
+/// of 2^16 pixels has 46 bits.
 fn cubic_weight(distance: i64, scale: i64, k: i64) -> i64 {
     let u = (distance << 16) / scale;
     let (squared, cubed) = ((u * u) << 16, u * u * u);
@@ -291,8 +347,13 @@ fn quantize_weights_i128(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>,
 mod tests {
     use super::*;
 
-    const FILTERS: [Filter; 5] =
-        [Filter::Triangle, Filter::Cubic, Filter::Bilinear, Filter::Bicubic, Filter::Nearest];
+    const FILTERS: [Filter; 5] = [
+        Filter::Triangle,
+        Filter::Cubic,
+        Filter::Bilinear,
+        Filter::Bicubic,
+        Filter::Nearest,
+    ];
 
     fn axis(crop_start: u32, crop_length: u32, resized: u32) -> ResampleAxis {
         ResampleAxis {
@@ -308,20 +369,41 @@ mod tests {
 
     #[test]
     fn weights_of_every_position_sum_to_one() {
-        for (n, m) in
-            [(1, 1), (7, 3), (3, 7), (1920, 455), (65_535, 1), (1, 300), (4096, 2), (65_535, 65_534)]
-        {
-            for (filter, log2) in
-                FILTERS.into_iter().flat_map(|filter| (0..3).map(move |log2| (filter, log2)))
+        for (n, m) in [
+            (1, 1),
+            (7, 3),
+            (3, 7),
+            (1920, 455),
+            (65_535, 1),
+            (1, 300),
+            (4096, 2),
+            (65_535, 65_534),
+        ] {
+            for (filter, log2) in FILTERS
+                .into_iter()
+                .flat_map(|filter| (0..3).map(move |log2| (filter, log2)))
             {
-                let table = AxisTable::new(ResampleAxis { filter, ..axis(5, n, m) }, log2);
+                let table = AxisTable::new(
+                    ResampleAxis {
+                        filter,
+                        ..axis(5, n, m)
+                    },
+                    log2,
+                );
                 for position in 0..m as usize {
                     let weights = table.taps_at(position).1.iter().map(|&w| i32::from(w));
-                    assert_eq!(weights.clone().sum::<i32>(), 1 << 14, "{filter:?} {n}->{m} at {position}");
+                    assert_eq!(
+                        weights.clone().sum::<i32>(),
+                        1 << 14,
+                        "{filter:?} {n}->{m} at {position}"
+                    );
                     // Sums of 16-bit samples fit 32 bits: see SPEC.md.
                     let cubic = matches!(filter, Filter::Cubic | Filter::Bicubic);
                     let most = if cubic { 22_609 } else { 1 << 14 };
-                    assert!(weights.map(i32::abs).sum::<i32>() <= most, "{filter:?} {n}->{m} at {position}");
+                    assert!(
+                        weights.map(i32::abs).sum::<i32>() <= most,
+                        "{filter:?} {n}->{m} at {position}"
+                    );
                 }
             }
         }
@@ -330,23 +412,44 @@ mod tests {
     #[test]
     fn cubic_weights_are_those_of_the_kernel() {
         // Distances of 1/4, 3/4, 5/4 and 7/4.
-        let double = ResampleAxis { filter: Filter::Cubic, ..axis(0, 8, 16) };
-        assert_eq!(AxisTable::new(double, 0).taps_at(5), (1, &[-1152, 14_208, 3712, -384][..]));
+        let double = ResampleAxis {
+            filter: Filter::Cubic,
+            ..axis(0, 8, 16)
+        };
+        assert_eq!(
+            AxisTable::new(double, 0).taps_at(5),
+            (1, &[-1152, 14_208, 3712, -384][..])
+        );
         // Twice as wide when halving: 1/4 to 7/4 again, half as large.
-        let half = ResampleAxis { filter: Filter::Cubic, ..axis(0, 16, 8) };
+        let half = ResampleAxis {
+            filter: Filter::Cubic,
+            ..axis(0, 16, 8)
+        };
         let weights = [-192, -576, 1856, 7104, 7104, 1856, -576, -192];
         assert_eq!(AxisTable::new(half, 0).taps_at(3), (3, &weights[..]));
         // At the edge the others are divided by their sum.
-        let edge = [7104.0, 7104.0, 1856.0, -576.0, -192.0].map(|weight| weight * 16_384.0 / 15_296.0);
+        let edge =
+            [7104.0, 7104.0, 1856.0, -576.0, -192.0].map(|weight| weight * 16_384.0 / 15_296.0);
         let table = AxisTable::new(half, 0);
         let (start, weights) = table.taps_at(0);
         assert_eq!((start, weights.len()), (0, 5));
-        assert!(weights.iter().zip(edge).all(|(&got, exact)| (f64::from(got) - exact).abs() <= 1.0));
+        assert!(
+            weights
+                .iter()
+                .zip(edge)
+                .all(|(&got, exact)| (f64::from(got) - exact).abs() <= 1.0)
+        );
     }
 
     #[test]
     fn bicubic_repeats_the_edge_of_the_crop() {
-        let table = AxisTable::new(ResampleAxis { filter: Filter::Bicubic, ..axis(4, 8, 4) }, 0);
+        let table = AxisTable::new(
+            ResampleAxis {
+                filter: Filter::Bicubic,
+                ..axis(4, 8, 4)
+            },
+            0,
+        );
         assert_eq!(table.taps_at(0), (4, &[8192, 9728, -1536][..]));
         assert_eq!(table.taps_at(1), (5, &[-1536, 9728, 9728, -1536][..]));
         assert_eq!(table.taps_at(3), (9, &[-1536, 9728, 8192][..]));
@@ -361,11 +464,26 @@ mod tests {
     #[test]
     fn same_size_is_one_tap_and_chroma_repeats() {
         for filter in FILTERS {
-            let table = AxisTable::new(ResampleAxis { filter, ..axis(3, 6, 6) }, 1);
-            assert_eq!(table.repeat, Some(Repeat { first_luma: 3, log2: 1 }));
+            let table = AxisTable::new(
+                ResampleAxis {
+                    filter,
+                    ..axis(3, 6, 6)
+                },
+                1,
+            );
+            assert_eq!(
+                table.repeat,
+                Some(Repeat {
+                    first_luma: 3,
+                    log2: 1
+                })
+            );
             let starts: Vec<_> = (0..6).map(|i| table.taps_at(i)).collect();
             assert!(starts.iter().all(|(_, weights)| *weights == [16_384]));
-            assert_eq!(starts.iter().map(|&(start, _)| start).collect::<Vec<_>>(), [1, 2, 2, 3, 3, 4]);
+            assert_eq!(
+                starts.iter().map(|&(start, _)| start).collect::<Vec<_>>(),
+                [1, 2, 2, 3, 3, 4]
+            );
         }
     }
 
@@ -373,7 +491,13 @@ mod tests {
     fn no_tap_lies_outside_the_crop() {
         for (n, m) in [(9, 4), (4, 9), (100, 7), (2, 2)] {
             for filter in FILTERS {
-                let table = AxisTable::new(ResampleAxis { filter, ..axis(10, n, m) }, 0);
+                let table = AxisTable::new(
+                    ResampleAxis {
+                        filter,
+                        ..axis(10, n, m)
+                    },
+                    0,
+                );
                 assert!(table.first >= 10 && table.end <= 10 + n);
                 let ends = (0..m as usize).map(|i| table.taps_at(i).0 + table.taps_at(i).1.len());
                 assert_eq!(ends.max(), Some(table.end as usize));
@@ -385,9 +509,16 @@ mod tests {
     fn a_grid_of_whole_pixels_changes_nothing() {
         for filter in FILTERS {
             for (start, n, m) in [(3, 50, 17), (0, 9, 9), (7, 5, 40)] {
-                let plain = ResampleAxis { filter, ..axis(start, n, m) };
-                let fine =
-                    ResampleAxis { crop_subpixels: 12, crop_start: 12 * start, crop_length: 12 * n, ..plain };
+                let plain = ResampleAxis {
+                    filter,
+                    ..axis(start, n, m)
+                };
+                let fine = ResampleAxis {
+                    crop_subpixels: 12,
+                    crop_start: 12 * start,
+                    crop_length: 12 * n,
+                    ..plain
+                };
                 let (plain, fine) = (AxisTable::new(plain, 1), AxisTable::new(fine, 1));
                 assert_eq!(
                     (plain.repeat, &plain.starts, &plain.weights),
@@ -400,7 +531,13 @@ mod tests {
     #[test]
     fn a_crop_between_pixels_weighs_both() {
         // From 1/2 to 2 1/2 at full scale: each position is midway between two pixels.
-        let table = AxisTable::new(ResampleAxis { crop_subpixels: 2, ..axis(1, 4, 2) }, 0);
+        let table = AxisTable::new(
+            ResampleAxis {
+                crop_subpixels: 2,
+                ..axis(1, 4, 2)
+            },
+            0,
+        );
         assert_eq!(table.repeat, None);
         assert_eq!(table.taps_at(0), (0, &[8192, 8192][..]));
         assert_eq!(table.taps_at(1), (1, &[8192, 8192][..]));
@@ -415,12 +552,22 @@ mod tests {
         quantize_weights_i128(&mut wide, raw.iter().copied(), i128::from(total));
         assert_eq!(narrow, wide);
         // The largest possible values.
-        for (filter, resized) in FILTERS.into_iter().flat_map(|filter| [1, 3].map(|m| (filter, m))) {
-            let huge =
-                ResampleAxis { crop_subpixels: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, resized) };
+        for (filter, resized) in FILTERS
+            .into_iter()
+            .flat_map(|filter| [1, 3].map(|m| (filter, m)))
+        {
+            let huge = ResampleAxis {
+                crop_subpixels: 65_535,
+                crop_length: 65_535 * 65_535,
+                ..axis(0, 1, resized)
+            };
             let mut weights = Vec::new();
             luma_weights(ResampleAxis { filter, ..huge }, resized / 2, &mut weights);
-            assert_eq!(weights.iter().map(|&w| i32::from(w)).sum::<i32>(), 1 << 14, "{filter:?}");
+            assert_eq!(
+                weights.iter().map(|&w| i32::from(w)).sum::<i32>(),
+                1 << 14,
+                "{filter:?}"
+            );
         }
     }
 }

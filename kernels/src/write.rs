@@ -1,5 +1,6 @@
-//! Writes rows of 8-bit or 16-bit R, G, B in stored order to the slot, with dtype, normalization and layout.
-//! For 8-bit colors a dtype is a table of 256 elements per channel, so all dtypes are exact and share one writer.
+//! Writes rows of 8-bit or 16-bit R, G, B in stored order to the slot, with dtype, normalization
+//! and layout. For 8-bit colors a dtype is a table of 256 elements per channel, so all dtypes are
+//! exact and share one writer.
 
 mod factors;
 
@@ -61,8 +62,8 @@ impl Dtype {
         matches!(self, Self::U8 | Self::U16)
     }
 
-    /// Whether elements of frames of this depth are computed from 16-bit colors rather than from 8-bit ones.
-    /// The result of tone mapping has 15 bits.
+    /// Whether elements of frames of this depth are computed from 16-bit colors rather than from
+    /// 8-bit ones. The result of tone mapping has 15 bits.
     pub const fn uses_16_bit(self, depth_bits: u8) -> bool {
         match self {
             Self::U8 => false,
@@ -75,15 +76,19 @@ impl Dtype {
 impl Normalize {
     /// Scale and bias of a channel: an element is `fma(code_value, scale, bias)`.
     pub fn scale_and_bias(normalize: Option<Self>, channel: usize) -> (f32, f32) {
-        let (mean, std) =
-            normalize.map_or((0.0, 1.0), |n| (f64::from(n.mean[channel]), f64::from(n.std[channel])));
+        let (mean, std) = normalize.map_or((0.0, 1.0), |n| {
+            (f64::from(n.mean[channel]), f64::from(n.std[channel]))
+        });
         ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32)
     }
 
     /// The same for 16-bit colors.
     pub fn scale_and_bias_u16(normalize: Option<Self>, channel: usize) -> (f32, f32) {
         let std = normalize.map_or(1.0, |n| f64::from(n.std[channel]));
-        ((1.0 / (65_535.0 * std)) as f32, Self::scale_and_bias(normalize, channel).1)
+        (
+            (1.0 / (65_535.0 * std)) as f32,
+            Self::scale_and_bias(normalize, channel).1,
+        )
     }
 
     fn check(&self) -> Result<(), PassError> {
@@ -102,12 +107,22 @@ impl Normalize {
 impl<'a> OutputSlot<'a> {
     /// Channels last, rows of `width` pixels: a frame of NTHWC.
     pub fn hwc(data: &'a mut [u8], width: usize) -> Self {
-        Self { data, channel_stride: 1, row_stride: width.saturating_mul(3), column_stride: 3 }
+        Self {
+            data,
+            channel_stride: 1,
+            row_stride: width.saturating_mul(3),
+            column_stride: 3,
+        }
     }
 
     /// Channels first: a frame of NTCHW.
     pub fn chw(data: &'a mut [u8], width: usize, height: usize) -> Self {
-        Self { data, channel_stride: width.saturating_mul(height), row_stride: width, column_stride: 1 }
+        Self {
+            data,
+            channel_stride: width.saturating_mul(height),
+            row_stride: width,
+            column_stride: 1,
+        }
     }
 
     /// The same addresses, with unused strides (of single rows, columns, channels) set to 1.
@@ -135,7 +150,10 @@ impl<'a> OutputSlot<'a> {
         let need = self.required_bytes((width, height), channels, dtype)?;
         if need > self.data.len() as u128 {
             let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
-            return Err(PassError::SlotTooShort { have_bytes: self.data.len(), need_bytes });
+            return Err(PassError::SlotTooShort {
+                have_bytes: self.data.len(),
+                need_bytes,
+            });
         }
         Ok(())
     }
@@ -156,8 +174,17 @@ impl<'a> OutputSlot<'a> {
         let mut last = 0u128;
         for (stride, length) in axes.into_iter().filter(|&(_, length)| length > 1) {
             if stride as u128 <= last {
-                let Self { channel_stride, row_stride, column_stride, .. } = *self;
-                return Err(PassError::SlotOverlaps { channel_stride, row_stride, column_stride });
+                let Self {
+                    channel_stride,
+                    row_stride,
+                    column_stride,
+                    ..
+                } = *self;
+                return Err(PassError::SlotOverlaps {
+                    channel_stride,
+                    row_stride,
+                    column_stride,
+                });
             }
             last += stride as u128 * (length as u128 - 1);
         }
@@ -165,8 +192,9 @@ impl<'a> OutputSlot<'a> {
     }
 }
 
-/// Bytes of a frame, or of a clip that is expanded, from which its elements are stored past the caches: a copy of this size would
-/// evict what the caches of a core hold, and every line would be read before it is overwritten.
+/// Bytes of a frame, or of a clip that is expanded, from which its elements are stored past the
+/// caches: a copy of this size would evict what the caches of a core hold, and every line would be
+/// read before it is overwritten.
 pub(crate) const STREAMING_BYTES: usize = 8 << 20;
 
 /// The element of every code value of every channel.
@@ -220,7 +248,12 @@ impl ElementWriter {
         };
         let narrow = ColorFactors::new(|channel| Normalize::scale_and_bias(normalize, channel));
         let wide = ColorFactors::new(|channel| Normalize::scale_and_bias_u16(normalize, channel));
-        Ok(Self { dtype, narrow, wide, tables })
+        Ok(Self {
+            dtype,
+            narrow,
+            wide,
+            tables,
+        })
     }
 
     pub fn dtype(&self) -> Dtype {
@@ -271,7 +304,8 @@ impl ElementWriter {
             let first = first + (channel * slot.channel_stride) as isize;
             for (i, &code) in row.iter().enumerate() {
                 let at = (first + i as isize * strides.step_i) as usize * bytes;
-                slot.data[at..at + bytes].copy_from_slice(&self.element_of_u16(channel, code)[..bytes]);
+                slot.data[at..at + bytes]
+                    .copy_from_slice(&self.element_of_u16(channel, code)[..bytes]);
             }
         }
     }
@@ -298,13 +332,22 @@ impl ElementWriter {
             }
             Dtype::F16 | Dtype::BF16 | Dtype::F32 => {}
         }
-        let sum: i32 = (0..4).map(|word| (random >> (16 * word) & 0xFFFF) as i32).sum();
+        let sum: i32 = (0..4)
+            .map(|word| (random >> (16 * word) & 0xFFFF) as i32)
+            .sum();
         self.element_of_f32((sum - NOISE_SUM_MEAN) as f32 * NOISE_SCALE)
     }
 
     /// Writes one element `count` times, `step` elements apart, starting at element `at`.
     #[inline]
-    pub fn repeat(&self, element: Element, slot: &mut OutputSlot<'_>, at: usize, step: usize, count: usize) {
+    pub fn repeat(
+        &self,
+        element: Element,
+        slot: &mut OutputSlot<'_>,
+        at: usize,
+        step: usize,
+        count: usize,
+    ) {
         let [a, b, ..] = element;
         match self.dtype {
             Dtype::U8 => repeat([a], slot.data, at, step, count),
@@ -315,15 +358,12 @@ impl ElementWriter {
 
     /// The factors of 8-bit colors, or of 16-bit ones if `wide`.
     pub fn factors(&self, wide: bool) -> &ColorFactors {
-        if wide {
-            &self.wide
-        } else {
-            &self.narrow
-        }
+        if wide { &self.wide } else { &self.narrow }
     }
 
-    /// Writes the elements of consecutive 8-bit codes. They are of channel `first`, or of three `channels` in turn beginning with `first`.
-    /// `_streaming`: past the caches, on backends that can.
+    /// Writes the elements of consecutive 8-bit codes. They are of channel `first`, or of three
+    /// `channels` in turn beginning with `first`. `_streaming`: past the caches, on backends that
+    /// can.
     #[inline(always)]
     pub fn write_codes(
         &self,
@@ -332,11 +372,19 @@ impl ElementWriter {
         out: &mut [u8],
         _streaming: bool,
     ) {
-        let cycle = if channels == 1 { [first; 3] } else { [0, 1, 2].map(|i| (first + i) % 3) };
+        let cycle = if channels == 1 {
+            [first; 3]
+        } else {
+            [0, 1, 2].map(|i| (first + i) % 3)
+        };
         match &self.tables {
             ElementTables::U8 => out.copy_from_slice(codes),
-            ElementTables::Bytes2(tables) => look_up(codes, cycle.map(|channel| &tables[channel]), out),
-            ElementTables::Bytes4(tables) => look_up(codes, cycle.map(|channel| &tables[channel]), out),
+            ElementTables::Bytes2(tables) => {
+                look_up(codes, cycle.map(|channel| &tables[channel]), out)
+            }
+            ElementTables::Bytes4(tables) => {
+                look_up(codes, cycle.map(|channel| &tables[channel]), out)
+            }
         }
     }
 
@@ -350,7 +398,11 @@ impl ElementWriter {
         strides: OutputStrides,
         j: usize,
     ) {
-        let strides = if strides.step_i < 0 { strides.reversed(&mut rgb) } else { strides };
+        let strides = if strides.step_i < 0 {
+            strides.reversed(&mut rgb)
+        } else {
+            strides
+        };
         let (origin, step) = (strides.origin + j as isize * strides.step_j, strides.step_i);
         let rgb = rgb.map(|row| &*row);
         let rgb = &rgb[..channels.count()];
@@ -358,10 +410,14 @@ impl ElementWriter {
         match &self.tables {
             ElementTables::U8 => write_elements(rgb, slot, origin, step, |_, value| [value]),
             ElementTables::Bytes2(table) => {
-                write_elements(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
+                write_elements(rgb, slot, origin, step, |channel, value| {
+                    table[channel][usize::from(value)]
+                })
             }
             ElementTables::Bytes4(table) => {
-                write_elements(rgb, slot, origin, step, |channel, value| table[channel][usize::from(value)])
+                write_elements(rgb, slot, origin, step, |channel, value| {
+                    table[channel][usize::from(value)]
+                })
             }
         }
     }
@@ -397,7 +453,13 @@ impl ElementWriter {
     }
 }
 
-fn repeat<const BYTES: usize>(element: [u8; BYTES], data: &mut [u8], at: usize, step: usize, count: usize) {
+fn repeat<const BYTES: usize>(
+    element: [u8; BYTES],
+    data: &mut [u8],
+    at: usize,
+    step: usize,
+    count: usize,
+) {
     if count == 0 {
         return;
     }

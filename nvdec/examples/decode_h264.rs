@@ -1,7 +1,8 @@
-//! Decodes an H.264 elementary stream (Annex B, frames only, 8 bit 4:2:0) to NV12 on standard output.
+//! Decodes an H.264 elementary stream (Annex B, frames only, 8 bit 4:2:0) to NV12 on standard
+//! output.
 //!
-//! Frames are written in presentation order, and the session's statistics to standard error. The example only
-//! shows the library: the loader uses an index and decodes only the requested frames.
+//! Frames are written in presentation order, and the session's statistics to standard error. The
+//! example only shows the library: the loader uses an index and decodes only the requested frames.
 //!
 //! `cargo run -p framespool-nvdec --example decode_h264 -- clip.h264 | md5sum`
 
@@ -11,7 +12,9 @@ use framespool_nvdec::cuda::Device;
 use framespool_nvdec::session::{AccessUnit, Codec, Session, Surface};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).ok_or("usage: decode_h264 FILE.h264")?;
+    let path = std::env::args_os()
+        .nth(1)
+        .ok_or("usage: decode_h264 FILE.h264")?;
     let stream = std::fs::read(path)?;
     let device = Device::open(0)?;
     let mut session = Session::new(&device)?;
@@ -29,7 +32,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Ok(())
             };
         plane(surface.address, area.top..area.bottom)?;
-        plane(surface.chroma_address[0], area.top / 2..area.bottom.div_ceil(2))
+        plane(
+            surface.chroma_address[0],
+            area.top / 2..area.bottom.div_ceil(2),
+        )
     };
     session.begin(Codec::H264, &[])?;
     for (id, data) in (0..).zip(access_units(&stream)) {
@@ -50,11 +56,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Splits the stream into chunks of one frame each. A frame ends where, after a slice, the first slice of another
-/// frame starts, or a NAL unit that precedes slices.
+/// Splits the stream into chunks of one frame each. A frame ends where, after a slice, the first
+/// slice of another frame starts, or a NAL unit that precedes slices.
 fn access_units(stream: &[u8]) -> Vec<&[u8]> {
     let is_start = |at: &usize| stream[*at..].starts_with(&[0, 0, 1]);
-    let starts: Vec<usize> = (0..stream.len().saturating_sub(4)).filter(is_start).collect();
+    let starts: Vec<usize> = (0..stream.len().saturating_sub(4))
+        .filter(is_start)
+        .collect();
     let (mut units, mut begin, mut has_slice) = (Vec::new(), 0, false);
     for start in starts {
         let (kind, first) = (stream[start + 3] & 0x1f, stream[start + 4] & 0x80 != 0);

@@ -1,8 +1,9 @@
-//! Compares writing frames into the ring of page-locked memory with writing them into ordinary memory, and checks what
-//! arrives on the device. Exit status 1 if a byte differs or the ring is slower than 0.95 of the plain copy.
+//! Compares writing frames into the ring of page-locked memory with writing them into ordinary
+//! memory, and checks what arrives on the device. Exit status 1 if a byte differs or the ring is
+//! slower than 0.95 of the plain copy.
 //!
-//! Only the host's side is timed: lending the bytes and writing them, while the device is idle. With the simulated
-//! driver this says nothing about a GPU.
+//! Only the host's side is timed: lending the bytes and writing them, while the device is idle.
+//! With the simulated driver this says nothing about a GPU.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -63,8 +64,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn compare(name: &str, len: usize, device: &Arc<Device>) -> Result<bool> {
-    let sources: Vec<Vec<u8>> =
-        (0..SOURCES).map(|n| (0..len).map(|i| (i * (n + 3) / 7) as u8).collect()).collect();
+    let sources: Vec<Vec<u8>> = (0..SOURCES)
+        .map(|n| (0..len).map(|i| (i * (n + 3) / 7) as u8).collect())
+        .collect();
     let stream = device.create_stream()?;
     let memory = device.allocate(len * SOURCES)?;
     let mut ring = UploadRing::new(stream.clone());
@@ -76,7 +78,10 @@ fn compare(name: &str, len: usize, device: &Arc<Device>) -> Result<bool> {
         // In turns, and each first in every second round.
         let (a, b) = if round % 2 == 0 {
             let a = plain(&sources, frames, &mut segments);
-            (a, ringed(&sources, frames, &mut ring, (&stream, memory.address()))?)
+            (
+                a,
+                ringed(&sources, frames, &mut ring, (&stream, memory.address()))?,
+            )
         } else {
             let b = ringed(&sources, frames, &mut ring, (&stream, memory.address()))?;
             (plain(&sources, frames, &mut segments), b)
@@ -108,7 +113,11 @@ fn main() -> ExitCode {
         }
         Err(error) => panic!("{error}"),
     };
-    println!("{device:?}\n{:16} {:>13} {:>13} {:>8}   bytes", "frame", "plain copy", "ring", "ratio");
-    let results = FRAMES.map(|(name, len)| compare(name, len, &device).expect("the device responds"));
+    println!(
+        "{device:?}\n{:16} {:>13} {:>13} {:>8}   bytes",
+        "frame", "plain copy", "ring", "ratio"
+    );
+    let results =
+        FRAMES.map(|(name, len)| compare(name, len, &device).expect("the device responds"));
     ExitCode::from(u8::from(!results.iter().all(|&good| good)))
 }

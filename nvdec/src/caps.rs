@@ -1,14 +1,14 @@
-//! Queries and caches what a device can decode: codecs, formats, size limits and the number of engines.
-//! Results are cached because the driver's query is slow.
+//! Queries and caches what a device can decode: codecs, formats, size limits and the number of
+//! engines. Results are cached because the driver's query is slow.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::Result;
 use crate::cuda::Device;
 use crate::cuvid::Cuvid;
 use crate::format::{Chroma, Codec, StreamFormat, SurfaceFormat};
 use crate::sys;
-use crate::Result;
 
 /// Decoding capabilities of a device for one codec, chroma format and bit depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,11 @@ pub fn query(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> R
     static CACHE: Mutex<BTreeMap<(u32, Codec, Chroma, u8), Caps>> = Mutex::new(BTreeMap::new());
     let cuvid = Cuvid::get()?;
     let key = (device.ordinal(), codec, chroma, depth_bits);
-    if let Some(caps) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    if let Some(caps) = CACHE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&key)
+    {
         return Ok(*caps);
     }
     let mut raw_caps = sys::CUVIDDECODECAPS {
@@ -51,7 +55,10 @@ pub fn query(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> R
         max_macroblocks: raw_caps.nMaxMBCount,
         surface_formats: raw_caps.nOutputFormatMask,
     };
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(key, caps);
+    CACHE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(key, caps);
     Ok(caps)
 }
 
@@ -89,7 +96,9 @@ impl Caps {
         }
         let surface_format = format.surface_format();
         if !self.supports_output(surface_format) {
-            return Err(format!("this GPU decodes {name}, but cannot output it as {surface_format:?}"));
+            return Err(format!(
+                "this GPU decodes {name}, but cannot output it as {surface_format:?}"
+            ));
         }
         Ok(())
     }
@@ -124,22 +133,57 @@ mod tests {
         surface_formats: 0b11,
     };
 
-    fn stream(codec: Codec, chroma: Chroma, depth_bits: u8, coded_size: (u32, u32)) -> StreamFormat {
-        StreamFormat { codec, chroma, depth_bits, coded_size, min_surfaces: 4 }
+    fn stream(
+        codec: Codec,
+        chroma: Chroma,
+        depth_bits: u8,
+        coded_size: (u32, u32),
+    ) -> StreamFormat {
+        StreamFormat {
+            codec,
+            chroma,
+            depth_bits,
+            coded_size,
+            min_surfaces: 4,
+        }
     }
 
     #[test]
     fn unsupported_streams_are_named_in_the_reason() {
         let stream = |chroma, depth, size| stream(Codec::H264, chroma, depth, size);
-        let none = Caps { supported: false, ..CAPS };
-        let reason = none.check(&stream(Chroma::C420, 10, (1920, 1080))).unwrap_err();
+        let none = Caps {
+            supported: false,
+            ..CAPS
+        };
+        let reason = none
+            .check(&stream(Chroma::C420, 10, (1920, 1080)))
+            .unwrap_err();
         assert_eq!(reason, "H.264 4:2:0 10 bit is not decoded by this GPU");
         assert!(CAPS.check(&stream(Chroma::C420, 8, (48, 16))).is_ok());
-        assert!(CAPS.check(&stream(Chroma::C420, 8, (46, 16))).unwrap_err().contains("from 48x16 on"));
-        assert!(CAPS.check(&stream(Chroma::C420, 8, (4098, 16))).unwrap_err().contains("up to 4096x4096"));
-        let few = Caps { max_macroblocks: 8159, ..CAPS };
-        assert!(few.check(&stream(Chroma::C420, 8, (1920, 1088))).unwrap_err().contains("8160"));
-        assert!(CAPS.check(&stream(Chroma::C444, 8, (640, 480))).unwrap_err().contains("Yuv444"));
+        assert!(
+            CAPS.check(&stream(Chroma::C420, 8, (46, 16)))
+                .unwrap_err()
+                .contains("from 48x16 on")
+        );
+        assert!(
+            CAPS.check(&stream(Chroma::C420, 8, (4098, 16)))
+                .unwrap_err()
+                .contains("up to 4096x4096")
+        );
+        let few = Caps {
+            max_macroblocks: 8159,
+            ..CAPS
+        };
+        assert!(
+            few.check(&stream(Chroma::C420, 8, (1920, 1088)))
+                .unwrap_err()
+                .contains("8160")
+        );
+        assert!(
+            CAPS.check(&stream(Chroma::C444, 8, (640, 480)))
+                .unwrap_err()
+                .contains("Yuv444")
+        );
         assert!(CAPS.check(&stream(Chroma::C420, 10, (640, 480))).is_ok());
     }
 }

@@ -1,5 +1,6 @@
-//! Wraps the CUDA driver API: devices, streams, events, memory and kernels, which are released when dropped.
-//! libcuda is opened at run time; a missing library is an error, and nothing is called in a forked child.
+//! Wraps the CUDA driver API: devices, streams, events, memory and kernels, which are released when
+//! dropped. libcuda is opened at run time; a missing library is an error, and nothing is called in
+//! a forked child.
 
 mod device;
 mod driver;
@@ -40,7 +41,10 @@ mod tests {
     fn a_missing_driver_or_device_is_an_error_not_a_panic() {
         match (device_count(), Device::open(4096)) {
             (Ok(devices), Err(Error::NoDriver { reason })) => {
-                assert!(devices > 0 && reason.contains("4096"), "{devices} devices, {reason}")
+                assert!(
+                    devices > 0 && reason.contains("4096"),
+                    "{devices} devices, {reason}"
+                )
             }
             (Err(Error::NoDriver { reason }), Err(Error::NoDriver { reason: again })) => {
                 assert!(!reason.is_empty());

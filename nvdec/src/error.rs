@@ -1,5 +1,5 @@
-//! Defines the crate's error type, whose variants reflect who must act and whose messages name the next step.
-//! Driver codes are always reported with their names.
+//! Defines the crate's error type, whose variants reflect who must act and whose messages name the
+//! next step. Driver codes are always reported with their names.
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -91,7 +91,9 @@ pub enum Error {
         status: u32,
     },
     /// A requested picture was not output.
-    #[error("the decoder did not output the picture of access unit {id} ({count} missing in total); decode this range on the CPU instead")]
+    #[error(
+        "the decoder did not output the picture of access unit {id} ({count} missing in total); decode this range on the CPU instead"
+    )]
     MissingPicture {
         /// The first access unit, in decode order, whose picture is missing.
         id: u32,
@@ -99,7 +101,9 @@ pub enum Error {
         count: u32,
     },
     /// Pictures and access units could not be matched, so no frame of this pass can be trusted.
-    #[error("the video parser's pictures do not match the access units fed to it: {reason}; decode this range on the CPU instead")]
+    #[error(
+        "the video parser's pictures do not match the access units fed to it: {reason}; decode this range on the CPU instead"
+    )]
     Mismatch {
         /// What was expected, and what the parser reported.
         reason: String,
@@ -119,7 +123,9 @@ pub enum Error {
         name: String,
     },
     /// The driver rejected the PTX of a kernel.
-    #[error("the driver (CUDA {driver_version}) rejected the kernels: code {code} {name}; its log: {log}")]
+    #[error(
+        "the driver (CUDA {driver_version}) rejected the kernels: code {code} {name}; its log: {log}"
+    )]
     ModuleLoad {
         /// The version from `cuDriverGetVersion`, such as 12040 for 12.4.
         driver_version: u32,
@@ -171,7 +177,8 @@ impl Error {
         matches!(self, Error::ContextLost { .. } | Error::Forked { .. })
     }
 
-    /// Whether the cause is the stream rather than the machine, so that the CPU may still decode it.
+    /// Whether the cause is the stream rather than the machine, so that the CPU may still decode
+    /// it.
     pub fn is_about_stream(&self) -> bool {
         matches!(
             self,
@@ -203,9 +210,13 @@ pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
 
 /// Whether a context never works again after this code. Other codes concern one call.
 pub(crate) fn is_sticky(code: i32) -> bool {
-    // 4 deinitialized, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700 illegal
-    // address, 702 timeout, 709 context destroyed, 710 device-side assert, 714 to 719 faults of a kernel.
-    matches!(code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
+    // 4 deinitialized, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700
+    // illegal address, 702 timeout, 709 context destroyed, 710 device-side assert, 714 to 719
+    // faults of a kernel.
+    matches!(
+        code,
+        4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719
+    )
 }
 
 #[cfg(test)]
@@ -214,15 +225,33 @@ mod tests {
 
     #[test]
     fn faults_of_a_kernel_are_sticky_and_bad_arguments_are_not() {
-        assert!([700, 702, 714, 715, 716, 717, 718, 719].into_iter().all(is_sticky));
-        assert!(![0, 1, 2, 201, 205, 222, 400, 600, 701, 704, 801].into_iter().any(is_sticky));
+        assert!(
+            [700, 702, 714, 715, 716, 717, 718, 719]
+                .into_iter()
+                .all(is_sticky)
+        );
+        assert!(
+            ![0, 1, 2, 201, 205, 222, 400, 600, 701, 704, 801]
+                .into_iter()
+                .any(is_sticky)
+        );
     }
 
     #[test]
     fn an_error_says_the_next_step() {
-        let text = Error::Forked { parent: 7, child: 8 }.to_string();
-        assert!(text.contains("spawn") && text.contains('7') && text.contains('8'), "{text}");
+        let text = Error::Forked {
+            parent: 7,
+            child: 8,
+        }
+        .to_string();
+        assert!(
+            text.contains("spawn") && text.contains('7') && text.contains('8'),
+            "{text}"
+        );
         let text = Error::DamagedPicture { id: 3, status: 9 }.to_string();
-        assert!(text.contains("unit 3") && text.contains("concealed") && text.contains("CPU"), "{text}");
+        assert!(
+            text.contains("unit 3") && text.contains("concealed") && text.contains("CPU"),
+            "{text}"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Converts the sequence format that the parser reports to codec, chroma format, bit depth, sizes and color.
-//! Only values that are consistent with each other are accepted.
+//! Converts the sequence format that the parser reports to codec, chroma format, bit depth, sizes
+//! and color. Only values that are consistent with each other are accepted.
 
 use crate::sys;
 use crate::{Error, Result};
 
-/// A codec whose decoding process is bit-exact. Other codecs (MPEG-2, MPEG-4, VC-1, JPEG) do not define their
-/// inverse transform exactly, so the GPU's pictures would differ from the CPU's.
+/// A codec whose decoding process is bit-exact. Other codecs (MPEG-2, MPEG-4, VC-1, JPEG) do not
+/// define their inverse transform exactly, so the GPU's pictures would differ from the CPU's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codec {
     /// H.264, Annex B.
@@ -43,9 +43,9 @@ impl Codec {
         }
     }
 
-    /// Whether display order may differ from decode order, so that pictures are identified by the parser's
-    /// timestamps. The other codecs display in coding order, and their timestamps are wrong around hidden
-    /// frames.
+    /// Whether display order may differ from decode order, so that pictures are identified by the
+    /// parser's timestamps. The other codecs display in coding order, and their timestamps are
+    /// wrong around hidden frames.
     pub fn reorders(self) -> bool {
         matches!(self, Codec::H264 | Codec::Hevc)
     }
@@ -116,7 +116,8 @@ impl SurfaceFormat {
         }
     }
 
-    /// Its number in the C interface, which is also its bit in the mask of layouts that a GPU supports.
+    /// Its number in the C interface, which is also its bit in the mask of layouts that a GPU
+    /// supports.
     pub fn to_raw(self) -> sys::cudaVideoSurfaceFormat {
         match self {
             SurfaceFormat::Nv12 => sys::cudaVideoSurfaceFormat_NV12,
@@ -172,7 +173,12 @@ pub struct StreamFormat {
 impl StreamFormat {
     /// A description such as "H.264 4:2:0 10 bit".
     pub fn name(&self) -> String {
-        format!("{} {} {} bit", self.codec.name(), self.chroma.name(), self.depth_bits)
+        format!(
+            "{} {} {} bit",
+            self.codec.name(),
+            self.chroma.name(),
+            self.depth_bits
+        )
     }
 
     /// The memory layout of its pictures.
@@ -194,8 +200,8 @@ pub struct SequenceInfo {
     pub primaries: u8,
     /// Transfer characteristics, as numbered in H.273.
     pub transfer: u8,
-    /// Whether samples use their full range. The parser does not distinguish limited range from unspecified:
-    /// both are `false`.
+    /// Whether samples use their full range. The parser does not distinguish limited range from
+    /// unspecified: both are `false`.
     pub full_range: bool,
 }
 
@@ -205,19 +211,29 @@ impl SequenceInfo {
         let refuse = |reason: String| Err(Error::Unsupported { reason });
         if format.codec != codec.to_raw() {
             let number = format.codec;
-            return refuse(format!("the parser for {} reported codec number {number}", codec.name()));
+            return refuse(format!(
+                "the parser for {} reported codec number {number}",
+                codec.name()
+            ));
         }
         let chroma = match format.chroma_format {
             sys::cudaVideoChromaFormat_Monochrome => Chroma::Gray,
             sys::cudaVideoChromaFormat_420 => Chroma::C420,
             sys::cudaVideoChromaFormat_422 => Chroma::C422,
             sys::cudaVideoChromaFormat_444 => Chroma::C444,
-            other => return refuse(format!("the parser reported the unknown chroma format {other}")),
+            other => {
+                return refuse(format!(
+                    "the parser reported the unknown chroma format {other}"
+                ));
+            }
         };
         let (luma, color) = (format.bit_depth_luma_minus8, format.bit_depth_chroma_minus8);
         if luma > 8 || (luma != color && chroma != Chroma::Gray) {
             let (luma, color) = (u16::from(luma) + 8, u16::from(color) + 8);
-            return refuse(format!("{} with {luma} bit luma and {color} bit chroma", codec.name()));
+            return refuse(format!(
+                "{} with {luma} bit luma and {color} bit chroma",
+                codec.name()
+            ));
         }
         let (width, height) = (format.coded_width, format.coded_height);
         let area = &format.display_area;
@@ -237,8 +253,8 @@ impl SequenceInfo {
                 codec,
                 chroma,
                 depth_bits: luma + 8,
-                // An odd target size is rejected by the driver, and rounding only the target up would scale
-                // the picture.
+                // An odd target size is rejected by the driver, and rounding only the target up
+                // would scale the picture.
                 coded_size: (width.next_multiple_of(2), height.next_multiple_of(2)),
                 min_surfaces: format.min_num_decode_surfaces.into(),
             },

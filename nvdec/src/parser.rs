@@ -1,17 +1,17 @@
-//! Wraps the driver's video parser, which reports sequences, pictures to decode and pictures to display.
-//! No panic unwinds into C, and callbacks reach their target only during `parse`.
+//! Wraps the driver's video parser, which reports sequences, pictures to decode and pictures to
+//! display. No panic unwinds into C, and callbacks reach their target only during `parse`.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
+use crate::Result;
 use crate::cuvid::{Cuvid, RawParser};
 use crate::format::Codec;
 use crate::sys;
-use crate::Result;
 
 /// Receives the parser's callbacks. Return values are those of the C interface: 0 means failure.
 pub(crate) trait Callbacks {
@@ -23,8 +23,8 @@ pub(crate) trait Callbacks {
     fn display(&mut self, info: &sys::CUVIDPARSERDISPINFO) -> c_int;
 }
 
-/// A parser for one stream. It is created for one pass and not reused: a rewound parser loses pictures and
-/// does not report a sequence that it already knows.
+/// A parser for one stream. It is created for one pass and not reused: a rewound parser loses
+/// pictures and does not report a sequence that it already knows.
 pub(crate) struct Parser {
     cuvid: &'static Cuvid,
     raw: RawParser,
@@ -37,20 +37,24 @@ struct CallbackContext {
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the parser is an opaque handle that may be used from any thread, by one at a time; `context` is owned,
-// and its target is set only while `parse` runs, which borrows the parser mutably.
+// SAFETY: the parser is an opaque handle that may be used from any thread, by one at a time;
+// `context` is owned, and its target is set only while `parse` runs, which borrows the parser
+// mutably.
 unsafe impl Send for Parser {}
 
 impl Parser {
     pub fn new(cuvid: &'static Cuvid, codec: Codec) -> Result<Parser> {
-        let context = Box::new(CallbackContext { target: Cell::new(None), panic: Cell::new(None) });
+        let context = Box::new(CallbackContext {
+            target: Cell::new(None),
+            panic: Cell::new(None),
+        });
         let context = NonNull::from(Box::leak(context));
         let mut parameters = sys::CUVIDPARSERPARAMS {
             CodecType: codec.to_raw(),
             // A placeholder: the sequence callback returns the actual number.
             ulMaxNumDecodeSurfaces: 1,
-            // Pictures wait for mapping in our own queue; the parser reports them for display as early as
-            // possible.
+            // Pictures wait for mapping in our own queue; the parser reports them for display as
+            // early as possible.
             ulMaxDisplayDelay: 0,
             ulErrorThreshold: 0,
             pUserData: context.as_ptr().cast(),
@@ -59,10 +63,14 @@ impl Parser {
             pfnDisplayPicture: Some(on_display),
             ..Default::default()
         };
-        // SAFETY: the callbacks interpret `pUserData` as a CallbackContext, which lives until Drop has destroyed the
-        // parser.
+        // SAFETY: the callbacks interpret `pUserData` as a CallbackContext, which lives until Drop
+        // has destroyed the parser.
         match unsafe { cuvid.create_parser(&mut parameters) } {
-            Ok(raw) => Ok(Parser { cuvid, raw, context }),
+            Ok(raw) => Ok(Parser {
+                cuvid,
+                raw,
+                context,
+            }),
             Err(error) => {
                 // SAFETY: leaked above, and there is no other owner, because no parser was created.
                 drop(unsafe { Box::from_raw(context.as_ptr()) });
@@ -71,8 +79,9 @@ impl Parser {
         }
     }
 
-    /// Passes data to the parser, which reports what it finds to `target`. Returns the driver's code, which
-    /// does not necessarily reflect a failed callback. A panic of `target` is resumed here.
+    /// Passes data to the parser, which reports what it finds to `target`. Returns the driver's
+    /// code, which does not necessarily reflect a failed callback. A panic of `target` is resumed
+    /// here.
     pub fn parse(
         &mut self,
         data: &[u8],
@@ -80,9 +89,11 @@ impl Parser {
         timestamp: i64,
         target: &mut dyn Callbacks,
     ) -> Result<c_int> {
-        // SAFETY: the context lives as long as the parser, and is only reached by shared references.
+        // SAFETY: the context lives as long as the parser, and is only reached by shared
+        // references.
         let context = unsafe { self.context.as_ref() };
-        // SAFETY: only the lifetime changes; the target is taken out again below, before its borrow ends.
+        // SAFETY: only the lifetime changes; the target is taken out again below, before its borrow
+        // ends.
         let target: NonNull<dyn Callbacks> = unsafe { std::mem::transmute(NonNull::from(target)) };
         context.target.set(Some(target));
         let code = self.cuvid.parse(self.raw, data, flags, timestamp);
@@ -96,9 +107,11 @@ impl Parser {
 
 impl Drop for Parser {
     fn drop(&mut self) {
-        // In a forked child the parser belongs to the parent: nothing is called, and the context is leaked.
+        // In a forked child the parser belongs to the parent: nothing is called, and the context is
+        // leaked.
         if self.cuvid.driver().check_process().is_ok() {
-            // Callbacks during this call find no target. An error cannot be reported from a destructor.
+            // Callbacks during this call find no target. An error cannot be reported from a
+            // destructor.
             let _ = self.cuvid.destroy_parser(self.raw);
             // SAFETY: leaked in `new`; the parser that used it is destroyed.
             drop(unsafe { Box::from_raw(self.context.as_ptr()) });
@@ -106,19 +119,20 @@ impl Drop for Parser {
     }
 }
 
-/// Calls the target, if there is one. Nothing unwinds into C: a panic is stored for `parse` and returned as a
-/// failure.
+/// Calls the target, if there is one. Nothing unwinds into C: a panic is stored for `parse` and
+/// returned as a failure.
 ///
 /// # Safety
 /// `user` must point to the parser's CallbackContext.
 unsafe fn with_target(user: *mut c_void, call: impl FnOnce(&mut dyn Callbacks) -> c_int) -> c_int {
-    // SAFETY: by this function's contract; the context lives as long as the parser, which is making this call.
+    // SAFETY: by this function's contract; the context lives as long as the parser, which is making
+    // this call.
     let context = unsafe { &*user.cast::<CallbackContext>() };
     let Some(mut target) = context.target.get() else {
         return 1; // no target: the parser is being destroyed
     };
-    // SAFETY: set by `parse`, which is running further up on this thread's stack and does not use the target
-    // meanwhile.
+    // SAFETY: set by `parse`, which is running further up on this thread's stack and does not use
+    // the target meanwhile.
     let target = unsafe { target.as_mut() };
     catch_unwind(AssertUnwindSafe(|| call(target))).unwrap_or_else(|panic| {
         context.panic.set(Some(panic));
@@ -128,18 +142,29 @@ unsafe fn with_target(user: *mut c_void, call: impl FnOnce(&mut dyn Callbacks) -
 
 unsafe extern "C" fn on_sequence(user: *mut c_void, format: *mut sys::CUVIDEOFORMAT) -> c_int {
     // SAFETY: the driver passes `pUserData`, and a format that is valid until the return, or null.
-    unsafe { format.as_ref().map_or(0, |format| with_target(user, |target| target.sequence(format))) }
+    unsafe {
+        format.as_ref().map_or(0, |format| {
+            with_target(user, |target| target.sequence(format))
+        })
+    }
 }
 
 unsafe extern "C" fn on_decode(user: *mut c_void, picture: *mut sys::CUVIDPICPARAMS) -> c_int {
     // SAFETY: the driver passes `pUserData`, and a picture that is valid until the return, or null.
-    unsafe { picture.as_mut().map_or(0, |picture| with_target(user, |target| target.decode(picture))) }
+    unsafe {
+        picture.as_mut().map_or(0, |picture| {
+            with_target(user, |target| target.decode(picture))
+        })
+    }
 }
 
 unsafe extern "C" fn on_display(user: *mut c_void, info: *mut sys::CUVIDPARSERDISPINFO) -> c_int {
     // Null marks the end of the stream, where that notification was requested.
     // SAFETY: the driver passes `pUserData`, and an info that is valid until the return, or null.
-    unsafe { info.as_ref().map_or(1, |info| with_target(user, |target| target.display(info))) }
+    unsafe {
+        info.as_ref()
+            .map_or(1, |info| with_target(user, |target| target.display(info)))
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +198,10 @@ mod tests {
         let target: &mut dyn Callbacks = target;
         // SAFETY: only the lifetime changes; every test's target outlives its context.
         let target: NonNull<dyn Callbacks> = unsafe { std::mem::transmute(NonNull::from(target)) };
-        CallbackContext { target: Cell::new(Some(target)), panic: Cell::new(None) }
+        CallbackContext {
+            target: Cell::new(Some(target)),
+            panic: Cell::new(None),
+        }
     }
 
     fn user(context: &CallbackContext) -> *mut c_void {
@@ -182,12 +210,18 @@ mod tests {
 
     #[test]
     fn callbacks_reach_the_target_and_return_its_answer() {
-        let mut target = Target { seen: Vec::new(), panics: false };
+        let mut target = Target {
+            seen: Vec::new(),
+            panics: false,
+        };
         let context = context(&mut target);
         let (mut format, mut picture, mut info) = Default::default();
         // SAFETY: the context and the arguments of the callbacks outlive the calls.
         let answers = unsafe {
-            let answers = (on_sequence(user(&context), &mut format), on_decode(user(&context), &mut picture));
+            let answers = (
+                on_sequence(user(&context), &mut format),
+                on_decode(user(&context), &mut picture),
+            );
             (answers, on_display(user(&context), &mut info))
         };
         assert_eq!(answers, ((12, 1), 0));
@@ -196,25 +230,42 @@ mod tests {
 
     #[test]
     fn a_panic_does_not_cross_c_and_is_kept() {
-        let mut target = Target { seen: Vec::new(), panics: true };
+        let mut target = Target {
+            seen: Vec::new(),
+            panics: true,
+        };
         let context = context(&mut target);
         // SAFETY: as above.
         let answer = unsafe { on_decode(user(&context), &mut Default::default()) };
         assert_eq!(answer, 0);
-        let text = context.panic.take().and_then(|panic| panic.downcast::<&str>().ok());
+        let text = context
+            .panic
+            .take()
+            .and_then(|panic| panic.downcast::<&str>().ok());
         assert_eq!(text.as_deref(), Some(&"on purpose"));
     }
 
     #[test]
     fn callbacks_without_target_or_picture_do_nothing() {
-        let mut target = Target { seen: Vec::new(), panics: false };
+        let mut target = Target {
+            seen: Vec::new(),
+            panics: false,
+        };
         let context = context(&mut target);
         // SAFETY: as above; null is what the driver passes at the end of a stream.
         unsafe {
-            assert_eq!(on_display(user(&context), std::ptr::null_mut()), 1, "the end of a stream");
+            assert_eq!(
+                on_display(user(&context), std::ptr::null_mut()),
+                1,
+                "the end of a stream"
+            );
             assert_eq!(on_decode(user(&context), std::ptr::null_mut()), 0);
             context.target.set(None);
-            assert_eq!(on_decode(user(&context), &mut Default::default()), 1, "muted");
+            assert_eq!(
+                on_decode(user(&context), &mut Default::default()),
+                1,
+                "muted"
+            );
         }
         assert!(target.seen.is_empty());
     }

@@ -1,6 +1,6 @@
-//! Pools the decoders of a device: creating one takes 60 ms, reconfiguring one 5 ms, reusing one nothing.
-//! A decoder has one user at a time, and none is destroyed at process exit, when the driver may already be
-//! gone.
+//! Pools the decoders of a device: creating one takes 60 ms, reconfiguring one 5 ms, reusing one
+//! nothing. A decoder has one user at a time, and none is destroyed at process exit, when the
+//! driver may already be gone.
 
 pub(crate) mod decoder;
 pub(crate) mod decoder_cache;
@@ -49,7 +49,8 @@ impl DecoderPool {
     /// # Errors
     /// Fails if the device has no usable video engines, or does not respond.
     pub fn for_device(device: &Arc<Device>) -> Result<Arc<DecoderPool>> {
-        // Stored in a static, which is never dropped: at process exit, decoders are left to the driver.
+        // Stored in a static, which is never dropped: at process exit, decoders are left to the
+        // driver.
         static POOLS: Mutex<BTreeMap<u32, Arc<DecoderPool>>> = Mutex::new(BTreeMap::new());
         let (_, total_bytes) = device.memory_info()?;
         let factory = CuvidFactory::new(device)?;
@@ -63,8 +64,8 @@ impl DecoderPool {
         Ok(pool.clone())
     }
 
-    /// Limits the memory of all decoders, including those in use; decoders in use are kept even above the
-    /// limit.
+    /// Limits the memory of all decoders, including those in use; decoders in use are kept even
+    /// above the limit.
     pub fn set_limit_bytes(&self, bytes: u64) {
         self.cache.set_limit_bytes(bytes);
     }
@@ -82,18 +83,28 @@ impl DecoderPool {
     /// Returns a decoder for a stream.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] with the reason; [`Error::OutOfMemory`] if memory does not suffice even after
-    /// all idle decoders were destroyed.
-    pub(crate) fn take(&self, want: &StreamFormat) -> Result<(CachedDecoder<Decoder>, CacheOutcome)> {
+    /// [`Error::Unsupported`] with the reason; [`Error::OutOfMemory`] if memory does not suffice
+    /// even after all idle decoders were destroyed.
+    pub(crate) fn take(
+        &self,
+        want: &StreamFormat,
+    ) -> Result<(CachedDecoder<Decoder>, CacheOutcome)> {
         let caps = caps::query(&self.device, want.codec, want.chroma, want.depth_bits)?;
-        caps.check(want).map_err(|reason| Error::Unsupported { reason })?;
-        self.cache.take(want, DecoderConfig::for_stream(want, &caps))
+        caps.check(want)
+            .map_err(|reason| Error::Unsupported { reason })?;
+        self.cache
+            .take(want, DecoderConfig::for_stream(want, &caps))
     }
 
     /// Reconfigures a decoder for another stream that it fits.
-    pub(crate) fn reconfigure(&self, cached: &mut CachedDecoder<Decoder>, want: &StreamFormat) -> Result<()> {
+    pub(crate) fn reconfigure(
+        &self,
+        cached: &mut CachedDecoder<Decoder>,
+        want: &StreamFormat,
+    ) -> Result<()> {
         let caps = caps::query(&self.device, want.codec, want.chroma, want.depth_bits)?;
-        caps.check(want).map_err(|reason| Error::Unsupported { reason })?;
+        caps.check(want)
+            .map_err(|reason| Error::Unsupported { reason })?;
         self.cache.reconfigure(cached, want)
     }
 

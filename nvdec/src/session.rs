@@ -1,6 +1,6 @@
-//! Decodes access units and delivers every wanted picture exactly once, in presentation order.
-//! A surface is valid while the callback runs. A picture that cannot be matched to its unit or is known to be
-//! damaged ends the pass with an error instead of being delivered.
+//! Decodes access units and delivers every wanted picture exactly once, in presentation order. A
+//! surface is valid while the callback runs. A picture that cannot be matched to its unit or is
+//! known to be damaged ends the pass with an error instead of being delivered.
 
 mod bitstream;
 pub(crate) mod cuvid_driver;
@@ -34,27 +34,29 @@ pub struct AccessUnit<'a> {
     pub timestamp: i64,
     /// Whether its picture is to be delivered.
     pub wanted: bool,
-    /// Whether it must be decoded. `false` means that neither the caller nor any other picture needs its
-    /// picture, so it may be skipped; this applies to H.264, HEVC and AV1 (AV1 only if `single_frame` is
-    /// set).
+    /// Whether it must be decoded. `false` means that neither the caller nor any other picture
+    /// needs its picture, so it may be skipped; this applies to H.264, HEVC and AV1 (AV1 only if
+    /// `single_frame` is set).
     pub decode: bool,
-    /// Whether it is exactly one frame, so that the parser need not wait for the next unit to detect its end.
-    /// Must be `false` for two fields, for superframes, and for several frames in a unit.
+    /// Whether it is exactly one frame, so that the parser need not wait for the next unit to
+    /// detect its end. Must be `false` for two fields, for superframes, and for several frames in a
+    /// unit.
     pub single_frame: bool,
-    /// How many pictures it displays. Used for VP8, VP9 and AV1, whose pictures are identified by counting.
+    /// How many pictures it displays. Used for VP8, VP9 and AV1, whose pictures are identified by
+    /// counting.
     pub num_displayed: u8,
 }
 
-/// A decoded frame in device memory. Reads must be enqueued on the session's stream before the callback
-/// returns.
+/// A decoded frame in device memory. Reads must be enqueued on the session's stream before the
+/// callback returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
     /// Device address of sample (0, 0) of the coded picture.
     pub address: u64,
     /// Bytes from one row to the next, in every plane.
     pub pitch_bytes: usize,
-    /// Device addresses of the chroma planes: one interleaved plane, or two planes for 4:4:4, or none for
-    /// gray. 0 means no plane.
+    /// Device addresses of the chroma planes: one interleaved plane, or two planes for 4:4:4, or
+    /// none for gray. 0 means no plane.
     pub chroma_address: [u64; 2],
     /// Width and height of the coded picture.
     pub coded_size: (u32, u32),
@@ -74,15 +76,20 @@ pub struct Surface {
     pub primaries: u8,
     /// Transfer characteristics, as numbered in H.273.
     pub transfer: u8,
-    /// Whether samples use their full range; `None` where the stream signals limited range or nothing, which
-    /// the parser does not distinguish.
+    /// Whether samples use their full range; `None` where the stream signals limited range or
+    /// nothing, which the parser does not distinguish.
     pub full_range: Option<bool>,
     /// Whether the picture has the lines of two fields, which may show two times.
     pub is_interlaced: bool,
 }
 
 impl Surface {
-    fn new(address: u64, pitch_bytes: usize, sequence: &SequenceInfo, is_interlaced: bool) -> Surface {
+    fn new(
+        address: u64,
+        pitch_bytes: usize,
+        sequence: &SequenceInfo,
+        is_interlaced: bool,
+    ) -> Surface {
         let format = &sequence.format;
         let plane_bytes = pitch_bytes as u64 * u64::from(format.coded_size.1);
         let surface_format = format.surface_format();
@@ -100,7 +107,11 @@ impl Surface {
             coded_size: format.coded_size,
             display_area: sequence.display_area,
             depth_bits: format.depth_bits,
-            shift: if format.depth_bits > 8 { 16 - format.depth_bits } else { 0 },
+            shift: if format.depth_bits > 8 {
+                16 - format.depth_bits
+            } else {
+                0
+            },
             chroma: format.chroma,
             surface_format,
             matrix: sequence.matrix,
@@ -127,7 +138,8 @@ pub struct SessionStats {
     pub unwanted: u64,
     /// Displayed pictures that belong to no unit.
     pub unmatched: u64,
-    /// Times that a surface was about to be reused while its picture was still waiting to be mapped.
+    /// Times that a surface was about to be reused while its picture was still waiting to be
+    /// mapped.
     pub early_maps: u64,
     /// Pictures mapped only because the driver did not report their decode status otherwise.
     pub maps_for_status: u64,
@@ -158,7 +170,8 @@ impl SessionStats {
     }
 }
 
-/// Runs decoding passes one after another. It may be used from any thread, but by one thread at a time.
+/// Runs decoding passes one after another. It may be used from any thread, but by one thread at a
+/// time.
 pub struct Session {
     cuvid: &'static Cuvid,
     device: Arc<Device>,
@@ -191,8 +204,8 @@ impl Session {
         })
     }
 
-    /// The session's stream: pictures are converted on it, and all work that reads them must be enqueued on
-    /// it.
+    /// The session's stream: pictures are converted on it, and all work that reads them must be
+    /// enqueued on it.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
@@ -206,52 +219,64 @@ impl Session {
         stats
     }
 
-    /// Starts a pass, abandoning any pass in progress. `headers` are the in-band parameter sets (AV1: the
-    /// sequence header OBU), empty for VP8 and VP9.
+    /// Starts a pass, abandoning any pass in progress. `headers` are the in-band parameter sets
+    /// (AV1: the sequence header OBU), empty for VP8 and VP9.
     pub fn begin(&mut self, codec: Codec, headers: &[u8]) -> Result<()> {
         self.stop();
         let parser = Parser::new(self.cuvid, codec)?;
-        let driver = CuvidDriver { pool: self.pool.clone(), stream: self.stream.clone() };
+        let driver = CuvidDriver {
+            pool: self.pool.clone(),
+            stream: self.stream.clone(),
+        };
         self.state = SessionState::Running(Box::new((parser, DecodePass::new(driver, codec))));
         if headers.is_empty() {
             return Ok(());
         }
-        self.run_step("the parameter sets", &mut |_, _| Ok(()), |pass, _, parse| {
-            pass.parse_headers(headers, parse)
-        })
+        self.run_step(
+            "the parameter sets",
+            &mut |_, _| Ok(()),
+            |pass, _, parse| pass.parse_headers(headers, parse),
+        )
     }
 
-    /// Feeds one unit. `on_frame` is called with the pictures that are ready and their units' ids; it must
-    /// enqueue its reads on the stream before it returns.
+    /// Feeds one unit. `on_frame` is called with the pictures that are ready and their units' ids;
+    /// it must enqueue its reads on the stream before it returns.
     ///
-    /// After an error the pass is over, and the pictures that it delivered must not be used: the error may
-    /// concern them.
+    /// After an error the pass is over, and the pictures that it delivered must not be used: the
+    /// error may concern them.
     pub fn feed<E: From<Error>>(
         &mut self,
         unit: &AccessUnit<'_>,
         on_frame: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
     ) -> Result<(), E> {
         let what = format!("unit {}", unit.id);
-        self.run_step(&what, on_frame, |pass, on_frame, parse| pass.feed(unit, on_frame, parse))
+        self.run_step(&what, on_frame, |pass, on_frame, parse| {
+            pass.feed(unit, on_frame, parse)
+        })
     }
 
-    /// Ends the pass: delivers all remaining pictures and returns the decoder to the pool. Delivered pictures
-    /// are guaranteed valid only after this succeeds, because an error in one may be detected when a later
-    /// one is processed.
+    /// Ends the pass: delivers all remaining pictures and returns the decoder to the pool.
+    /// Delivered pictures are guaranteed valid only after this succeeds, because an error in one
+    /// may be detected when a later one is processed.
     pub fn finish<E: From<Error>>(
         &mut self,
         on_frame: &mut dyn FnMut(u32, &Surface) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.run_step("the end of the stream", on_frame, |pass, on_frame, parse| {
-            pass.finish(on_frame, parse)
-        })?;
+        self.run_step(
+            "the end of the stream",
+            on_frame,
+            |pass, on_frame, parse| pass.finish(on_frame, parse),
+        )?;
         self.stop();
         Ok(())
     }
 
-    /// Abandons the pass, if there is one: nothing more is delivered, and the decoder returns to the pool.
+    /// Abandons the pass, if there is one: nothing more is delivered, and the decoder returns to
+    /// the pool.
     pub fn stop(&mut self) {
-        if let SessionState::Running(running) = std::mem::replace(&mut self.state, SessionState::Idle) {
+        if let SessionState::Running(running) =
+            std::mem::replace(&mut self.state, SessionState::Idle)
+        {
             self.end_pass(*running, true);
         }
     }
@@ -267,7 +292,8 @@ impl Session {
             &mut ParseFn<'_>,
         ) -> Result<(), StopReason>,
     ) -> Result<(), E> {
-        let SessionState::Running(mut running) = std::mem::replace(&mut self.state, SessionState::Idle)
+        let SessionState::Running(mut running) =
+            std::mem::replace(&mut self.state, SessionState::Idle)
         else {
             return Err(Error::Misuse(
                 "no decoding pass is in progress: none was started, or it ended with an error",
@@ -288,12 +314,17 @@ impl Session {
             let mut parse = |packet: Packet<'_>, callbacks: &mut dyn crate::parser::Callbacks| {
                 let bytes = packet.data.len();
                 let code = parser.parse(packet.data, packet.flags, packet.timestamp, callbacks)?;
-                driver.check("cuvidParseVideoData", code).map_err(|error| match error {
-                    Error::Call { code, name, .. } => {
-                        Error::ParseFailed { what: what.to_owned(), bytes, code, name }
-                    }
-                    other => other,
-                })
+                driver
+                    .check("cuvidParseVideoData", code)
+                    .map_err(|error| match error {
+                        Error::Call { code, name, .. } => Error::ParseFailed {
+                            what: what.to_owned(),
+                            bytes,
+                            code,
+                            name,
+                        },
+                        other => other,
+                    })
             };
             step(pass, &mut callback, &mut parse)
         });
@@ -303,13 +334,15 @@ impl Session {
                 Ok(())
             }
             Err(stop_reason) => {
-                // If the callback stopped the pass, the decoder is still valid. After any other error it is
-                // not reused.
+                // If the callback stopped the pass, the decoder is still valid. After any other
+                // error it is not reused.
                 self.end_pass(*running, matches!(stop_reason, StopReason::Callback));
                 Err(match (stop_reason, failure) {
                     (StopReason::Error(error), _) => error.into(),
                     (StopReason::Callback, Some(error)) => error,
-                    (StopReason::Callback, None) => Error::Misuse("a pass ended without a reason").into(),
+                    (StopReason::Callback, None) => {
+                        Error::Misuse("a pass ended without a reason").into()
+                    }
                 })
             }
         }

@@ -1,5 +1,5 @@
-//! Optional mechanisms of the hardware path. `FRAMESPOOL_GPU_DISABLE` turns each of them off, so that a
-//! mechanism that fails with some driver can be avoided without another build.
+//! Optional mechanisms of the hardware path. `FRAMESPOOL_GPU_DISABLE` turns each of them off, so
+//! that a mechanism that fails with some driver can be avoided without another build.
 
 use std::ffi::OsStr;
 use std::sync::OnceLock;
@@ -9,7 +9,8 @@ use crate::{Error, Result};
 /// The environment variable: names separated by commas.
 const VARIABLE: &str = "FRAMESPOOL_GPU_DISABLE";
 
-/// A mechanism that makes decoding faster or stricter; without it, intact streams decode to the same frames.
+/// A mechanism that makes decoding faster or stricter; without it, intact streams decode to the
+/// same frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// Asking the driver whether a picture was damaged.
@@ -46,10 +47,12 @@ const NAMES: [(Mechanism, &str); 9] = [
 ];
 
 impl Mechanism {
-    /// Whether the mechanism may be used. A variable that cannot be read turns nothing off; [`check`]
-    /// reports it.
+    /// Whether the mechanism may be used. A variable that cannot be read turns nothing off;
+    /// [`check`] reports it.
     pub fn is_enabled(self) -> bool {
-        !disabled().as_ref().is_ok_and(|disabled| disabled.contains(&self))
+        !disabled()
+            .as_ref()
+            .is_ok_and(|disabled| disabled.contains(&self))
     }
 }
 
@@ -58,7 +61,12 @@ impl Mechanism {
 /// # Errors
 /// [`Error::Unsupported`] for a name that is not a mechanism.
 pub(crate) fn check() -> Result<()> {
-    disabled().as_ref().map(|_| ()).map_err(|reason| Error::Unsupported { reason: reason.clone() })
+    disabled()
+        .as_ref()
+        .map(|_| ())
+        .map_err(|reason| Error::Unsupported {
+            reason: reason.clone(),
+        })
 }
 
 /// The mechanisms that are turned off; read once per process.
@@ -69,12 +77,22 @@ fn disabled() -> &'static Result<Vec<Mechanism>, String> {
 
 fn parse(value: &OsStr) -> Result<Vec<Mechanism>, String> {
     let value = value.to_string_lossy();
-    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names = value
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     let find = |name: &str| {
-        NAMES.iter().find(|(_, known)| *known == name).map(|(mechanism, _)| *mechanism).ok_or_else(|| {
-            let known: Vec<&str> = NAMES.iter().map(|(_, known)| *known).collect();
-            format!("{VARIABLE} contains {name:?}, but the mechanisms are {}", known.join(", "))
-        })
+        NAMES
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|(mechanism, _)| *mechanism)
+            .ok_or_else(|| {
+                let known: Vec<&str> = NAMES.iter().map(|(_, known)| *known).collect();
+                format!(
+                    "{VARIABLE} contains {name:?}, but the mechanisms are {}",
+                    known.join(", ")
+                )
+            })
     };
     names.map(find).collect()
 }
@@ -87,8 +105,14 @@ mod tests {
     fn names_are_parsed() {
         let parsed = |value: &str| parse(OsStr::new(value));
         assert_eq!(parsed(""), Ok(vec![]));
-        assert_eq!(parsed("skipping, reconfigure,"), Ok(vec![Mechanism::Skipping, Mechanism::Reconfigure]));
+        assert_eq!(
+            parsed("skipping, reconfigure,"),
+            Ok(vec![Mechanism::Skipping, Mechanism::Reconfigure])
+        );
         let error = parsed("skiping").unwrap_err();
-        assert!(error.contains("\"skiping\"") && error.contains("skipping"), "{error}");
+        assert!(
+            error.contains("\"skiping\"") && error.contains("skipping"),
+            "{error}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Measures how many pictures per second the NVDEC engines decode with no further processing, for benchmarks.
-//! The result is an upper bound for every loader on the device.
+//! Measures how many pictures per second the NVDEC engines decode with no further processing, for
+//! benchmarks. The result is an upper bound for every loader on the device.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -11,9 +11,9 @@ use crate::cuda::Device;
 use crate::cuvid::Cuvid;
 use crate::format::{Codec, SequenceInfo};
 use crate::parser::{Callbacks, Parser};
+use crate::pool::DecoderPool;
 use crate::pool::decoder::Decoder;
 use crate::pool::decoder_cache::CachedDecoder;
-use crate::pool::DecoderPool;
 use crate::session::cuvid_driver::CuvidDriver;
 use crate::session::decode_pass::DecoderDriver;
 use crate::sys;
@@ -57,7 +57,9 @@ pub fn measure(
     seconds: f64,
 ) -> Result<DecodeThroughput> {
     if units.is_empty() || sessions == 0 {
-        return Err(Error::Misuse("the measurement needs at least one access unit and one session"));
+        return Err(Error::Misuse(
+            "the measurement needs at least one access unit and one session",
+        ));
     }
     let pool = DecoderPool::for_device(device)?;
     let begin = Instant::now();
@@ -66,20 +68,28 @@ pub fn measure(
         let work = |_| {
             let pool = &pool;
             let run = move || run_session(device, pool, codec, headers, units, map_every, until);
-            Builder::new().name("nvdec-throughput".to_owned()).spawn_scoped(scope, run)
+            Builder::new()
+                .name("nvdec-throughput".to_owned())
+                .spawn_scoped(scope, run)
         };
         let threads: Vec<_> = (0..sessions).map(work).collect();
-        let join =
-            |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<(u64, u64)>>>| match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => Err(Error::Misuse(
-                    "the system could not create a thread for a session; use fewer sessions",
-                )),
-            };
+        let join = |thread: std::io::Result<
+            std::thread::ScopedJoinHandle<'_, Result<(u64, u64)>>,
+        >| match thread {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => Err(Error::Misuse(
+                "the system could not create a thread for a session; use fewer sessions",
+            )),
+        };
         threads.into_iter().map(join).collect()
     });
-    let mut throughput =
-        DecodeThroughput { seconds: begin.elapsed().as_secs_f64(), sessions, ..DecodeThroughput::default() };
+    let mut throughput = DecodeThroughput {
+        seconds: begin.elapsed().as_secs_f64(),
+        sessions,
+        ..DecodeThroughput::default()
+    };
     for result in results {
         let (pictures, mapped) = result?;
         throughput.pictures += pictures;
@@ -99,7 +109,10 @@ fn run_session(
 ) -> Result<(u64, u64)> {
     device.make_current()?;
     let cuvid = Cuvid::get()?;
-    let driver = CuvidDriver { pool: pool.clone(), stream: device.create_stream()? };
+    let driver = CuvidDriver {
+        pool: pool.clone(),
+        stream: device.create_stream()?,
+    };
     let mut sink = DiscardingSession {
         driver,
         codec,
@@ -113,11 +126,12 @@ fn run_session(
     };
     while Instant::now() < until {
         let mut parser = Parser::new(cuvid, codec)?;
-        let mut parse = |data: &[u8], flags: u32, timestamp: usize, sink: &mut DiscardingSession| {
-            let code = parser.parse(data, flags, timestamp as i64, sink)?;
-            sink.error.take().map_or(Ok(()), Err)?;
-            cuvid.driver().check("cuvidParseVideoData", code)
-        };
+        let mut parse =
+            |data: &[u8], flags: u32, timestamp: usize, sink: &mut DiscardingSession| {
+                let code = parser.parse(data, flags, timestamp as i64, sink)?;
+                sink.error.take().map_or(Ok(()), Err)?;
+                cuvid.driver().check("cuvidParseVideoData", code)
+            };
         if !headers.is_empty() {
             parse(headers, 0, 0, &mut sink)?;
         }
@@ -159,7 +173,9 @@ struct DiscardingSession {
 impl DiscardingSession {
     fn map_down_to(&mut self, pending: usize) -> Result<()> {
         while self.pending.len() > pending {
-            let (Some(index), Some(decoder)) = (self.pending.pop_front(), &mut self.decoder) else { break };
+            let (Some(index), Some(decoder)) = (self.pending.pop_front(), &mut self.decoder) else {
+                break;
+            };
             let (address, _) = self.driver.map(decoder, index)?;
             self.counts.1 += 1;
             self.driver.unmap(decoder, address)?;
@@ -177,7 +193,8 @@ impl DiscardingSession {
     fn prepare_decoder(&mut self, format: &sys::CUVIDEOFORMAT) -> Result<c_int> {
         let sequence = SequenceInfo::from_cuvid(self.codec, format)?;
         let is_reusable = |decoder| {
-            self.driver.compatibility(decoder, &sequence) == crate::pool::decoder_config::Compatibility::Reuse
+            self.driver.compatibility(decoder, &sequence)
+                == crate::pool::decoder_config::Compatibility::Reuse
         };
         if !self.decoder.as_ref().is_some_and(is_reusable) {
             self.map_down_to(0)?;
@@ -186,7 +203,10 @@ impl DiscardingSession {
             }
             (self.decoder, self.last) = (Some(self.driver.take(&sequence)?.0), None);
         }
-        Ok(self.decoder.as_ref().map_or(0, |decoder| self.driver.surfaces(decoder) as c_int))
+        Ok(self
+            .decoder
+            .as_ref()
+            .map_or(0, |decoder| self.driver.surfaces(decoder) as c_int))
     }
 
     fn submit(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<c_int> {
@@ -194,10 +214,9 @@ impl DiscardingSession {
         if let Some(position) = self.pending.iter().rposition(|&pending| pending == index) {
             self.map_down_to(self.pending.len() - 1 - position)?;
         }
-        let decoder = self
-            .decoder
-            .as_mut()
-            .ok_or(Error::Misuse("the parser reported a picture before any sequence"))?;
+        let decoder = self.decoder.as_mut().ok_or(Error::Misuse(
+            "the parser reported a picture before any sequence",
+        ))?;
         self.driver.decode(decoder, picture)?;
         self.counts.0 += u64::from(picture.second_field == 0);
         self.last = Some(index);

@@ -1,6 +1,6 @@
-//! Generates `src/sys/bindings.rs` again from cuviddec.h and nvcuvid.h and compares it with the committed file;
-//! FRAMESPOOL_WRITE_BINDINGS=1 writes it instead. Without the headers (Debian: libffmpeg-nvenc-dev) or libclang it
-//! prints the reason and passes.
+//! Generates `src/sys/bindings.rs` again from cuviddec.h and nvcuvid.h and compares it with the
+//! committed file; FRAMESPOOL_WRITE_BINDINGS=1 writes it instead. Without the headers (Debian:
+//! libffmpeg-nvenc-dev) or libclang it prints the reason and passes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -49,15 +49,27 @@ fn committed_bindings_are_what_the_headers_give() {
 }
 
 fn generate(header: &str) -> String {
-    let end = header.find("*/").expect("the header begins with its licence") + 2;
-    let mut licence =
-        String::from("// Made by tests/bindings.rs from nvcuvid.h and cuviddec.h. Their licence:\n//\n");
+    let end = header
+        .find("*/")
+        .expect("the header begins with its licence")
+        + 2;
+    let mut licence = String::from(
+        "// Made by tests/bindings.rs from nvcuvid.h and cuviddec.h. Their licence:\n//\n",
+    );
     for line in header[..end].lines() {
-        let line = line.trim().trim_start_matches("/*").trim_end_matches("*/").trim_start_matches('*').trim();
+        let line = line
+            .trim()
+            .trim_start_matches("/*")
+            .trim_end_matches("*/")
+            .trim_start_matches('*')
+            .trim();
         writeln!(licence, "{}", format!("// {line}").trim_end()).expect("a string takes it");
     }
     let mut builder = bindgen::Builder::default()
-        .header_contents("nvdec.h", "#include <dynlink_cuda.h>\n#include <dynlink_nvcuvid.h>\n")
+        .header_contents(
+            "nvdec.h",
+            "#include <dynlink_cuda.h>\n#include <dynlink_nvcuvid.h>\n",
+        )
         .clang_arg(format!("-I{HEADERS}"))
         .use_core()
         .generate_comments(false)
@@ -74,8 +86,9 @@ fn generate(header: &str) -> String {
         )
         .allowlist_type("cudaVideo.*|cuvidDecodeStatus|CUvideopacketflags");
     for handle in HANDLES {
-        builder =
-            builder.blocklist_type(handle).raw_line(format!("pub type {handle} = *mut ::core::ffi::c_void;"));
+        builder = builder
+            .blocklist_type(handle)
+            .raw_line(format!("pub type {handle} = *mut ::core::ffi::c_void;"));
     }
     for codec in OPAQUE {
         builder = builder.opaque_type(format!("CUVID{codec}PICPARAMS"));
@@ -88,6 +101,11 @@ fn generate(header: &str) -> String {
 
 /// The text without what rustfmt and the version of bindgen may set otherwise.
 fn tokens(text: &str) -> String {
-    let lines = text.lines().filter(|line| !line.starts_with("/* automatically generated"));
-    lines.flat_map(str::chars).filter(|c| !c.is_whitespace() && *c != ',').collect()
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with("/* automatically generated"));
+    lines
+        .flat_map(str::chars)
+        .filter(|c| !c.is_whitespace() && *c != ',')
+        .collect()
 }

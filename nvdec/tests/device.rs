@@ -1,15 +1,15 @@
-//! Tests streams, events, memory, kernels and contexts on a CUDA device, which may be the simulated one.
-//! Without a driver, each test prints so and succeeds.
+//! Tests streams, events, memory, kernels and contexts on a CUDA device, which may be the simulated
+//! one. Without a driver, each test prints so and succeeds.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{device_count, Device, UploadRing};
 use framespool_nvdec::Error;
+use framespool_nvdec::cuda::{Device, UploadRing, device_count};
 
-/// One kernel, in PTX that every driver since 520 accepts: each of `bytes` threads writes `value`. The simulated GPU knows it
-/// by name.
+/// One kernel, in PTX that every driver since 520 accepts: each of `bytes` threads writes `value`.
+/// The simulated GPU knows it by name.
 const FILL: &str = "
 .version 7.8
 .target sm_70
@@ -63,7 +63,11 @@ fn current() -> *mut c_void {
 fn one_device_per_ordinal_with_its_properties() {
     let Some(device) = device() else { return };
     assert!(Arc::ptr_eq(&device, &Device::open(0).unwrap()));
-    assert!(device_count().unwrap() >= 1 && !device.name().is_empty() && !device.pci_bus_id().is_empty());
+    assert!(
+        device_count().unwrap() >= 1
+            && !device.name().is_empty()
+            && !device.pci_bus_id().is_empty()
+    );
     let (free, total) = device.memory_info().unwrap();
     assert!(0 < free && free <= total);
     assert!(device.compute_capability() >= (5, 0) && device.driver_version() >= 11_080);
@@ -72,8 +76,14 @@ fn one_device_per_ordinal_with_its_properties() {
 #[test]
 fn events_order_copies_between_streams() {
     let Some(device) = device() else { return };
-    let (first, second) = (device.create_stream().unwrap(), device.create_stream().unwrap());
-    let (a, b) = (device.allocate(1 << 16).unwrap(), device.allocate(1 << 16).unwrap());
+    let (first, second) = (
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    );
+    let (a, b) = (
+        device.allocate(1 << 16).unwrap(),
+        device.allocate(1 << 16).unwrap(),
+    );
     let mut sent: Vec<u8> = (0..1 << 16).map(|i: u32| (i * 7 / 8) as u8).collect();
     first.upload(a.address(), &sent).unwrap();
     let kept = sent.clone();
@@ -96,9 +106,18 @@ fn kernel_gets_its_struct_and_foreign_streams_wait() {
     let Some(device) = device() else { return };
     let stream = device.create_stream().unwrap();
     let memory = device.allocate(1000).unwrap();
-    let fill = device.load_module(FILL).unwrap().function("simulated_gpu_fill").unwrap();
-    let args: Vec<u8> = [memory.address(), 1000, 0xab].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    stream.launch(&fill, [4, 1, 1], [256, 1, 1], 0, &args).unwrap();
+    let fill = device
+        .load_module(FILL)
+        .unwrap()
+        .function("simulated_gpu_fill")
+        .unwrap();
+    let args: Vec<u8> = [memory.address(), 1000, 0xab]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    stream
+        .launch(&fill, [4, 1, 1], [256, 1, 1], 0, &args)
+        .unwrap();
     let done = stream.record().unwrap();
     // The default stream, which torch's consumers use: 1. Its later work runs after the kernel.
     device.wait_on_external(1, &done).unwrap();
@@ -108,7 +127,12 @@ fn kernel_gets_its_struct_and_foreign_streams_wait() {
     let mut got = vec![0; 1000];
     reader.download(&mut got, memory.address()).unwrap();
     assert!(got.iter().all(|&byte| byte == 0xab));
-    let missing = device.load_module(FILL).unwrap().function("no_such_kernel").err().expect("there is none");
+    let missing = device
+        .load_module(FILL)
+        .unwrap()
+        .function("no_such_kernel")
+        .err()
+        .expect("there is none");
     assert!(missing.to_string().contains("no_such_kernel"), "{missing}");
 }
 
@@ -120,7 +144,12 @@ fn a_thread_keeps_the_context_that_it_had() {
             assert!(current().is_null(), "a new thread has none");
             let memory = device.allocate(100).unwrap();
             assert!(current().is_null());
-            assert!(!device.with_current(|| Ok::<_, Error>(current())).unwrap().is_null());
+            assert!(
+                !device
+                    .with_current(|| Ok::<_, Error>(current()))
+                    .unwrap()
+                    .is_null()
+            );
             drop(memory);
             assert!(current().is_null());
             device.make_current().unwrap();
@@ -128,7 +157,9 @@ fn a_thread_keeps_the_context_that_it_had() {
             drop(device.create_stream().unwrap());
             assert!(!current().is_null());
         };
-        std::thread::Builder::new().spawn_scoped(scope, work).unwrap();
+        std::thread::Builder::new()
+            .spawn_scoped(scope, work)
+            .unwrap();
     });
 }
 
@@ -149,17 +180,28 @@ fn ring_reserves_no_bytes_that_a_copy_still_reads() {
         ring.upload(to, 0..half).unwrap();
         ring.upload(to + half as u64, half..len).unwrap();
     }
-    assert!(ring.bytes() < frames * len / 2, "the segments were used again: {} bytes", ring.bytes());
+    assert!(
+        ring.bytes() < frames * len / 2,
+        "the segments were used again: {} bytes",
+        ring.bytes()
+    );
     let mut got = vec![0; frames * len];
     stream.download(&mut got, memory.address()).unwrap();
-    assert!(got.chunks(len).enumerate().all(|(frame, bytes)| bytes.iter().all(|&b| b == frame as u8)));
+    assert!(
+        got.chunks(len)
+            .enumerate()
+            .all(|(frame, bytes)| bytes.iter().all(|&b| b == frame as u8))
+    );
     // A frame that is larger than a segment, and one that follows it.
     let large = device.allocate(3 << 20).unwrap();
     for byte in [7, 8] {
         ring.reserve(3 << 20).unwrap().fill(byte);
         ring.upload(large.address(), 0..3 << 20).unwrap();
     }
-    assert!(matches!(ring.upload(large.address(), 0..(3 << 20) + 1), Err(Error::Misuse(_))));
+    assert!(matches!(
+        ring.upload(large.address(), 0..(3 << 20) + 1),
+        Err(Error::Misuse(_))
+    ));
     drop(ring); // waits for the copies
     let mut got = vec![0; 3 << 20];
     stream.download(&mut got, large.address()).unwrap();
@@ -169,30 +211,49 @@ fn ring_reserves_no_bytes_that_a_copy_still_reads() {
 #[test]
 fn out_of_memory_and_bad_kernels_are_distinguished() {
     let Some(device) = device() else { return };
-    let error = device.allocate(1 << 50).err().expect("no device has a pebibyte");
+    let error = device
+        .allocate(1 << 50)
+        .err()
+        .expect("no device has a pebibyte");
     assert!(error.is_out_of_memory() && !error.is_lost(), "{error}");
     assert!(matches!(&error, Error::OutOfMemory { bytes, .. } if *bytes == 1 << 50));
-    match device.load_module(".version 99.9\n.target sm_999\nnonsense").err() {
+    match device
+        .load_module(".version 99.9\n.target sm_999\nnonsense")
+        .err()
+    {
         Some(Error::ModuleLoad { code, .. }) => assert_ne!(code, 0),
         other => panic!("{other:?}"),
     }
-    assert!(device.allocate(0).unwrap().is_empty(), "no bytes are no error");
-    let error = device.allocate_host(1 << 50).err().expect("no host has a pebibyte");
-    assert!(matches!(&error, Error::NotPageLocked { bytes } if *bytes == 1 << 50), "{error}");
+    assert!(
+        device.allocate(0).unwrap().is_empty(),
+        "no bytes are no error"
+    );
+    let error = device
+        .allocate_host(1 << 50)
+        .err()
+        .expect("no host has a pebibyte");
+    assert!(
+        matches!(&error, Error::NotPageLocked { bytes } if *bytes == 1 << 50),
+        "{error}"
+    );
     assert!(device.allocate_host(0).unwrap().is_empty());
 }
 
 #[test]
 fn forked_child_gets_an_error_and_calls_nothing() {
-    extern "C" {
+    unsafe extern "C" {
         fn fork() -> i32;
         fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
         fn _exit(code: i32) -> !;
     }
     let Some(device) = device() else { return };
-    let (memory, stream) = (device.allocate(64).unwrap(), device.create_stream().unwrap());
+    let (memory, stream) = (
+        device.allocate(64).unwrap(),
+        device.create_stream().unwrap(),
+    );
     stream.fill(memory.address(), 5, 64).unwrap();
-    // SAFETY: the child only drops values and calls this crate, then exits without running exit handlers.
+    // SAFETY: the child only drops values and calls this crate, then exits without running exit
+    // handlers.
     let child = unsafe { fork() };
     if child == 0 {
         let is_fork_error = matches!(Device::open(0), Err(Error::Forked { .. }))

@@ -1,7 +1,9 @@
-//! Compares every number, layout and function type of `jpeg::sys` and `jpeg::nvjpeg` with nvjpeg.h, by a C compiler.
+//! Compares every number, layout and function type of `jpeg::sys` and `jpeg::nvjpeg` with nvjpeg.h,
+//! by a C compiler.
 //!
-//! FRAMESPOOL_NVJPEG_HEADER names the header (PyPI's nvidia-nvjpeg-cu11, -cu12 and nvidia-nvjpeg contain it in include/). If it
-//! is not set, the test prints so and succeeds. The header is proprietary, so no copy is kept here.
+//! FRAMESPOOL_NVJPEG_HEADER names the header (PyPI's nvidia-nvjpeg-cu11, -cu12 and nvidia-nvjpeg
+//! contain it in include/). If it is not set, the test prints so and succeeds. The header is
+//! proprietary, so no copy is kept here.
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
@@ -9,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use framespool_nvdec::jpeg::sys::{
-    backend, output, status, subsampling, Image, FLAGS_DEFAULT, MAX_COMPONENT,
+    FLAGS_DEFAULT, Image, MAX_COMPONENT, backend, output, status, subsampling,
 };
 
 /// The declarations that the header takes from CUDA's headers.
@@ -18,25 +20,44 @@ typedef struct CUstream_st *cudaStream_t;
 typedef enum { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
 ";
 
-/// The functions that are called, with the types that `nvjpeg.rs` declares: handles are pointers there, enums and int are c_int.
+/// The functions that are called, with the types that `nvjpeg.rs` declares: handles are pointers
+/// there, enums and int are c_int.
 const FUNCTIONS: [(&str, &str); 13] = [
     ("nvjpegGetProperty", "libraryPropertyType, int *"),
     (
         "nvjpegCreateEx",
         "nvjpegBackend_t, nvjpegDevAllocator_t *, nvjpegPinnedAllocator_t *, unsigned int, nvjpegHandle_t *",
     ),
-    ("nvjpegGetHardwareDecoderInfo", "nvjpegHandle_t, unsigned int *, unsigned int *"),
+    (
+        "nvjpegGetHardwareDecoderInfo",
+        "nvjpegHandle_t, unsigned int *, unsigned int *",
+    ),
     (
         "nvjpegGetImageInfo",
         "nvjpegHandle_t, const unsigned char *, size_t, int *, nvjpegChromaSubsampling_t *, int *, int *",
     ),
-    ("nvjpegJpegStateCreate", "nvjpegHandle_t, nvjpegJpegState_t *"),
+    (
+        "nvjpegJpegStateCreate",
+        "nvjpegHandle_t, nvjpegJpegState_t *",
+    ),
     ("nvjpegJpegStateDestroy", "nvjpegJpegState_t"),
-    ("nvjpegJpegStreamCreate", "nvjpegHandle_t, nvjpegJpegStream_t *"),
+    (
+        "nvjpegJpegStreamCreate",
+        "nvjpegHandle_t, nvjpegJpegStream_t *",
+    ),
     ("nvjpegJpegStreamDestroy", "nvjpegJpegStream_t"),
-    ("nvjpegJpegStreamParseHeader", "nvjpegHandle_t, const unsigned char *, size_t, nvjpegJpegStream_t"),
-    ("nvjpegDecodeBatchedSupported", "nvjpegHandle_t, nvjpegJpegStream_t, int *"),
-    ("nvjpegDecodeBatchedInitialize", "nvjpegHandle_t, nvjpegJpegState_t, int, int, nvjpegOutputFormat_t"),
+    (
+        "nvjpegJpegStreamParseHeader",
+        "nvjpegHandle_t, const unsigned char *, size_t, nvjpegJpegStream_t",
+    ),
+    (
+        "nvjpegDecodeBatchedSupported",
+        "nvjpegHandle_t, nvjpegJpegStream_t, int *",
+    ),
+    (
+        "nvjpegDecodeBatchedInitialize",
+        "nvjpegHandle_t, nvjpegJpegState_t, int, int, nvjpegOutputFormat_t",
+    ),
     (
         "nvjpegDecodeBatched",
         "nvjpegHandle_t, nvjpegJpegState_t, const unsigned char *const *, const size_t *, nvjpegImage_t *, cudaStream_t",
@@ -61,7 +82,10 @@ fn numbers() -> Vec<(&'static str, i64)> {
         status::IMPLEMENTATION_NOT_SUPPORTED,
         status::INCOMPLETE_BITSTREAM,
     ];
-    let mut all: Vec<(&str, i64)> = statuses.iter().map(|&code| (status::name(code), code.into())).collect();
+    let mut all: Vec<(&str, i64)> = statuses
+        .iter()
+        .map(|&code| (status::name(code), code.into()))
+        .collect();
     let others = [
         ("NVJPEG_BACKEND_HYBRID", backend::HYBRID),
         ("NVJPEG_BACKEND_GPU_HYBRID", backend::GPU_HYBRID),
@@ -86,13 +110,29 @@ fn numbers() -> Vec<(&'static str, i64)> {
 fn claims(spoil: i64) -> String {
     let mut text = String::from("#include <nvjpeg.h>\n#include <stddef.h>\n");
     for (name, number) in numbers() {
-        let _ = writeln!(text, "_Static_assert({name} == {}, \"{name}\");", number + spoil);
+        let _ = writeln!(
+            text,
+            "_Static_assert({name} == {}, \"{name}\");",
+            number + spoil
+        );
     }
     let (size, pitch) = (size_of::<Image>(), offset_of!(Image, pitch));
-    let _ = writeln!(text, "_Static_assert(sizeof(nvjpegImage_t) == {size}, \"size\");");
-    let _ = writeln!(text, "_Static_assert(offsetof(nvjpegImage_t, pitch) == {pitch}, \"pitch\");");
-    let _ = writeln!(text, "_Static_assert(sizeof(nvjpegStatus_t) == sizeof(int), \"enums\");");
-    let _ = writeln!(text, "_Static_assert(sizeof(nvjpegChromaSubsampling_t) == sizeof(int), \"enums\");");
+    let _ = writeln!(
+        text,
+        "_Static_assert(sizeof(nvjpegImage_t) == {size}, \"size\");"
+    );
+    let _ = writeln!(
+        text,
+        "_Static_assert(offsetof(nvjpegImage_t, pitch) == {pitch}, \"pitch\");"
+    );
+    let _ = writeln!(
+        text,
+        "_Static_assert(sizeof(nvjpegStatus_t) == sizeof(int), \"enums\");"
+    );
+    let _ = writeln!(
+        text,
+        "_Static_assert(sizeof(nvjpegChromaSubsampling_t) == sizeof(int), \"enums\");"
+    );
     for (name, arguments) in FUNCTIONS {
         let _ = writeln!(
             text,
@@ -117,12 +157,22 @@ fn declarations_match_the_header() {
         std::fs::write(&file, text).expect("it can be written");
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let mut command = Command::new(compiler);
-        command.args(["-std=gnu11", "-Wno-attributes", "-fsyntax-only", "-I"]).arg(&folder).arg(&file);
+        command
+            .args(["-std=gnu11", "-Wno-attributes", "-fsyntax-only", "-I"])
+            .arg(&folder)
+            .arg(&file);
         command.output().expect("a C compiler")
     };
     let (good, bad) = (compile(claims(0)), compile(claims(1)));
     let _ = std::fs::remove_dir_all(&folder);
-    assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    assert!(
+        good.status.success(),
+        "{}",
+        String::from_utf8_lossy(&good.stderr)
+    );
     let text = String::from_utf8_lossy(&bad.stderr);
-    assert!(!bad.status.success() && text.contains("static assertion"), "wrong numbers are accepted: {text}");
+    assert!(
+        !bad.status.success() && text.contains("static assertion"),
+        "wrong numbers are accepted: {text}"
+    );
 }

@@ -1,13 +1,13 @@
-//! Python functions that list datasets from folders, list files and annotation files.
-//! They return samples, class names, columns and notes on skipped samples, and do not open any video.
+//! Python functions that list datasets from folders, list files and annotation files. They return
+//! samples, class names, columns and notes on skipped samples, and do not open any video.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use framespool::Error;
 use framespool_datasets::{
-    self as datasets, AnnotationColumn, AnnotationOptions, Column, DaliUnit, Dataset, ImageSequencePattern,
-    Sample, SampleKeys, SegmentBounds, TableDescription, Value,
+    self as datasets, AnnotationColumn, AnnotationOptions, Column, DaliUnit, Dataset,
+    ImageSequencePattern, Sample, SampleKeys, SegmentBounds, TableDescription, Value,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -15,7 +15,7 @@ use pythonize::depythonize;
 
 use crate::errors::OrRaise;
 use crate::interrupt::{interrupt, or_raise_pending};
-use crate::sample_table::{build_table, SampleTable};
+use crate::sample_table::{SampleTable, build_table};
 
 /// `(pattern, first, count, fps)`.
 type FrameListTuple = (String, u32, Option<u32>, (u32, u32));
@@ -26,14 +26,24 @@ fn filtered_result<'py>(
     py: Python<'py>,
     dataset: framespool::Result<Dataset>,
 ) -> PyResult<FilteredReaderResult<'py>> {
-    let Dataset { samples, classes, columns, notes } = dataset.or_raise(py)?;
-    Ok((build_table(py, samples)?, classes, columns_to_dict(py, columns)?, notes))
+    let Dataset {
+        samples,
+        classes,
+        columns,
+        notes,
+    } = dataset.or_raise(py)?;
+    Ok((
+        build_table(py, samples)?,
+        classes,
+        columns_to_dict(py, columns)?,
+        notes,
+    ))
 }
 
 /// Converts columns to a dict of lists by column name.
 ///
-/// The garbage collector is off meanwhile: all objects are used, and it would search those of a million rows again and
-/// again, which takes up to a third of the time.
+/// The garbage collector is off meanwhile: all objects are used, and it would search those of a
+/// million rows again and again, which takes up to a third of the time.
 pub fn columns_to_dict(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
     let gc = py.import("gc")?;
     let is_enabled = gc.call_method0("isenabled")?.is_truthy()?;
@@ -48,7 +58,8 @@ pub fn columns_to_dict(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'
 fn column_lists(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     for Column { name, values } in columns {
-        // Rows with the same text one after another, such as the segments of a video, share one string.
+        // Rows with the same text one after another, such as the segments of a video, share one
+        // string.
         let (mut last, mut shared) = (Value::Null, py.None().into_bound(py));
         let mut to_python = |value: Value| {
             if !matches!(value, Value::Text(_)) || value != last {
@@ -57,14 +68,22 @@ fn column_lists(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDi
             }
             Ok(shared.clone())
         };
-        let values = values.into_iter().map(&mut to_python).collect::<PyResult<Vec<_>>>()?;
+        let values = values
+            .into_iter()
+            .map(&mut to_python)
+            .collect::<PyResult<Vec<_>>>()?;
         table.set_item(name, PyList::new(py, values)?)?;
     }
     Ok(table)
 }
 
 fn frame_list((pattern, first, count, fps): FrameListTuple) -> ImageSequencePattern {
-    ImageSequencePattern { pattern, first, count, fps }
+    ImageSequencePattern {
+        pattern,
+        first,
+        count,
+        fps,
+    }
 }
 
 /// Converts a value to the object that Python's json module would return.
@@ -77,7 +96,10 @@ fn json_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, Py
         Value::Float(number) => number.into_pyobject(py)?.into_any(),
         Value::Text(text) => text.into_pyobject(py)?.into_any(),
         Value::List(items) => {
-            let items = items.iter().map(|item| json_to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
+            let items = items
+                .iter()
+                .map(|item| json_to_python(py, item))
+                .collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, items)?.into_any()
         }
         Value::Map(items) => {
@@ -96,7 +118,9 @@ pub fn read_folder(
     root: PathBuf,
     extensions: Option<Vec<String>>,
 ) -> PyResult<(SampleTable, Vec<String>)> {
-    let dataset = py.detach(|| datasets::folder(&root, extensions.as_deref())).or_raise(py)?;
+    let dataset = py
+        .detach(|| datasets::folder(&root, extensions.as_deref()))
+        .or_raise(py)?;
     Ok((build_table(py, dataset.samples)?, dataset.classes))
 }
 
@@ -111,7 +135,10 @@ pub fn read_annotation_table<'py>(
     let description: TableDescription = depythonize(description)
         .map_err(|error| Error::Argument(format!("description of an annotation table: {error}")))
         .or_raise(py)?;
-    filtered_result(py, py.detach(|| datasets::annotation_table(&files, root.as_deref(), &description)))
+    filtered_result(
+        py,
+        py.detach(|| datasets::annotation_table(&files, root.as_deref(), &description)),
+    )
 }
 
 #[pyfunction]
@@ -125,8 +152,10 @@ pub fn read_annotation_file(
     frames: FrameListTuple,
 ) -> PyResult<FilteredReaderResult<'_>> {
     let read = || {
-        let columns: Vec<_> =
-            columns.iter().map(|name| AnnotationColumn::parse(name)).collect::<framespool::Result<_>>()?;
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|name| AnnotationColumn::parse(name))
+            .collect::<framespool::Result<_>>()?;
         let options = AnnotationOptions {
             root: root.as_deref(),
             columns: &columns,
@@ -139,8 +168,8 @@ pub fn read_annotation_file(
     filtered_result(py, py.detach(read))
 }
 
-/// Lists the samples of a file list of DALI's video readers. `rounding` is (whether to round the start up,
-/// whether to round the end up, fps), for seconds that are converted to frames.
+/// Lists the samples of a file list of DALI's video readers. `rounding` is (whether to round the
+/// start up, whether to round the end up, fps), for seconds that are converted to frames.
 #[pyfunction]
 pub fn read_dali_file_list(
     py: Python<'_>,
@@ -150,15 +179,24 @@ pub fn read_dali_file_list(
 ) -> PyResult<FilteredReaderResult<'_>> {
     let unit = match rounding {
         None => DaliUnit::Seconds,
-        Some((start_up, end_up, fps)) => DaliUnit::Rounded { start_up, end_up, fps },
+        Some((start_up, end_up, fps)) => DaliUnit::Rounded {
+            start_up,
+            end_up,
+            fps,
+        },
     };
-    filtered_result(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
+    filtered_result(
+        py,
+        py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)),
+    )
 }
 
-/// Path, label, and the segment as (start, end) in frames; negative numbers count from the end of the video.
+/// Path, label, and the segment as (start, end) in frames; negative numbers count from the end of
+/// the video.
 type FrameRangeRow = (OsString, i64, Option<(i64, Option<i64>)>);
 
-/// Lists the samples of a DALI file list whose segments are in frames: samples, class names, and notes.
+/// Lists the samples of a DALI file list whose segments are in frames: samples, class names, and
+/// notes.
 #[pyfunction]
 pub fn read_dali_frames(
     py: Python<'_>,
@@ -166,7 +204,12 @@ pub fn read_dali_frames(
     root: Option<PathBuf>,
 ) -> PyResult<(Vec<FrameRangeRow>, Vec<String>, Vec<String>)> {
     let read = || datasets::dali_file_list(&path, root.as_deref(), DaliUnit::Frames);
-    let Dataset { samples, classes, notes, .. } = py.detach(read).or_raise(py)?;
+    let Dataset {
+        samples,
+        classes,
+        notes,
+        ..
+    } = py.detach(read).or_raise(py)?;
     let to_row = |sample: Sample| {
         let part = match sample.segment {
             Some(SegmentBounds::Frames { start, end }) => Some((start, end)),
@@ -177,8 +220,8 @@ pub fn read_dali_frames(
     Ok((samples.into_iter().map(to_row).collect(), classes, notes))
 }
 
-/// Lists the samples of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
-/// end, `classes` the names of the labels in their order, by default sorted.
+/// Lists the samples of a JSON Lines file. `keys` are the keys of the source, the label, the start
+/// and the end, `classes` the names of the labels in their order, by default sorted.
 #[pyfunction]
 pub fn read_json_lines(
     py: Python<'_>,
@@ -189,12 +232,21 @@ pub fn read_json_lines(
     classes: Option<Vec<String>>,
 ) -> PyResult<FilteredReaderResult<'_>> {
     let (source, label, start, end) = keys;
-    let keys = SampleKeys { source, label, start, end, in_frames };
-    filtered_result(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys, classes.as_deref())))
+    let keys = SampleKeys {
+        source,
+        label,
+        start,
+        end,
+        in_frames,
+    };
+    filtered_result(
+        py,
+        py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys, classes.as_deref())),
+    )
 }
 
-/// Lists the episodes of a LeRobot dataset. `camera` is the feature of a camera; `None` selects the only one.
-/// `episodes` are episode numbers; `None` selects all.
+/// Lists the episodes of a LeRobot dataset. `camera` is the feature of a camera; `None` selects the
+/// only one. `episodes` are episode numbers; `None` selects all.
 #[pyfunction]
 pub fn read_lerobot(
     py: Python<'_>,
@@ -207,8 +259,8 @@ pub fn read_lerobot(
     filtered_result(py, Ok(dataset))
 }
 
-/// Reads features of all frames of a LeRobot dataset: the numbers of each, row after row. `features` are names, dtypes
-/// and numbers of values per row.
+/// Reads features of all frames of a LeRobot dataset: the numbers of each, row after row.
+/// `features` are names, dtypes and numbers of values per row.
 #[pyfunction]
 pub fn read_lerobot_tables<'py>(
     py: Python<'py>,
@@ -221,11 +273,19 @@ pub fn read_lerobot_tables<'py>(
             "float64" => datasets::NumberType::Float64,
             "int64" => datasets::NumberType::Int64,
             "bool" => datasets::NumberType::Bool,
-            other => return Err(Error::Argument(format!("{name} has numbers of type {other}"))),
+            other => {
+                return Err(Error::Argument(format!(
+                    "{name} has numbers of type {other}"
+                )));
+            }
         };
         Ok((name, kind, width))
     };
-    let features = features.into_iter().map(kind).collect::<framespool::Result<Vec<_>>>().or_raise(py)?;
+    let features = features
+        .into_iter()
+        .map(kind)
+        .collect::<framespool::Result<Vec<_>>>()
+        .or_raise(py)?;
     let read = || datasets::lerobot_tables(&root, &features, &interrupt());
     let found = or_raise_pending(py, py.detach(read))?;
     Ok(found.iter().map(|bytes| PyBytes::new(py, bytes)).collect())

@@ -1,18 +1,18 @@
-//! Python functions that list the videos or images in WebDataset, TFRecord, RecordIO and LMDB files.
-//! They report the location and label of each sample, and which samples were skipped and why. They do not
-//! decode videos, and they release the GIL while they read the files.
+//! Python functions that list the videos or images in WebDataset, TFRecord, RecordIO and LMDB
+//! files. They report the location and label of each sample, and which samples were skipped and
+//! why. They do not decode videos, and they release the GIL while they read the files.
 
 use std::path::PathBuf;
 
+use framespool::Error;
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::source::MemorySource;
-use framespool::Error;
 use framespool_datasets as datasets;
 use framespool_datasets::{
-    ArchiveListing, ArchiveSample, CellReader, ErrorPolicy, LabelKeys, LabelSource, LmdbLayout, LmdbOptions,
-    SampleLocation, TfRecordOptions,
+    ArchiveListing, ArchiveSample, CellReader, ErrorPolicy, LabelKeys, LabelSource, LmdbLayout,
+    LmdbOptions, SampleLocation, TfRecordOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,11 +27,19 @@ use crate::sample_table::SampleTable;
 type ArchiveReaderResult<'py> = (SampleTable, Bound<'py, PyDict>, u64, Vec<String>);
 
 pub fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
-    parse_choice("on_error", name, &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)])
+    parse_choice(
+        "on_error",
+        name,
+        &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)],
+    )
 }
 
 /// Converts the location of the sample with this number.
-pub fn media_location(number: usize, location: SampleLocation, tables: &CellReader) -> MediaLocation {
+pub fn media_location(
+    number: usize,
+    location: SampleLocation,
+    tables: &CellReader,
+) -> MediaLocation {
     match location {
         SampleLocation::Path(path) => MediaLocation::Path(path),
         SampleLocation::Member(member) => MediaLocation::ArchiveMember(member),
@@ -54,13 +62,14 @@ fn reader_result(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<Archive
         label: entry.label,
         extent: SegmentRange::Full,
     };
-    let entries = py.detach(|| SampleTable::from_samples(entries.into_iter().enumerate().map(item)));
+    let entries =
+        py.detach(|| SampleTable::from_samples(entries.into_iter().enumerate().map(item)));
     let reasons = packed.errors.iter().map(Error::to_string).collect();
     Ok((entries, columns, skipped, reasons))
 }
 
-/// Lists the samples of WebDataset shards. `label` is the extension of the member that holds the label and,
-/// if that member is JSON, the nested keys that lead to the label.
+/// Lists the samples of WebDataset shards. `label` is the extension of the member that holds the
+/// label and, if that member is JSON, the nested keys that lead to the label.
 #[pyfunction]
 #[pyo3(signature = (shards, indices, video, label, columns, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
@@ -95,8 +104,8 @@ pub fn read_webdataset<'py>(
     reader_result(py, packed)
 }
 
-/// Lists the records of TFRecord files. `source` and `label` are names of features. `check` verifies the
-/// checksums of the data too, not only those of the framing.
+/// Lists the records of TFRecord files. `source` and `label` are names of features. `check`
+/// verifies the checksums of the data too, not only those of the framing.
 #[pyfunction]
 #[pyo3(signature = (files, source, label, check, on_error, threads))]
 pub fn read_tfrecord<'py>(
@@ -108,8 +117,20 @@ pub fn read_tfrecord<'py>(
     on_error: &str,
     threads: u32,
 ) -> PyResult<ArchiveReaderResult<'py>> {
-    let wanted = TfRecordOptions { source, label, check };
-    let read = || datasets::tfrecord(&files, &wanted, parse_on_error(on_error)?, threads, &interrupt());
+    let wanted = TfRecordOptions {
+        source,
+        label,
+        check,
+    };
+    let read = || {
+        datasets::tfrecord(
+            &files,
+            &wanted,
+            parse_on_error(on_error)?,
+            threads,
+            &interrupt(),
+        )
+    };
     let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
     reader_result(py, packed)
 }
@@ -123,14 +144,22 @@ pub fn read_recordio<'py>(
     index: Option<PathBuf>,
     on_error: &str,
 ) -> PyResult<ArchiveReaderResult<'py>> {
-    let read = || datasets::recordio(&file, index.as_deref(), parse_on_error(on_error)?, &interrupt());
+    let read = || {
+        datasets::recordio(
+            &file,
+            index.as_deref(),
+            parse_on_error(on_error)?,
+            &interrupt(),
+        )
+    };
     let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
     reader_result(py, packed)
 }
 
-/// Lists the values of LMDB databases. `key` is the pattern of the keys of values, or `None` if the values
-/// are Caffe `Datum` messages. `label` is the pattern of the keys of labels and, if labels are JSON, the
-/// nested keys that lead to the label. `check` also checks the overflow pages of long values.
+/// Lists the values of LMDB databases. `key` is the pattern of the keys of values, or `None` if the
+/// values are Caffe `Datum` messages. `label` is the pattern of the keys of labels and, if labels
+/// are JSON, the nested keys that lead to the label. `check` also checks the overflow pages of long
+/// values.
 #[pyfunction]
 #[pyo3(signature = (files, database, key, label, check, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
@@ -146,8 +175,20 @@ pub fn read_lmdb<'py>(
 ) -> PyResult<ArchiveReaderResult<'py>> {
     let label = label.map(|(key, names)| LabelKeys { key, names });
     let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
-    let how = LmdbOptions { database, layout, check };
-    let read = || datasets::lmdb(&files, &how, parse_on_error(on_error)?, threads, &interrupt());
+    let how = LmdbOptions {
+        database,
+        layout,
+        check,
+    };
+    let read = || {
+        datasets::lmdb(
+            &files,
+            &how,
+            parse_on_error(on_error)?,
+            threads,
+            &interrupt(),
+        )
+    };
     let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
     reader_result(py, packed)
 }

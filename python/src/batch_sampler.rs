@@ -1,21 +1,31 @@
-//! Python class for the batch sampler: returns the clip numbers of each batch and measures how well a shuffle
-//! mixes videos. It releases the GIL while it computes or measures an order.
+//! Python class for the batch sampler: returns the clip numbers of each batch and measures how well
+//! a shuffle mixes videos. It releases the GIL while it computes or measures an order.
 
 use framespool::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
-use framespool::batch_sampler::shuffle_quality::{measure_shuffle, ShuffleStats};
+use framespool::batch_sampler::shuffle_quality::{ShuffleStats, measure_shuffle};
 use framespool::batch_sampler::{self, SampledClip};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{read_spec, OrRaise};
+use crate::errors::{OrRaise, read_spec};
 
-/// Returns the value that a keyword such as `order="dali"` stands for, or an error that lists the valid
-/// words.
+/// Returns the value that a keyword such as `order="dali"` stands for, or an error that lists the
+/// valid words.
 pub fn parse_choice<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
-    let known = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(", ");
-    let found = words.iter().find(|(word, _)| *word == value).map(|(_, meaning)| *meaning);
-    found.ok_or_else(|| Error::Argument(format!("{name} must be one of {}, got {value:?}", known())))
+    let known = || {
+        words
+            .iter()
+            .map(|(word, _)| format!("{word:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let found = words
+        .iter()
+        .find(|(word, _)| *word == value)
+        .map(|(_, meaning)| *meaning);
+    found
+        .ok_or_else(|| Error::Argument(format!("{name} must be one of {}, got {value:?}", known())))
 }
 
 /// The parameters of a grouped shuffle: `num_streams`, `shuffle_block_size` and `max_chunk`.
@@ -34,7 +44,8 @@ impl BatchSampler {
     #[new]
     fn new(py: Python<'_>, settings: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config = read_spec("the options of the batch sampler", settings)?;
-        py.detach(|| Ok(Self(batch_sampler::BatchSampler::new(config)?))).or_raise(py)
+        py.detach(|| Ok(Self(batch_sampler::BatchSampler::new(config)?)))
+            .or_raise(py)
     }
 
     fn __len__(&self) -> usize {
@@ -52,18 +63,28 @@ impl BatchSampler {
     }
 
     fn batch(&self, py: Python<'_>, batch: u64, epoch: u64) -> Vec<u64> {
-        self.slots(py, batch, epoch).iter().map(|slot| slot.clip).collect()
+        self.slots(py, batch, epoch)
+            .iter()
+            .map(|slot| slot.clip)
+            .collect()
     }
 
     fn padding(&self, py: Python<'_>, batch: u64, epoch: u64) -> Vec<bool> {
-        self.slots(py, batch, epoch).iter().map(|slot| slot.padding).collect()
+        self.slots(py, batch, epoch)
+            .iter()
+            .map(|slot| slot.padding)
+            .collect()
     }
 
     fn visits(&self, py: Python<'_>, batch: u64, epoch: u64) -> Vec<u32> {
-        self.slots(py, batch, epoch).iter().map(|slot| slot.occurrence).collect()
+        self.slots(py, batch, epoch)
+            .iter()
+            .map(|slot| slot.occurrence)
+            .collect()
     }
 
-    /// Measures how well the batches mix videos. `video_clips` defaults to that of a grouped shuffle, else 1.
+    /// Measures how well the batches mix videos. `video_clips` defaults to that of a grouped
+    /// shuffle, else 1.
     #[pyo3(signature = (video_clips, epoch))]
     fn quality<'py>(
         &self,
@@ -72,10 +93,15 @@ impl BatchSampler {
         epoch: u64,
     ) -> PyResult<Bound<'py, PyDict>> {
         let config = self.0.config();
-        let given = video_clips.map(|clips| read_spec("the clips of each video", clips)).transpose()?;
+        let given = video_clips
+            .map(|clips| read_spec("the clips of each video", clips))
+            .transpose()?;
         let measure = || {
             let clips = given.or_else(|| config.video_clips.clone());
-            let single = VideoClips::Equal { videos: config.num_clips, clips: 1 };
+            let single = VideoClips::Equal {
+                videos: config.num_clips,
+                clips: 1,
+            };
             measure_shuffle(&self.0, epoch, &clips.unwrap_or(single))
         };
         let quality = py.detach(measure).or_raise(py)?;
@@ -97,7 +123,10 @@ fn shuffle_stats(py: Python<'_>, shuffle_stats: ShuffleStats) -> PyResult<Bound<
     let distance = |distance: f64| (!distance.is_nan()).then_some(distance);
     dict.set_item("mean_clips", distance(shuffle_stats.mean_clips))?;
     dict.set_item("median_clips", distance(shuffle_stats.median_clips))?;
-    dict.set_item("max_clips", distance(shuffle_stats.max_clips).map(|clips| clips as u64))?;
+    dict.set_item(
+        "max_clips",
+        distance(shuffle_stats.max_clips).map(|clips| clips as u64),
+    )?;
     dict.set_item("mean_share", distance(shuffle_stats.mean_share))?;
     dict.set_item("median_share", distance(shuffle_stats.median_share))?;
     dict.set_item("max_share", distance(shuffle_stats.max_share))?;

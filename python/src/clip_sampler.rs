@@ -1,14 +1,14 @@
-//! Converts a clip sampler (a name and its arguments) from Python to the engine's sampler, and samples clips
-//! with it. The Python package chooses the defaults.
+//! Converts a clip sampler (a name and its arguments) from Python to the engine's sampler, and
+//! samples clips with it. The Python package chooses the defaults.
 
 mod callback_guard;
 mod callback_sampler;
 mod scripted_rng;
 mod spec;
 
-use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
 use framespool::clip_sampler::{RandomSource, VideoTiming};
+use framespool::rng::{Purpose, RngKey};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
@@ -18,8 +18,8 @@ pub use callback_sampler::ClipInfo;
 use scripted_rng::ScriptedRng;
 pub use spec::{Callable, SamplerArg};
 
-/// The timing of a video: a number of frames at a constant rate, or the presentation time of every frame and
-/// the end of the video, in seconds.
+/// The timing of a video: a number of frames at a constant rate, or the presentation time of every
+/// frame and the end of the video, in seconds.
 #[derive(FromPyObject)]
 pub enum VideoTimingArg {
     ConstantFrameRate(u32, f64),
@@ -30,7 +30,9 @@ impl VideoTimingArg {
     fn into_timing(self) -> Result<Box<dyn VideoTiming>> {
         Ok(match self {
             VideoTimingArg::ConstantFrameRate(_, fps) if !(fps.is_finite() && fps > 0.0) => {
-                return Err(Error::Argument(format!("fps must be a number greater than 0, got {fps}")));
+                return Err(Error::Argument(format!(
+                    "fps must be a number greater than 0, got {fps}"
+                )));
             }
             VideoTimingArg::ConstantFrameRate(num_frames, fps) => {
                 Box::new(ConstantFrameRate { num_frames, fps })
@@ -46,9 +48,9 @@ pub fn num_clips_of(py: Python<'_>, rule: SamplerArg, video: VideoTimingArg) -> 
     count().or_raise(py)
 }
 
-/// Returns the frame numbers and the mask of one clip of a video. The sampler uses the random numbers in
-/// `draws`, in this order, or, if there are none, those that a dataset whose first video is this one has for
-/// `key`, which is (seed, epoch).
+/// Returns the frame numbers and the mask of one clip of a video. The sampler uses the random
+/// numbers in `draws`, in this order, or, if there are none, those that a dataset whose first video
+/// is this one has for `key`, which is (seed, epoch).
 #[pyfunction]
 pub fn sample(
     py: Python<'_>,
@@ -69,8 +71,17 @@ pub fn sample(
             }
             None => {
                 let clip_id = if rule.shares_rng_per_video() { 0 } else { clip };
-                let key = RngKey { seed: key.0, epoch: key.1, clip: clip_id, occurrence: 0 };
-                rule.clip(&*video, clip, &mut key.rng(purpose::SAMPLING) as &mut dyn RandomSource)?
+                let key = RngKey {
+                    seed: key.0,
+                    epoch: key.1,
+                    clip: clip_id,
+                    occurrence: 0,
+                };
+                rule.clip(
+                    &*video,
+                    clip,
+                    &mut key.rng(Purpose::Sampling) as &mut dyn RandomSource,
+                )?
             }
         };
         Ok((sample.indices, sample.mask))

@@ -1,6 +1,6 @@
 //! Python functions for the counters of a loader: their table, and their values as a dict.
 
-use framespool::loader::stats::{Merge, Stats, Value, COUNTERS};
+use framespool::loader::stats::{COUNTERS, Merge, Stats, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -15,7 +15,10 @@ pub fn counters() -> Vec<CounterTuple> {
         Merge::Max => "max",
         Merge::First => "first",
     };
-    COUNTERS.iter().map(|c| (c.group, c.name, c.meaning, merge(c.merge))).collect()
+    COUNTERS
+        .iter()
+        .map(|c| (c.group, c.name, c.meaning, merge(c.merge)))
+        .collect()
 }
 
 /// Converts the counters to a dict by name.

@@ -1,8 +1,9 @@
-//! Exports tensor memory as a DLPack capsule, legacy or versioned (DLPack 1.0), that keeps its owner alive.
-//! The deleter never calls Python: a consumer may call it on any thread, without the GIL.
+//! Exports tensor memory as a DLPack capsule, legacy or versioned (DLPack 1.0), that keeps its
+//! owner alive. The deleter never calls Python: a consumer may call it on any thread, without the
+//! GIL.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_void, CStr};
+use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use framespool::batch::BatchBuffer;
@@ -69,31 +70,37 @@ pub const LEGACY_DEFAULT_STREAM: u64 = 1;
 /// CUDA's per-thread default stream.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 
-/// Returns whether a consumer's stream can be expected to exist until the process ends: PyTorch and XLA (JAX)
-/// never destroy the streams that they create. If neither is loaded, the stream belongs to a library about
-/// which nothing is known.
+/// Returns whether a consumer's stream can be expected to exist until the process ends: PyTorch and
+/// XLA (JAX) never destroy the streams that they create. If neither is loaded, the stream belongs
+/// to a library about which nothing is known.
 fn consumer_streams_outlive_tensors(py: Python<'_>) -> bool {
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
-    let loaded = |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
+    let loaded =
+        |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
     modules.and_then(loaded).unwrap_or(false)
 }
 
-/// What a capsule keeps alive: the memory, and the shape and strides that the consumer reads through
-/// pointers.
+/// What a capsule keeps alive: the memory, and the shape and strides that the consumer reads
+/// through pointers.
 struct ManagerContext {
     memory: Arc<BatchBuffer>,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The stream on which the consumer reads, if it is still valid when the consumer releases the memory.
+    /// The stream on which the consumer reads, if it is still valid when the consumer releases the
+    /// memory.
     stream: Option<u64>,
 }
 
 impl Drop for ManagerContext {
     fn drop(&mut self) {
-        // The consumer has released the memory, but the work that it enqueued may still run: the memory is
-        // not written again before that work ends.
-        let Some(device) = self.memory.device() else { return };
-        let event = self.stream.and_then(|stream| device.record_on_external(stream).ok());
+        // The consumer has released the memory, but the work that it enqueued may still run: the
+        // memory is not written again before that work ends.
+        let Some(device) = self.memory.device() else {
+            return;
+        };
+        let event = self
+            .stream
+            .and_then(|stream| device.record_on_external(stream).ok());
         match event {
             Some(event) => self.memory.add_reader_event(event),
             // The stream is unknown, so all work enqueued on any stream counts.
@@ -125,35 +132,64 @@ pub struct Export {
 
 impl Export {
     fn tensor(self, py: Python<'_>) -> (DlTensor, *mut c_void) {
-        let data = self.memory.pointer().wrapping_add(self.offset).cast::<c_void>();
+        let data = self
+            .memory
+            .pointer()
+            .wrapping_add(self.offset)
+            .cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
-        // The memory may be released on another thread, whose per-thread stream is not the one that was
-        // named. A stream that has been destroyed by then must not be used either: its handle may belong to
-        // another stream.
+        // The memory may be released on another thread, whose per-thread stream is not the one that
+        // was named. A stream that has been destroyed by then must not be used either: its handle
+        // may belong to another stream.
         let lasts = |stream| {
             stream == LEGACY_DEFAULT_STREAM
                 || (stream != PER_THREAD_DEFAULT_STREAM && consumer_streams_outlive_tensors(py))
         };
-        let stream = self.stream.filter(|&stream| ordinal.is_some() && lasts(stream));
+        let stream = self
+            .stream
+            .filter(|&stream| ordinal.is_some() && lasts(stream));
         let (shape, strides) = (self.shape, self.strides);
-        let mut keep = Box::new(ManagerContext { memory: self.memory, shape, strides, stream });
+        let mut keep = Box::new(ManagerContext {
+            memory: self.memory,
+            shape,
+            strides,
+            stream,
+        });
         let (shape, strides) = (keep.shape.as_mut_ptr(), keep.strides.as_mut_ptr());
         let device = match ordinal {
-            Some(device_id) => DlDevice { device_type: CUDA, device_id },
-            None => DlDevice { device_type: CPU, device_id: 0 },
+            Some(device_id) => DlDevice {
+                device_type: CUDA,
+                device_id,
+            },
+            None => DlDevice {
+                device_type: CPU,
+                device_id: 0,
+            },
         };
-        let tensor = DlTensor { data, device, ndim, dtype: self.dtype, shape, strides, byte_offset: 0 };
+        let tensor = DlTensor {
+            data,
+            device,
+            ndim,
+            dtype: self.dtype,
+            shape,
+            strides,
+            byte_offset: 0,
+        };
         (tensor, Box::into_raw(keep).cast::<c_void>())
     }
 
     /// A `dltensor` capsule.
     pub fn legacy(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (tensor, manager) = self.tensor(py);
-        let managed =
-            Box::into_raw(Box::new(DlManagedTensor { tensor, manager, deleter: Some(delete_legacy) }));
+        let managed = Box::into_raw(Box::new(DlManagedTensor {
+            tensor,
+            manager,
+            deleter: Some(delete_legacy),
+        }));
         // SAFETY: the name is static, the destructor matches the pointer's type.
-        let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), CAPSULE_NAME.as_ptr(), Some(drop_legacy)) };
+        let capsule =
+            unsafe { ffi::PyCapsule_New(managed.cast(), CAPSULE_NAME.as_ptr(), Some(drop_legacy)) };
         if capsule.is_null() {
             // SAFETY: no other code has the pointer.
             unsafe { delete_legacy(managed) };
@@ -166,7 +202,8 @@ impl Export {
     pub fn versioned(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let flags = if self.copied { FLAG_IS_COPIED } else { 0 };
         let (tensor, manager) = self.tensor(py);
-        let deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)> = Some(delete_versioned);
+        let deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)> =
+            Some(delete_versioned);
         let managed = Box::into_raw(Box::new(DlManagedTensorVersioned {
             major: 1,
             minor: 0,
@@ -177,7 +214,11 @@ impl Export {
         }));
         // SAFETY: the name is static, the destructor matches the pointer's type.
         let capsule = unsafe {
-            ffi::PyCapsule_New(managed.cast(), CAPSULE_NAME_VERSIONED.as_ptr(), Some(drop_versioned))
+            ffi::PyCapsule_New(
+                managed.cast(),
+                CAPSULE_NAME_VERSIONED.as_ptr(),
+                Some(drop_versioned),
+            )
         };
         if capsule.is_null() {
             // SAFETY: no other code has the pointer.
@@ -204,8 +245,8 @@ unsafe extern "C" fn delete_versioned(managed: *mut DlManagedTensorVersioned) {
     }
 }
 
-/// Destructor of a capsule. A consumer renames the capsule that it takes ("used_…") and then owns the
-/// pointer; a capsule with its original name still owns it.
+/// Destructor of a capsule. A consumer renames the capsule that it takes ("used_…") and then owns
+/// the pointer; a capsule with its original name still owns it.
 unsafe extern "C" fn drop_legacy(capsule: *mut ffi::PyObject) {
     // SAFETY: called by Python with the capsule; the name decides who owns the pointer.
     unsafe {
@@ -219,13 +260,15 @@ unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: as above.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, CAPSULE_NAME_VERSIONED.as_ptr()) == 1 {
-            delete_versioned(ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME_VERSIONED.as_ptr()).cast());
+            delete_versioned(
+                ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME_VERSIONED.as_ptr()).cast(),
+            );
         }
     }
 }
 
-/// Parses a consumer's stream by the rules of the Python array API, for a tensor on the device `ordinal` or on the host;
-/// `None` if no stream has to wait.
+/// Parses a consumer's stream by the rules of the Python array API, for a tensor on the device
+/// `ordinal` or on the host; `None` if no stream has to wait.
 pub fn consumer_stream(
     ordinal: Option<u32>,
     stream: Option<Bound<'_, PyAny>>,
@@ -235,7 +278,9 @@ pub fn consumer_stream(
         return Ok(ordinal.filter(|_| !to_host).map(|_| LEGACY_DEFAULT_STREAM));
     };
     if ordinal.is_none() {
-        return Err(PyBufferError::new_err("a CPU tensor has no stream; pass stream=None"));
+        return Err(PyBufferError::new_err(
+            "a CPU tensor has no stream; pass stream=None",
+        ));
     }
     match stream.extract::<i64>() {
         Ok(-1) => Ok(None),

@@ -47,7 +47,11 @@ impl ElementType {
             ElementType::I64 => (0, 64),
             ElementType::Bool => (6, 8),
         };
-        DlDataType { code, bits, lanes: 1 }
+        DlDataType {
+            code,
+            bits,
+            lanes: 1,
+        }
     }
 
     /// Size in bytes.
@@ -64,8 +68,14 @@ impl ElementType {
             ElementType::U8 => bytes[0].into_pyobject(py)?.into_any(),
             ElementType::U16 => u16::from_ne_bytes(two()).into_pyobject(py)?.into_any(),
             ElementType::Bool => PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
-            ElementType::F16 => f16::from_ne_bytes(two()).to_f64().into_pyobject(py)?.into_any(),
-            ElementType::BF16 => bf16::from_ne_bytes(two()).to_f64().into_pyobject(py)?.into_any(),
+            ElementType::F16 => f16::from_ne_bytes(two())
+                .to_f64()
+                .into_pyobject(py)?
+                .into_any(),
+            ElementType::BF16 => bf16::from_ne_bytes(two())
+                .to_f64()
+                .into_pyobject(py)?
+                .into_any(),
             ElementType::F32 => f32::from_ne_bytes(four()).into_pyobject(py)?.into_any(),
             ElementType::F64 => f64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
             ElementType::I64 => i64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),

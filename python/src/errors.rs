@@ -1,10 +1,11 @@
-//! Converts the engine's errors to Python exceptions, one class per kind (see `framespool/errors.py`).
-//! The exception keeps the file, and the packet or frame number, of the error.
+//! Converts the engine's errors to Python exceptions, one class per kind (see
+//! `framespool/errors.py`). The exception keeps the file, and the packet or frame number, of the
+//! error.
 
 use std::sync::Arc;
 
-use framespool::error::{Location, Site};
 use framespool::Error;
+use framespool::error::{Location, Site};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
@@ -14,8 +15,8 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    // For an interrupt, raises the signal handler's own exception (KeyboardInterrupt); for an error in a
-    // user's function that ends the program, raises that function's exception.
+    // For an interrupt, raises the signal handler's own exception (KeyboardInterrupt); for an error
+    // in a user's function that ends the program, raises that function's exception.
     match error {
         Error::Interrupted => py.check_signals()?,
         Error::Callback { raised, .. } => {
@@ -26,7 +27,9 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         _ => {}
     }
     let classes = py.import("framespool.errors")?.getattr("BY_KIND")?;
-    let value = classes.get_item(error.kind())?.call1((error.to_string(),))?;
+    let value = classes
+        .get_item(error.kind())?
+        .call1((error.to_string(),))?;
     if let Some(site) = error.site() {
         value.setattr("file", &*site.file)?;
         match site.location {
@@ -38,15 +41,22 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(value))
 }
 
-/// Returns an error if `what`, created in process `owner_pid`, is used in a forked child. Call this before
-/// taking any lock: a thread of the parent may have held it at the fork, and the child would wait for it
-/// forever.
+/// Returns an error if `what`, created in process `owner_pid`, is used in a forked child. Call this
+/// before taking any lock: a thread of the parent may have held it at the fork, and the child would
+/// wait for it forever.
 pub fn check_same_process(py: Python<'_>, what: &'static str, owner_pid: u32) -> PyResult<()> {
     let current_pid = std::process::id();
     if current_pid == owner_pid {
         return Ok(());
     }
-    Err(to_python(py, &Error::Forked { what, owner_pid, current_pid }))
+    Err(to_python(
+        py,
+        &Error::Forked {
+            what,
+            owner_pid,
+            current_pid,
+        },
+    ))
 }
 
 /// Issues the pending warning about HDR video, if there is one.
@@ -54,9 +64,12 @@ pub fn check_same_process(py: Python<'_>, what: &'static str, owner_pid: u32) ->
 /// # Errors
 /// The exception that Python's warning filters turn the warning into.
 pub fn warn_hdr(py: Python<'_>) -> PyResult<()> {
-    let Some(text) = framespool::transforms::take_hdr_warning() else { return Ok(()) };
+    let Some(text) = framespool::transforms::take_hdr_warning() else {
+        return Ok(());
+    };
     let class = py.import("framespool.errors")?.getattr("HdrWarning")?;
-    py.import("warnings")?.call_method1("warn", (text, class, 2))?;
+    py.import("warnings")?
+        .call_method1("warn", (text, class, 2))?;
     Ok(())
 }
 
@@ -77,6 +90,12 @@ pub fn read_spec<T: DeserializeOwned>(what: &'static str, spec: &Bound<'_, PyAny
     pythonize::depythonize(spec).map_err(|error| {
         // The Python package and the engine disagree, which is never a user's mistake.
         let site = Site::file(&Arc::from(what));
-        to_python(spec.py(), &Error::Internal { site, reason: error.to_string() })
+        to_python(
+            spec.py(),
+            &Error::Internal {
+                site,
+                reason: error.to_string(),
+            },
+        )
     })
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::dataset::SourceOpener;
 use framespool::error::Site;
-use framespool::source::{display_name, ByteSource, Identity};
+use framespool::source::{ByteSource, Identity, display_name};
 use framespool::{Error, Result};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,10 +23,11 @@ pub struct FileObject {
     name: Arc<str>,
     object: Py<PyAny>,
     len: u64,
-    /// Held from `seek` to `read`, because the object has only one file position. A thread waits for it
-    /// without the GIL, which the calls need.
+    /// Held from `seek` to `read`, because the object has only one file position. A thread waits
+    /// for it without the GIL, which the calls need.
     calls: Mutex<()>,
-    /// Cached blocks with their numbers, most recently used last. This lock is not held while Python runs.
+    /// Cached blocks with their numbers, most recently used last. This lock is not held while
+    /// Python runs.
     blocks: Mutex<VecDeque<(u64, Arc<[u8]>)>>,
 }
 
@@ -38,22 +39,34 @@ impl FileObject {
     pub fn open(py: Python<'_>, object: Py<PyAny>) -> Result<Self> {
         let bound = object.bind(py);
         let name = name_of(bound);
-        let len = bound.call_method1("seek", (0, 2)).and_then(|end| match end.is_none() {
-            // Some objects return `None` from `seek`.
-            true => bound.call_method0("tell")?.extract::<u64>(),
-            false => end.extract::<u64>(),
-        });
+        let len = bound
+            .call_method1("seek", (0, 2))
+            .and_then(|end| match end.is_none() {
+                // Some objects return `None` from `seek`.
+                true => bound.call_method0("tell")?.extract::<u64>(),
+                false => end.extract::<u64>(),
+            });
         let len = len.map_err(|raised| error(py, &name, "seek(0, 2), for its length", raised))?;
-        Ok(Self { name, object, len, calls: Mutex::default(), blocks: Mutex::default() })
+        Ok(Self {
+            name,
+            object,
+            len,
+            calls: Mutex::default(),
+            blocks: Mutex::default(),
+        })
     }
 
-    /// Fills `buffer` from `offset` with as many calls of `read` as needed; returns fewer bytes only at the
-    /// end.
+    /// Fills `buffer` from `offset` with as many calls of `read` as needed; returns fewer bytes
+    /// only at the end.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         Python::try_attach(|py| {
-            let _calls = self.calls.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-            self.call(py, offset, buffer)
-                .map_err(|raised| error(py, &self.name, &format!("reading at byte {offset}"), raised))
+            let _calls = self
+                .calls
+                .lock_py_attached(py)
+                .unwrap_or_else(PoisonError::into_inner);
+            self.call(py, offset, buffer).map_err(|raised| {
+                error(py, &self.name, &format!("reading at byte {offset}"), raised)
+            })
         })
         .unwrap_or_else(|| Err(Error::io(&Site::file(&self.name), interpreter_ended())))
     }
@@ -140,7 +153,9 @@ impl ByteSource for FileObject {
             let at = offset + done as u64;
             let block = self.block(at / BLOCK_BYTES)?;
             let inside = (at % BLOCK_BYTES) as usize;
-            let Some(rest) = block.get(inside..).filter(|rest| !rest.is_empty()) else { break };
+            let Some(rest) = block.get(inside..).filter(|rest| !rest.is_empty()) else {
+                break;
+            };
             let take = rest.len().min(buffer.len() - done);
             buffer[done..done + take].copy_from_slice(&rest[..take]);
             done += take;
@@ -161,7 +176,10 @@ pub struct FileObjectOpener {
 
 impl FileObjectOpener {
     pub fn new(py: Python<'_>, object: Py<PyAny>) -> Self {
-        Self { name: name_of(object.bind(py)), object }
+        Self {
+            name: name_of(object.bind(py)),
+            object,
+        }
     }
 }
 
@@ -172,11 +190,14 @@ impl SourceOpener for FileObjectOpener {
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
         let opened = Python::try_attach(|py| FileObject::open(py, self.object.clone_ref(py)));
-        Ok(Arc::new(opened.unwrap_or_else(|| Err(Error::io(&Site::file(&self.name), interpreter_ended())))?))
+        Ok(Arc::new(opened.unwrap_or_else(|| {
+            Err(Error::io(&Site::file(&self.name), interpreter_ended()))
+        })?))
     }
 }
 
-/// Name of a file object for messages: its address, as files of fsspec have it, its path or its name.
+/// Name of a file object for messages: its address, as files of fsspec have it, its path or its
+/// name.
 fn name_of(object: &Bound<'_, PyAny>) -> Arc<str> {
     let attribute = |name: &&str| object.getattr(*name).ok()?.extract::<String>().ok();
     match ["full_name", "path", "name"].iter().find_map(attribute) {
@@ -189,12 +210,15 @@ fn interpreter_ended() -> std::io::Error {
     std::io::Error::other("the Python interpreter is shutting down")
 }
 
-/// Converts an exception that the object raised. A Ctrl-C during its code is not an error of the file: the
-/// KeyboardInterrupt stays set, and the waiting caller raises it.
+/// Converts an exception that the object raised. A Ctrl-C during its code is not an error of the
+/// file: the KeyboardInterrupt stays set, and the waiting caller raises it.
 fn error(py: Python<'_>, name: &Arc<str>, doing: &str, raised: PyErr) -> Error {
     if raised.is_instance_of::<PyKeyboardInterrupt>(py) {
         raised.restore(py);
         return Error::Interrupted;
     }
-    Error::io(&Site::file(name), std::io::Error::other(format!("{doing}: {raised}")))
+    Error::io(
+        &Site::file(name),
+        std::io::Error::other(format!("{doing}: {raised}")),
+    )
 }

@@ -1,6 +1,6 @@
-//! Python functions that report what each GPU decodes, the state of its decoder pool, and its decoding limit.
-//! They work without an NVIDIA driver, in which case `gpu_unavailable_reason` returns the reason; no loader depends on
-//! them.
+//! Python functions that report what each GPU decodes, the state of its decoder pool, and its
+//! decoding limit. They work without an NVIDIA driver, in which case `gpu_unavailable_reason`
+//! returns the reason; no loader depends on them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use framespool::decode::BitstreamFilter;
 use framespool::decode::PacketReader;
 use framespool::ffmpeg::Packet;
-use framespool::gpu::{device_count, unavailable_reason, Gpu};
+use framespool::gpu::{Gpu, device_count, unavailable_reason};
 use framespool::source::FileSource;
 use framespool::units::DecodeIndex;
 use framespool::video::Video;
@@ -71,7 +71,13 @@ fn device_properties(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>
     dict.set_item("uuid", format_uuid(device.uuid()))?;
     dict.set_item("pci_bus_id", device.pci_bus_id())?;
     dict.set_item("compute_capability", device.compute_capability())?;
-    dict.set_item("cuda_version", (device.driver_version() / 1000, device.driver_version() % 1000 / 10))?;
+    dict.set_item(
+        "cuda_version",
+        (
+            device.driver_version() / 1000,
+            device.driver_version() % 1000 / 10,
+        ),
+    )?;
     dict.set_item("free_bytes", free_bytes)?;
     dict.set_item("total_bytes", total_bytes)?;
     dict.set_item("video_reason", decodes.as_ref().err())?;
@@ -100,7 +106,9 @@ fn device_properties(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>
 }
 
 /// Returns the formats that the device decodes.
-fn supported_formats(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, caps::Caps)>> {
+fn supported_formats(
+    device: &Device,
+) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, caps::Caps)>> {
     let mut found = Vec::new();
     for codec in CODECS {
         for chroma in CHROMAS {
@@ -118,12 +126,18 @@ fn supported_formats(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Ch
 /// Formats a UUID as nvidia-smi does.
 fn format_uuid(uuid: [u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
     format!("GPU-{}", parts.join("-"))
 }
 
-/// Opens a GPU and loads the kernels. Returns the seconds for the driver with its context, and for the
-/// kernels. Both happen once per process, so a second call takes no time.
+/// Opens a GPU and loads the kernels. Returns the seconds for the driver with its context, and for
+/// the kernels. Both happen once per process, so a second call takes no time.
 #[pyfunction]
 pub fn gpu_startup_seconds(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
     let opened = py.detach(|| -> Result<_> {
@@ -139,8 +153,12 @@ pub fn gpu_startup_seconds(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)>
 
 /// Returns the counters of this process's decoder pool.
 #[pyfunction]
-pub fn gpu_decoder_cache_stats(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, u64>> {
-    let counts = py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.stats()) });
+pub fn gpu_decoder_cache_stats(
+    py: Python<'_>,
+    ordinal: u32,
+) -> PyResult<HashMap<&'static str, u64>> {
+    let counts = py
+        .detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.stats()) });
     let counts = counts.or_raise(py)?;
     Ok(HashMap::from([
         ("created", counts.created),
@@ -155,20 +173,25 @@ pub fn gpu_decoder_cache_stats(py: Python<'_>, ordinal: u32) -> PyResult<HashMap
 /// Destroys the idle decoders of the pool and returns their number.
 #[pyfunction]
 pub fn gpu_clear_decoder_cache(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
-    py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.clear()) }).or_raise(py)
+    py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.clear()) })
+        .or_raise(py)
 }
 
 /// Returns up to `most` access units of a video, from its first random access point on.
-fn read_access_units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
+fn read_access_units(
+    path: &std::path::Path,
+    most: usize,
+) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
     let interrupt = interrupt();
     let source = Arc::new(FileSource::open(path)?);
     let video = Video::open(source, &interrupt)?;
     let index = video.index().clone();
     let first = index.sync_points.first().copied().unwrap_or(0);
-    let filter = BitstreamFilter::new(&index, DecodeIndex(first)).map_err(|what| Error::Unsupported {
-        site: index.site.clone(),
-        what: format!("on the GPU, {what}"),
-    })?;
+    let filter =
+        BitstreamFilter::new(&index, DecodeIndex(first)).map_err(|what| Error::Unsupported {
+            site: index.site.clone(),
+            what: format!("on the GPU, {what}"),
+        })?;
     let mut reader: PacketReader = video.reader();
     let mut packet = Packet::new();
     let (mut units, mut bytes) = (Vec::new(), 0);
@@ -185,8 +208,8 @@ fn read_access_units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<
     Ok((filter.codec, filter.headers, units))
 }
 
-/// Decodes a clip repeatedly in `sessions` threads and discards the frames: measures the limit of the
-/// decoding engines.
+/// Decodes a clip repeatedly in `sessions` threads and discards the frames: measures the limit of
+/// the decoding engines.
 #[pyfunction]
 pub fn gpu_decode_throughput<'py>(
     py: Python<'py>,
@@ -200,8 +223,15 @@ pub fn gpu_decode_throughput<'py>(
     let run = py.detach(|| {
         let (codec, headers, units) = read_access_units(&path, max_packets)?;
         let device = Device::open(ordinal)?;
-        let measured = throughput::measure(&device, codec, &headers, &units, sessions, map_every, seconds)?;
-        Ok((codec, units.len(), units.iter().map(Vec::len).sum::<usize>(), measured))
+        let measured = throughput::measure(
+            &device, codec, &headers, &units, sessions, map_every, seconds,
+        )?;
+        Ok((
+            codec,
+            units.len(),
+            units.iter().map(Vec::len).sum::<usize>(),
+            measured,
+        ))
     });
     let (codec, units, unit_bytes, measured) = or_raise_pending(py, run)?;
     let dict = PyDict::new(py);

@@ -1,16 +1,18 @@
-//! Python functions that decode image files, and that apply transforms to images.
-//! They use the same pixel pass as video frames. The Python package has converted a user's arrays to bytes.
+//! Python functions that decode image files, and that apply transforms to images. They use the same
+//! pixel pass as video frames. The Python package has converted a user's arrays to bytes.
 
 use std::sync::Arc;
 
 use framespool::batch::OutputMut;
-use framespool::batch_sampler::rng::RngKey;
 use framespool::dataset::MediaLocation;
 use framespool::error::Site;
 use framespool::media::DisplayGeometry;
+use framespool::rng::RngKey;
 use framespool::source::MemorySource;
-use framespool::transforms::{explain, ClipShape, SampledParams, TransformExecutor, TransformPipeline};
-use framespool::video::{decode_image_batch, ClipOutput, LazyClipOutput};
+use framespool::transforms::{
+    ClipShape, SampledParams, TransformExecutor, TransformPipeline, explain,
+};
+use framespool::video::{ClipOutput, LazyClipOutput, decode_image_batch};
 use framespool::{Error, Result};
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 use pyo3::buffer::PyBuffer;
@@ -18,29 +20,34 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::element_type::ElementType;
-use crate::errors::{to_python, OrRaise};
+use crate::errors::{OrRaise, to_python};
 use crate::file_object::FileObjectOpener;
 use crate::interrupt::{interrupt, interruptible, or_raise_pending};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
-use crate::transforms::{pipeline, Steps};
+use crate::transforms::{Steps, pipeline};
 
 /// The key of random numbers: seed, epoch, clip.
 type RngKeyTuple = (u64, u64, u64);
 
 fn rng_key((seed, epoch, clip): RngKeyTuple) -> RngKey {
-    RngKey { seed, epoch, clip, occurrence: 0 }
+    RngKey {
+        seed,
+        epoch,
+        clip,
+        occurrence: 0,
+    }
 }
 
-/// Returns whether a file that begins with `head` is an image, rather than a video; `image_signature_bytes`
-/// suffice.
+/// Returns whether a file that begins with `head` is an image, rather than a video;
+/// `image_signature_bytes` suffice.
 #[pyfunction]
 pub fn is_image(head: &[u8]) -> bool {
     framespool::image::sniff(head).is_some()
 }
 
-/// Transforms `uint8` images of shape (frames, height, width, channels). With `label_fill` they are label
-/// maps.
+/// Transforms `uint8` images of shape (frames, height, width, channels). With `label_fill` they are
+/// label maps.
 #[pyfunction]
 #[pyo3(signature = (pixels, shape, steps, owner, dtype, layout, label_fill))]
 #[allow(clippy::too_many_arguments)]
@@ -60,7 +67,11 @@ pub fn apply(
     let pipeline = label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
     let transformed = py.detach(|| apply_transforms(&pixels, shape, pipeline, rng_key(owner)));
     let (buffer, shape) = transformed.or_raise(py)?;
-    Ok(Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype)))
+    Ok(Tensor::from_buffer(
+        buffer,
+        shape.dims().to_vec(),
+        ElementType::from(shape.dtype),
+    ))
 }
 
 fn apply_transforms(
@@ -72,7 +83,8 @@ fn apply_transforms(
     pipeline.check_frames(frames)?;
     let site = Site::file(&Arc::from("array"));
     let side = |length: usize| {
-        u32::try_from(length).map_err(|_| Error::Argument(format!("a side of {length} pixels is too long")))
+        u32::try_from(length)
+            .map_err(|_| Error::Argument(format!("a side of {length} pixels is too long")))
     };
     let (width, height) = (side(width)?, side(height)?);
     let mut executor = TransformExecutor::new(pipeline);
@@ -88,19 +100,35 @@ fn apply_transforms(
         let plane = Plane { data, stride_bytes };
         let planes = match channels {
             1 => Planes::Gray(plane),
-            _ => Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] },
+            _ => Planes::PackedRgb {
+                plane,
+                pixel_bytes: 3,
+                offsets: [0, 1, 2],
+            },
         };
-        let color = Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full };
-        let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, color };
+        let color = Colorimetry {
+            matrix: MatrixCoefficients::Rgb,
+            range: ColorRange::Full,
+        };
+        let view = FrameView {
+            width,
+            height,
+            depth_bits: 8,
+            shift: 0,
+            planes,
+            color,
+        };
         if let OutputMut::Host(clip) = output.target(&shape)? {
             executor.apply_to_view(&site, &view, display, &shape, clip, (t, t))?;
         }
     }
-    output.into_clip()?.ok_or_else(|| Error::Argument("the array contains no images".into()))
+    output
+        .into_clip()?
+        .ok_or_else(|| Error::Argument("the array contains no images".into()))
 }
 
-/// Decodes image files to tensors of one frame each; an image that fails is an exception at its index. The
-/// image at index `i` draws its random numbers as clip `i`.
+/// Decodes image files to tensors of one frame each; an image that fails is an exception at its
+/// index. The image at index `i` draws its random numbers as clip `i`.
 #[pyfunction]
 #[pyo3(signature = (sources, steps, dtype, layout, exact, seed, threads))]
 #[allow(clippy::too_many_arguments)]
@@ -118,32 +146,43 @@ pub fn decode_images<'py>(
     let pipeline = if exact { pipeline.exactly() } else { pipeline };
     let mut cache = SourceCache::default();
     let file = |(number, source)| match source {
-        VideoSource::Object(object) => {
-            Ok(MediaLocation::External(Arc::new(FileObjectOpener::new(py, object))))
-        }
+        VideoSource::Object(object) => Ok(MediaLocation::External(Arc::new(
+            FileObjectOpener::new(py, object),
+        ))),
         VideoSource::Stored(source) => match source {
             Source::Path(path) => Ok(MediaLocation::Path(path)),
             Source::Member(member) => Ok(MediaLocation::ArchiveMember(cache.member(member))),
             Source::Cell(cell) => Ok(MediaLocation::External(cache.cell(cell))),
-            Source::Bytes(bytes) => {
-                Ok(MediaLocation::Memory(MemorySource::new(format!("images[{number}]"), bytes)))
-            }
-            Source::ImageSequence(_) => {
-                Err(Error::Argument("an image sequence is not an image; use Video".into()))
-            }
+            Source::Bytes(bytes) => Ok(MediaLocation::Memory(MemorySource::new(
+                format!("images[{number}]"),
+                bytes,
+            ))),
+            Source::ImageSequence(_) => Err(Error::Argument(
+                "an image sequence is not an image; use Video".into(),
+            )),
         },
     };
-    let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
+    let files = sources
+        .into_iter()
+        .enumerate()
+        .map(file)
+        .collect::<Result<Vec<_>>>()
+        .or_raise(py)?;
     let decoded = or_raise_pending(
         py,
-        py.detach(interruptible(|| decode_image_batch(&files, &pipeline, seed, threads, &interrupt()))),
+        py.detach(interruptible(|| {
+            decode_image_batch(&files, &pipeline, seed, threads, &interrupt())
+        })),
     )?;
     let list = PyList::empty(py);
     for picture in decoded {
         match picture {
             Ok((buffer, shape)) => {
                 let element = ElementType::from(shape.dtype);
-                list.append(Py::new(py, Tensor::from_buffer(buffer, shape.dims().to_vec(), element))?)?;
+                list.append(Py::new(
+                    py,
+                    Tensor::from_buffer(buffer, shape.dims().to_vec(), element),
+                )?)?;
             }
             Err(error) => list.append(to_python(py, &error).into_value(py))?,
         }
@@ -165,15 +204,27 @@ pub fn sample_transform_params<'py>(
     let pipeline = pipeline(py, steps, "float32", "NTHWC")?;
     params_to_python(
         py,
-        explain(&pipeline, size, DisplayGeometry::default(), rng_key(owner), frame).or_raise(py)?,
+        explain(
+            &pipeline,
+            size,
+            DisplayGeometry::default(),
+            rng_key(owner),
+            frame,
+        )
+        .or_raise(py)?,
     )
 }
 
-/// Converts random parameters to a list of dicts: the name of the transform, and numbers by name; `transforms` has those of
-/// a list inside it.
+/// Converts random parameters to a list of dicts: the name of the transform, and numbers by name;
+/// `transforms` has those of a list inside it.
 pub fn params_to_python(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
-    for SampledParams { name, numbers, steps } in all {
+    for SampledParams {
+        name,
+        numbers,
+        steps,
+    } in all
+    {
         let dict = PyDict::new(py);
         dict.set_item("name", name)?;
         for (name, values) in numbers {

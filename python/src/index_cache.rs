@@ -1,5 +1,6 @@
-//! Python class for the index cache, and the store that a video or loader uses for its video indices.
-//! If the cache cannot be opened, indices are built again instead of failing, and the reason is logged.
+//! Python class for the index cache, and the store that a video or loader uses for its video
+//! indices. If the cache cannot be opened, indices are built again instead of failing, and the
+//! reason is logged.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use framespool::error::Site;
-use framespool::index::cache::{default_dir, AccessMode, IndexCache, Progress, TransferReport};
-use framespool::source::{as_url, display_name};
 use framespool::Error;
+use framespool::error::Site;
+use framespool::index::cache::{AccessMode, IndexCache, Progress, TransferReport, default_dir};
+use framespool::source::{as_url, display_name};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
-use crate::interrupt::{interrupt, or_raise_pending, POLL_INTERVAL};
+use crate::interrupt::{POLL_INTERVAL, interrupt, or_raise_pending};
 use crate::log_records::report_exception;
 
-/// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path. Otherwise a
-/// folder.
+/// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path.
+/// Otherwise a folder.
 #[derive(FromPyObject)]
 pub enum IndexCacheArg {
     Flag(bool),
@@ -52,40 +53,54 @@ impl IndexCacheHandle {
         };
         match place.clone().map(open) {
             None => Self::default(),
-            Some(Ok(store)) => Self { store: Some(store), place, open_error: None },
-            Some(Err(error)) => Self { store: None, place, open_error: Some(error.to_string()) },
+            Some(Ok(store)) => Self {
+                store: Some(store),
+                place,
+                open_error: None,
+            },
+            Some(Err(error)) => Self {
+                store: None,
+                place,
+                open_error: Some(error.to_string()),
+            },
         }
     }
 
     /// Returns why indices are not cached.
     pub fn unavailable_reason(&self) -> Option<String> {
-        self.store.as_ref().map_or_else(|| self.open_error.clone(), |store| store.last_error())
+        self.store
+            .as_ref()
+            .map_or_else(|| self.open_error.clone(), |store| store.last_error())
     }
 
     /// Logs why indices are not cached, if they are not.
     pub fn log_error(&self, py: Python<'_>) -> PyResult<()> {
-        let (Some(place), Some(reason)) = (&self.place, self.unavailable_reason()) else { return Ok(()) };
+        let (Some(place), Some(reason)) = (&self.place, self.unavailable_reason()) else {
+            return Ok(());
+        };
         log(py, "index_cache_error", (place, reason))
     }
 }
 
-/// Calls a function of `framespool._common.logs`. An exception of a user's log handler is reported, but does not lose a batch.
+/// Calls a function of `framespool._common.logs`. An exception of a user's log handler is reported,
+/// but does not lose a batch.
 pub fn log<'py>(py: Python<'py>, function: &str, args: impl PyCallArgs<'py>) -> PyResult<()> {
     report_exception(
         py,
-        py.import("framespool._common.logs").and_then(|logs| logs.call_method1(function, args)),
+        py.import("framespool._common.logs")
+            .and_then(|logs| logs.call_method1(function, args)),
     )
 }
 
 fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
     let store = IndexCache::open(&place, AccessMode::Write)?;
-    // In a forked child, the lock may be held forever by a thread that exists only in the parent. In that
-    // case the store is not added to the list.
-    if let Ok(mut opened) = OPEN_CACHES.try_lock() {
-        if !opened.iter().any(|known| Arc::ptr_eq(known, &store)) {
-            opened.retain(|known| known.is_same_file());
-            opened.push(store.clone());
-        }
+    // In a forked child, the lock may be held forever by a thread that exists only in the parent.
+    // In that case the store is not added to the list.
+    if let Ok(mut opened) = OPEN_CACHES.try_lock()
+        && !opened.iter().any(|known| Arc::ptr_eq(known, &store))
+    {
+        opened.retain(|known| known.is_same_file());
+        opened.push(store.clone());
     }
     Ok(store)
 }
@@ -94,7 +109,10 @@ fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
 #[pyfunction]
 pub fn flush_index(py: Python<'_>) {
     py.detach(|| {
-        let opened = OPEN_CACHES.try_lock().map(|opened| opened.clone()).unwrap_or_default();
+        let opened = OPEN_CACHES
+            .try_lock()
+            .map(|opened| opened.clone())
+            .unwrap_or_default();
         for store in opened {
             store.flush(Duration::from_secs(5));
         }
@@ -111,10 +129,13 @@ impl Index {
     fn new(py: Python<'_>, place: Option<PathBuf>) -> PyResult<Self> {
         let nowhere = || {
             Error::Argument(
-                "there is no path for the index cache: FRAMESPOOL_INDEX is \"off\"; give a path".into(),
+                "there is no path for the index cache: FRAMESPOOL_INDEX is \"off\"; give a path"
+                    .into(),
             )
         };
-        py.detach(|| open(place.or_else(default_dir).ok_or_else(nowhere)?)).or_raise(py).map(Self)
+        py.detach(|| open(place.or_else(default_dir).ok_or_else(nowhere)?))
+            .or_raise(py)
+            .map(Self)
     }
 
     #[getter]
@@ -161,9 +182,14 @@ impl Index {
         dict.set_item("found", filled.found)?;
         dict.set_item("indexed", filled.built)?;
         dict.set_item("frames", filled.frames)?;
-        dict.set_item("wrong", filled.mismatched.into_iter().map(shown).collect::<Vec<_>>())?;
-        let failed =
-            filled.failed.into_iter().map(|(path, error)| (shown(path), error.kind(), error.to_string()));
+        dict.set_item(
+            "wrong",
+            filled.mismatched.into_iter().map(shown).collect::<Vec<_>>(),
+        )?;
+        let failed = filled
+            .failed
+            .into_iter()
+            .map(|(path, error)| (shown(path), error.kind(), error.to_string()));
         dict.set_item("failed", failed.collect::<Vec<_>>())?;
         Ok(dict)
     }
@@ -179,7 +205,9 @@ impl Index {
         let export = || {
             let failed = |e| Error::io(&Site::file(&file.to_string_lossy().into()), e);
             let mut out = BufWriter::new(File::create(&file).map_err(failed)?);
-            let done = self.0.export(&root, &paths, stream, &mut out, &interrupt())?;
+            let done = self
+                .0
+                .export(&root, &paths, stream, &mut out, &interrupt())?;
             out.flush().map_err(failed)?;
             Ok(transfer_result(done))
         };
@@ -189,8 +217,11 @@ impl Index {
     fn import_(&self, py: Python<'_>, file: PathBuf, root: PathBuf) -> PyResult<TransferResult> {
         let import = || {
             let name = file.to_string_lossy();
-            let opened = File::open(&file).map_err(|e| Error::io(&Site::file(&(&*name).into()), e))?;
-            self.0.import(&root, &mut BufReader::new(opened), &name, &interrupt()).map(transfer_result)
+            let opened =
+                File::open(&file).map_err(|e| Error::io(&Site::file(&(&*name).into()), e))?;
+            self.0
+                .import(&root, &mut BufReader::new(opened), &name, &interrupt())
+                .map(transfer_result)
         };
         or_raise_pending(py, py.detach(import))
     }
@@ -223,7 +254,11 @@ impl Index {
 fn throttled(progress: &Py<PyAny>) -> impl Fn(&Progress) -> framespool::Result<()> + '_ {
     let last = std::cell::Cell::new(None::<Instant>);
     move |now| {
-        if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < POLL_INTERVAL) {
+        if now.done < now.total
+            && last
+                .get()
+                .is_some_and(|last| last.elapsed() < POLL_INTERVAL)
+        {
             return Ok(());
         }
         last.set(Some(Instant::now()));
@@ -231,13 +266,23 @@ fn throttled(progress: &Py<PyAny>) -> impl Fn(&Progress) -> framespool::Result<(
     }
 }
 
-/// The same for the indexing of a new loader, which reports the numbers of finished and of all samples.
-pub fn index_progress(progress: &Py<PyAny>) -> impl Fn(usize, usize) -> framespool::Result<()> + '_ {
+/// The same for the indexing of a new loader, which reports the numbers of finished and of all
+/// samples.
+pub fn index_progress(
+    progress: &Py<PyAny>,
+) -> impl Fn(usize, usize) -> framespool::Result<()> + '_ {
     let report = throttled(progress);
-    move |done, total| report(&Progress { done, failed: 0, total })
+    move |done, total| {
+        report(&Progress {
+            done,
+            failed: 0,
+            total,
+        })
+    }
 }
 
-/// Calls `progress` with the counts so far; an exception that it raises, or a signal, stops the work.
+/// Calls `progress` with the counts so far; an exception that it raises, or a signal, stops the
+/// work.
 fn report_progress(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
     Python::attach(|py| {
         let returned = progress.call1(py, (now.done, now.failed, now.total));
@@ -252,7 +297,13 @@ fn report_progress(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<(
 type TransferResult = (u64, Vec<(OsString, String)>);
 
 fn transfer_result(done: TransferReport) -> TransferResult {
-    (done.entries, done.skipped.into_iter().map(|(path, why)| (shown(path), why)).collect())
+    (
+        done.entries,
+        done.skipped
+            .into_iter()
+            .map(|(path, why)| (shown(path), why))
+            .collect(),
+    )
 }
 
 /// The path as a string, of a URL what is no secret: `pathlib` would change its slashes.

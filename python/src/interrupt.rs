@@ -1,8 +1,9 @@
-//! Stops long work on Ctrl-C: checks of Python's signals while the GIL is released, and the exception that follows.
+//! Stops long work on Ctrl-C: checks of Python's signals while the GIL is released, and the
+//! exception that follows.
 
 use std::time::{Duration, Instant};
 
-use framespool::{source, Error};
+use framespool::{Error, source};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
@@ -11,8 +12,8 @@ use crate::log_records::emit_log_records;
 /// The interval between checks for signals while the GIL is released.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns a check that stops long work on Ctrl-C. Call it often; at intervals it checks Python's signals, and passes
-/// log records of other threads on.
+/// Returns a check that stops long work on Ctrl-C. Call it often; at intervals it checks Python's
+/// signals, and passes log records of other threads on.
 pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
     let last = std::cell::Cell::new(Instant::now());
     move || {
@@ -20,10 +21,12 @@ pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
             return Ok(());
         }
         last.set(Instant::now());
-        Python::attach(|py| emit_log_records(py).and_then(|()| py.check_signals())).map_err(|raised| {
-            Python::attach(|py| raised.restore(py));
-            Error::Interrupted
-        })
+        Python::attach(|py| emit_log_records(py).and_then(|()| py.check_signals())).map_err(
+            |raised| {
+                Python::attach(|py| raised.restore(py));
+                Error::Interrupted
+            },
+        )
     }
 }
 
@@ -42,10 +45,10 @@ pub fn interruptible<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 
 /// Returns the result, or raises the exception of a signal handler that interrupted the work.
 pub fn or_raise_pending<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
-    if matches!(result, Err(Error::Interrupted)) {
-        if let Some(raised) = PyErr::take(py) {
-            return Err(raised);
-        }
+    if matches!(result, Err(Error::Interrupted))
+        && let Some(raised) = PyErr::take(py)
+    {
+        return Err(raised);
     }
     result.or_raise(py)
 }

@@ -1,5 +1,5 @@
-//! Python module of framespool: converts arguments, results and errors between Python and the engine crate.
-//! It releases the GIL while files are read or frames are decoded.
+//! Python module of framespool: converts arguments, results and errors between Python and the
+//! engine crate. It releases the GIL while files are read or frames are decoded.
 #![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
 
 mod annotation_readers;
@@ -36,7 +36,9 @@ mod _framespool {
     #[pymodule_export]
     use annotation_readers::read_folder;
     #[pymodule_export]
-    use annotation_readers::{read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines};
+    use annotation_readers::{
+        read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines,
+    };
     #[pymodule_export]
     use annotation_readers::{read_annotation_table, read_lerobot, read_lerobot_tables};
     #[pymodule_export]
@@ -44,7 +46,7 @@ mod _framespool {
     #[pymodule_export]
     use batch_sampler::BatchSampler;
     #[pymodule_export]
-    use clip_sampler::{num_clips_of, sample, ClipInfo};
+    use clip_sampler::{ClipInfo, num_clips_of, sample};
     #[pymodule_export]
     use clip_store::{clip_store_runs, prune_clip_store};
     #[pymodule_export]
@@ -59,23 +61,23 @@ mod _framespool {
     #[pymodule_export]
     use images::{apply, decode_images, is_image, sample_transform_params};
     #[pymodule_export]
-    use index_cache::{flush_index, Index};
+    use index_cache::{Index, flush_index};
     #[pymodule_export]
-    use loader::{cores, Loader};
+    use loader::{Loader, cores};
     #[pymodule_export]
     use sample_table::SampleTable;
     #[pymodule_export]
     use sources::{display_name, remote_stats, without_signature};
     #[pymodule_export]
-    use tensor::{tensor_of, Tensor};
+    use tensor::{Tensor, tensor_of};
     #[pymodule_export]
     use video::{Clip, FrameIterator, Video};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // The first conversion of a value that is neither bool nor NumPy bool makes PyO3 intern a string;
-        // this happens with every `index=`. A child forked while another thread interns it would wait
-        // forever, so intern it here. See tests/python/test_index.py,
+        // The first conversion of a value that is neither bool nor NumPy bool makes PyO3 intern a
+        // string; this happens with every `index=`. A child forked while another thread interns it
+        // would wait forever, so intern it here. See tests/python/test_index.py,
         // test_forks_while_indices_are_written_do_no_harm.
         let _ = module.extract::<bool>();
         log_records::install();

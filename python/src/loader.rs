@@ -1,5 +1,6 @@
-//! Python class for the loader: starts the engine's loader from a dataset, a clip sampler, transforms and
-//! settings. It returns batches as tensors, and statistics, and releases the GIL while it waits for a batch.
+//! Python class for the loader: starts the engine's loader from a dataset, a clip sampler,
+//! transforms and settings. It returns batches as tensors, and statistics, and releases the GIL
+//! while it waits for a batch.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,25 +14,30 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::batch_sampler::{self};
-use crate::clip_sampler::{with_cause, Callable, SamplerArg};
+use crate::clip_sampler::{Callable, SamplerArg, with_cause};
 use crate::counters::stats_to_dict;
 use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr};
 use crate::images::params_to_python;
-use crate::index_cache::{index_progress, log, IndexCacheHandle};
+use crate::index_cache::{IndexCacheHandle, index_progress, log};
 use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
-use crate::loader_args::{config, DatasetArg, LoaderSpec};
+use crate::loader_args::{DatasetArg, LoaderSpec, config};
 use crate::log_records::emit_log_records;
 use crate::tensor::Tensor;
 use crate::transforms::Steps;
-use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 use framespool::batch_sampler::SampledClip;
+use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 
 /// Clip, occurrence, repeat, whether it is padding.
 type SlotTuple = (u64, u32, u32, bool);
 
 fn sampled_clip((clip, occurrence, repeat, padding): SlotTuple) -> SampledClip {
-    SampledClip { clip, occurrence, repeat, padding }
+    SampledClip {
+        clip,
+        occurrence,
+        repeat,
+        padding,
+    }
 }
 
 /// Maximum number of files whose names are kept to log one warning for each.
@@ -65,11 +71,19 @@ pub struct Loader {
 
 impl Loader {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        check_same_process(py, if self.images { "ImageLoader" } else { "ClipLoader" }, self.owner_pid)
+        check_same_process(
+            py,
+            if self.images {
+                "ImageLoader"
+            } else {
+                "ClipLoader"
+            },
+            self.owner_pid,
+        )
     }
 
-    /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal handler's
-    /// exception.
+    /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal
+    /// handler's exception.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -84,7 +98,9 @@ impl Loader {
         };
         // The guard itself must not be sent to another thread; a reference to the loader can be.
         let Some(loader) = guard.as_mut() else {
-            return Err(PyRuntimeError::new_err("the loader no longer exists; create another one"));
+            return Err(PyRuntimeError::new_err(
+                "the loader no longer exists; create another one",
+            ));
         };
         let done = py.detach(|| {
             let _scope = interrupt_scope();
@@ -105,41 +121,56 @@ impl Loader {
              ranks, or dtype=\"uint8\"",
             found.bytes, found.expected_bytes, found.block_size
         );
-        py.import("warnings")?.call_method1("warn", (text, py.get_type::<PyUserWarning>(), 3))?;
+        py.import("warnings")?
+            .call_method1("warn", (text, py.get_type::<PyUserWarning>(), 3))?;
         Ok(())
     }
 }
 
 impl Loader {
-    /// Logs the failures since the last call, on the thread that takes batches or statistics: workers do not call
-    /// Python's logging. With `on_error="raise"` the errors are raised instead.
+    /// Logs the failures since the last call, on the thread that takes batches or statistics:
+    /// workers do not call Python's logging. With `on_error="raise"` the errors are raised instead.
     fn log_failures(&self, py: Python<'_>) -> PyResult<()> {
         let UnloggedFailures { errors, omitted } = (self.unlogged_failures)();
         if errors.is_empty() || self.on_error == OnError::Raise {
             return Ok(());
         }
-        let mut warned = self.warned_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self
+            .warned_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut is_new = |error: &Error| match error.site() {
             Some(site) if warned.len() < MAX_WARNED_FILES => warned.insert(site.file.clone()),
             Some(site) => !warned.contains(&site.file),
             None => true,
         };
-        let entries: Vec<_> = errors.iter().map(|e| (e.to_string(), e.kind(), is_new(e))).collect();
+        let entries: Vec<_> = errors
+            .iter()
+            .map(|e| (e.to_string(), e.kind(), is_new(e)))
+            .collect();
         drop(warned);
-        log(py, "loader_failures", (self.on_error == OnError::Replace, entries, omitted))
+        log(
+            py,
+            "loader_failures",
+            (self.on_error == OnError::Replace, entries, omitted),
+        )
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        let loader = self.loader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let loader = self
+            .loader
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         // Dropping waits for the workers, which may be waiting for the GIL.
         Python::try_attach(|py| py.detach(|| drop(loader)));
     }
 }
 
-/// Returns the number of CPU cores that this process may use, by its affinity mask and its cgroup's CPU
-/// quota.
+/// Returns the number of CPU cores that this process may use, by its affinity mask and its cgroup's
+/// CPU quota.
 #[pyfunction]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -162,10 +193,17 @@ impl Loader {
     ) -> PyResult<Self> {
         let index = py.detach(|| IndexCacheHandle::open(&settings.index));
         index.log_error(py)?;
-        let &LoaderOptions { on_error, images, collate, .. } = &settings.options;
+        let &LoaderOptions {
+            on_error,
+            images,
+            collate,
+            ..
+        } = &settings.options;
         let config = config(py, dataset, &rule, steps, settings, &index)?;
         let start = || match &progress {
-            Some(progress) => loader::Loader::start_with_progress(config, &index_progress(progress)),
+            Some(progress) => {
+                loader::Loader::start_with_progress(config, &index_progress(progress))
+            }
             None => loader::Loader::start(config, &interrupt()),
         };
         let loader = or_raise_pending(py, py.detach(start))?;
@@ -200,7 +238,9 @@ impl Loader {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.function.iter().try_for_each(|callable| visit.call(&*callable.0))
+        self.function
+            .iter()
+            .try_for_each(|callable| visit.call(&*callable.0))
     }
 
     fn __len__(&self) -> usize {
@@ -215,22 +255,30 @@ impl Loader {
     /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
     #[getter]
     fn grouped(&self, py: Python<'_>) -> PyResult<Option<batch_sampler::GroupedArgs>> {
-        self.with(py, |loader| Ok(loader.grouped().map(batch_sampler::grouped_args)))
+        self.with(py, |loader| {
+            Ok(loader.grouped().map(batch_sampler::grouped_args))
+        })
     }
 
-    /// The mixing of a grouped shuffle, whether it is poor, and the memory budget that gives 0.9 then; `None` if the
-    /// clips are not grouped.
+    /// The mixing of a grouped shuffle, whether it is poor, and the memory budget that gives 0.9
+    /// then; `None` if the clips are not grouped.
     fn shuffle_mixing(&self, py: Python<'_>) -> PyResult<Option<(f64, bool, Option<u64>)>> {
         let found = self.with(py, |loader| loader.shuffle_mixing())?;
         Ok(found.map(|found| (found.mixing, found.is_poor, found.memory_budget)))
     }
 
-    /// Estimated packets per clip: each clip by itself, full shuffle, grouped shuffle; and the mixing of the latter. Then
-    /// the frames decoded per clip, and for each disk cache its epochs, both frames per clip, and the bytes on disk.
+    /// Estimated packets per clip: each clip by itself, full shuffle, grouped shuffle; and the
+    /// mixing of the latter. Then the frames decoded per clip, and for each disk cache its epochs,
+    /// both frames per clip, and the bytes on disk.
     fn estimate_cost(&self, py: Python<'_>) -> PyResult<CostTuple> {
         let found = self.with(py, |loader| loader.estimate_cost(&interrupt()))?;
         let disk_caches = found.disk_caches.iter().map(|disk| {
-            (disk.epochs, disk.frames_per_clip, disk.first_epoch_frames_per_clip, disk.disk_bytes)
+            (
+                disk.epochs,
+                disk.frames_per_clip,
+                disk.first_epoch_frames_per_clip,
+                disk.disk_bytes,
+            )
         });
         Ok((
             (found.single, found.full, found.grouped, found.mixing),
@@ -245,8 +293,20 @@ impl Loader {
     }
 
     /// Uses these parameters for the grouped shuffle. Ends the current pass.
-    fn set_grouped(&self, py: Python<'_>, num_streams: u32, block_size: u64, max_chunk: u32) -> PyResult<()> {
-        self.with(py, |loader| loader.set_grouped(GroupedConfig { num_streams, block_size, max_chunk }))
+    fn set_grouped(
+        &self,
+        py: Python<'_>,
+        num_streams: u32,
+        block_size: u64,
+        max_chunk: u32,
+    ) -> PyResult<()> {
+        self.with(py, |loader| {
+            loader.set_grouped(GroupedConfig {
+                num_streams,
+                block_size,
+                max_chunk,
+            })
+        })
     }
 
     /// Page-locks batches from now on, with the driver of this GPU.
@@ -258,7 +318,8 @@ impl Loader {
         self.with(py, |loader| loader.start_epoch(epoch, first_batch))
     }
 
-    /// Begins a pass over these batches: for each clip its number, occurrence, repeat, and whether it is padding.
+    /// Begins a pass over these batches: for each clip its number, occurrence, repeat, and whether
+    /// it is padding.
     fn start_batches(
         &self,
         py: Python<'_>,
@@ -266,18 +327,26 @@ impl Loader {
         first_batch: u64,
         batches: Vec<Vec<SlotTuple>>,
     ) -> PyResult<u64> {
-        let batches: Arc<[Vec<SampledClip>]> =
-            batches.into_iter().map(|batch| batch.into_iter().map(sampled_clip).collect()).collect();
-        self.with(py, |loader| loader.start_batches(epoch, first_batch, batches))
+        let batches: Arc<[Vec<SampledClip>]> = batches
+            .into_iter()
+            .map(|batch| batch.into_iter().map(sampled_clip).collect())
+            .collect();
+        self.with(py, |loader| {
+            loader.start_batches(epoch, first_batch, batches)
+        })
     }
 
     /// The number and the occurrence of each clip of an epoch, in the order of all ranks.
     fn clips_in_order(&self, py: Python<'_>, epoch: u64) -> PyResult<Vec<(u64, u32)>> {
         let clips = self.with(py, |loader| loader.clips_in_order(epoch))?;
-        Ok(clips.into_iter().map(|slot| (slot.clip, slot.occurrence)).collect())
+        Ok(clips
+            .into_iter()
+            .map(|slot| (slot.clip, slot.occurrence))
+            .collect())
     }
 
-    /// (frames, height, width) of clips; zeros where the file of a clip fails and `on_error` does not raise.
+    /// (frames, height, width) of clips; zeros where the file of a clip fails and `on_error` does
+    /// not raise.
     fn clip_shapes(
         &self,
         py: Python<'_>,
@@ -285,7 +354,9 @@ impl Loader {
         clips: Vec<SlotTuple>,
     ) -> PyResult<Vec<(u32, u32, u32)>> {
         let clips: Vec<_> = clips.into_iter().map(sampled_clip).collect();
-        with_cause(py, || self.with(py, |loader| loader.clip_shapes(epoch, &clips, &interrupt())))
+        with_cause(py, || {
+            self.with(py, |loader| loader.clip_shapes(epoch, &clips, &interrupt()))
+        })
     }
 
     /// Ends the current pass.
@@ -300,8 +371,13 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(py, batch, self.clips_per_group.map(|clips| clips as usize), self.collate)
-                    .map(Some)
+                batch_to_dict(
+                    py,
+                    batch,
+                    self.clips_per_group.map(|clips| clips as usize),
+                    self.collate,
+                )
+                .map(Some)
             }
             None => {
                 self.index.log_error(py)?;
@@ -310,8 +386,8 @@ impl Loader {
         }
     }
 
-    /// Returns what the loader determines about a delivery of a clip: its video, its frames, and the random parameters
-    /// of the transforms for its frame `t`.
+    /// Returns what the loader determines about a delivery of a clip: its video, its frames, and
+    /// the random parameters of the transforms for its frame `t`.
     fn describe_clip<'py>(
         &self,
         py: Python<'py>,
@@ -322,20 +398,30 @@ impl Loader {
         occurrence: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
         let slot = sampled_clip((clip, occurrence, repeat, false));
-        let explain = || self.with(py, |loader| loader.describe_clip(epoch, slot, t, &interrupt()));
+        let explain = || {
+            self.with(py, |loader| {
+                loader.describe_clip(epoch, slot, t, &interrupt())
+            })
+        };
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
         dict.set_item("video_id", explained.video_id)?;
         dict.set_item("label", explained.label)?;
         dict.set_item("indices", explained.indices)?;
-        dict.set_item("transforms", params_to_python(py, explained.sampled_params)?)?;
-        let content_key = explained.content_key.map(|key| PyBytes::new(py, &key.to_be_bytes()));
+        dict.set_item(
+            "transforms",
+            params_to_python(py, explained.sampled_params)?,
+        )?;
+        let content_key = explained
+            .content_key
+            .map(|key| PyBytes::new(py, &key.to_be_bytes()));
         dict.set_item("content_key", content_key)?;
         Ok(dict)
     }
 
-    /// Returns the number of the batch that a pass delivers next; `None` if another pass has begun since.
+    /// Returns the number of the batch that a pass delivers next; `None` if another pass has begun
+    /// since.
     fn next_batch_index(&self, py: Python<'_>, pass: u64) -> PyResult<Option<u64>> {
         self.check_process(py)?;
         let (under_way, next) = (self.progress)();
@@ -346,7 +432,11 @@ impl Loader {
     fn failures(&self, py: Python<'_>) -> PyResult<Vec<FailureTuple>> {
         self.check_process(py)?;
         let fields = |failure: Failure| {
-            let Failure { video_id, error, clips } = failure;
+            let Failure {
+                video_id,
+                error,
+                clips,
+            } = failure;
             let file = error.site().map(|site| site.file.to_string());
             (video_id, file, error.kind(), error.to_string(), clips)
         };
@@ -357,7 +447,10 @@ impl Loader {
         self.check_process(py)?;
         self.log_failures(py)?;
         self.index.log_error(py)?;
-        let stats = Stats { index_cache_error: self.index.unavailable_reason(), ..(self.counter)() };
+        let stats = Stats {
+            index_cache_error: self.index.unavailable_reason(),
+            ..(self.counter)()
+        };
         stats_to_dict(py, stats)
     }
 }
@@ -369,12 +462,19 @@ fn padded_rows<'a, T: Copy + 'a>(
     of: fn(&loader::ClipMetadata) -> &Vec<T>,
     filling: T,
 ) -> impl Iterator<Item = T> + 'a {
-    let row = move |clip| of(clip).iter().copied().chain(std::iter::repeat(filling)).take(t);
+    let row = move |clip| {
+        of(clip)
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(filling))
+            .take(t)
+    };
     clips.iter().flat_map(row)
 }
 
-/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. If the `group` clips of a video stay
-/// together, they are a second dimension; what is about videos has one value for all of them.
+/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. If the
+/// `group` clips of a video stay together, they are a second dimension; what is about videos has
+/// one value for all of them.
 fn batch_to_dict<'py>(
     py: Python<'py>,
     batch: loader::Batch,
@@ -391,11 +491,19 @@ fn batch_to_dict<'py>(
     let dict = PyDict::new(py);
     let put = |name: &str, tensor: Tensor| dict.set_item(name, Py::new(py, tensor)?);
     let each = |f: fn(&loader::ClipMetadata) -> i64| {
-        Tensor::copied(clips.iter().map(|c| f(c).to_ne_bytes()), shaped(&[]), ElementType::I64)
+        Tensor::copied(
+            clips.iter().map(|c| f(c).to_ne_bytes()),
+            shaped(&[]),
+            ElementType::I64,
+        )
     };
     let videos = || clips.iter().step_by(group);
     let each_video = |f: fn(&loader::ClipMetadata) -> i64| {
-        Tensor::copied(videos().map(|c| f(c).to_ne_bytes()), vec![n / group], ElementType::I64)
+        Tensor::copied(
+            videos().map(|c| f(c).to_ne_bytes()),
+            vec![n / group],
+            ElementType::I64,
+        )
     };
     put("labels", each_video(|c| c.label))?;
     put("video_ids", each_video(|c| i64::from(c.video_id)))?;
@@ -405,35 +513,88 @@ fn batch_to_dict<'py>(
     put("view_ids", each(|c| c.view_id as i64))?;
     put(
         "padding",
-        Tensor::copied(videos().map(|c| [u8::from(c.padding)]), vec![n / group], ElementType::Bool),
+        Tensor::copied(
+            videos().map(|c| [u8::from(c.padding)]),
+            vec![n / group],
+            ElementType::Bool,
+        ),
     )?;
-    let indices: Vec<_> = padded_rows(&clips, t, |c| &c.indices, -1).map(i64::to_ne_bytes).collect();
-    put("indices", Tensor::copied(indices.into_iter(), shaped(&[t]), ElementType::I64))?;
-    let times: Vec<_> = padded_rows(&clips, t, |c| &c.pts_seconds, f64::NAN).map(f64::to_ne_bytes).collect();
-    put("pts_seconds", Tensor::copied(times.into_iter(), shaped(&[t]), ElementType::F64))?;
-    let keys = clips.iter().map(|c| c.content_key.unwrap_or(0).to_be_bytes());
-    put("content_keys", Tensor::copied(keys, shaped(&[16]), ElementType::U8))?;
-    let mask: Vec<_> = padded_rows(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
-    put("mask", Tensor::copied(mask.into_iter(), shaped(&[t]), ElementType::Bool))?;
-    let sizes: Vec<_> = videos().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
+    let indices: Vec<_> = padded_rows(&clips, t, |c| &c.indices, -1)
+        .map(i64::to_ne_bytes)
+        .collect();
+    put(
+        "indices",
+        Tensor::copied(indices.into_iter(), shaped(&[t]), ElementType::I64),
+    )?;
+    let times: Vec<_> = padded_rows(&clips, t, |c| &c.pts_seconds, f64::NAN)
+        .map(f64::to_ne_bytes)
+        .collect();
+    put(
+        "pts_seconds",
+        Tensor::copied(times.into_iter(), shaped(&[t]), ElementType::F64),
+    )?;
+    let keys = clips
+        .iter()
+        .map(|c| c.content_key.unwrap_or(0).to_be_bytes());
+    put(
+        "content_keys",
+        Tensor::copied(keys, shaped(&[16]), ElementType::U8),
+    )?;
+    let mask: Vec<_> = padded_rows(&clips, t, |c| &c.mask, false)
+        .map(|m| [u8::from(m)])
+        .collect();
+    put(
+        "mask",
+        Tensor::copied(mask.into_iter(), shaped(&[t]), ElementType::Bool),
+    )?;
+    let sizes: Vec<_> = videos()
+        .flat_map(|c| [c.size.1, c.size.0])
+        .map(i64::from)
+        .collect();
     put(
         "sizes",
-        Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n / group, 2], ElementType::I64),
+        Tensor::copied(
+            sizes.into_iter().map(i64::to_ne_bytes),
+            vec![n / group, 2],
+            ElementType::I64,
+        ),
     )?;
     let seconds_of_video = |f: fn(&loader::ClipMetadata) -> f64| {
-        Tensor::copied(videos().map(|c| f(c).to_ne_bytes()), vec![n / group], ElementType::F64)
+        Tensor::copied(
+            videos().map(|c| f(c).to_ne_bytes()),
+            vec![n / group],
+            ElementType::F64,
+        )
     };
     put("video.num_frames", each_video(|c| i64::from(c.num_frames)))?;
     put("video.average_fps", seconds_of_video(|c| c.average_fps))?;
-    put("video.duration_seconds", seconds_of_video(|c| c.duration_seconds))?;
-    put("video.first_frame", each_video(|c| i64::from(c.first_frame)))?;
+    put(
+        "video.duration_seconds",
+        seconds_of_video(|c| c.duration_seconds),
+    )?;
+    put(
+        "video.first_frame",
+        each_video(|c| i64::from(c.first_frame)),
+    )?;
     let views = clips.iter().map(|c| c.geometry.len()).max().unwrap_or(1);
     let unknown = [[f64::NAN; 3]; 2];
     let map = |c: &loader::ClipMetadata, view| c.geometry.get(view).copied().unwrap_or(unknown);
-    let maps = clips.iter().flat_map(|c| (0..views).map(move |view| map(c, view)));
-    let maps: Vec<_> = maps.flat_map(|m| m.concat()).map(f64::to_ne_bytes).collect();
-    let dims = if views > 1 { shaped(&[views, 2, 3]) } else { shaped(&[2, 3]) };
-    put("geometry", Tensor::copied(maps.into_iter(), dims, ElementType::F64))?;
+    let maps = clips
+        .iter()
+        .flat_map(|c| (0..views).map(move |view| map(c, view)));
+    let maps: Vec<_> = maps
+        .flat_map(|m| m.concat())
+        .map(f64::to_ne_bytes)
+        .collect();
+    let dims = if views > 1 {
+        shaped(&[views, 2, 3])
+    } else {
+        shaped(&[2, 3])
+    };
+    put(
+        "geometry",
+        Tensor::copied(maps.into_iter(), dims, ElementType::F64),
+    )?;
     let (buffer, shape, own_shapes) = match batch.data {
         BatchData::Dense(buffer, shape) => (buffer, shape, Vec::new()),
         BatchData::Padded(buffer, shape, own_shapes) => (buffer, shape, own_shapes),
@@ -441,7 +602,11 @@ fn batch_to_dict<'py>(
             let tensors = each.into_iter().map(|(buffer, shape)| {
                 Py::new(
                     py,
-                    Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype)),
+                    Tensor::from_buffer(
+                        buffer,
+                        shape.dims().to_vec(),
+                        ElementType::from(shape.dtype),
+                    ),
                 )
             });
             dict.set_item("frames", tensors.collect::<PyResult<Vec<_>>>()?)?;
@@ -450,11 +615,20 @@ fn batch_to_dict<'py>(
     };
     if matches!(collate, Collate::Pad(_)) {
         let of_clip = |at: usize| own_shapes.get(at).unwrap_or(&shape);
-        let sizes: Vec<_> = (0..n).flat_map(|at| [of_clip(at).height, of_clip(at).width]).collect();
+        let sizes: Vec<_> = (0..n)
+            .flat_map(|at| [of_clip(at).height, of_clip(at).width])
+            .collect();
         let sizes = sizes.into_iter().map(|side| (side as i64).to_ne_bytes());
-        put("unpadded_sizes", Tensor::copied(sizes, shaped(&[2]), ElementType::I64))?;
+        put(
+            "unpadded_sizes",
+            Tensor::copied(sizes, shaped(&[2]), ElementType::I64),
+        )?;
     }
-    let frames = Tensor::from_buffer(buffer, shaped(&shape.dims()), ElementType::from(shape.dtype));
+    let frames = Tensor::from_buffer(
+        buffer,
+        shaped(&shape.dims()),
+        ElementType::from(shape.dtype),
+    );
     if collate == Collate::List {
         dict.set_item("frames", frames.entries())?;
     } else {

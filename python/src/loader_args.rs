@@ -1,4 +1,5 @@
-//! The dataset and the options of a loader, as Python passes them, and the engine's configuration made from them.
+//! The dataset and the options of a loader, as Python passes them, and the engine's configuration
+//! made from them.
 
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::clip_sampler::SamplerArg;
-use crate::errors::{read_spec, OrRaise};
+use crate::errors::{OrRaise, read_spec};
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::sample_table::SampleTable;
 use crate::sources::{Source, SourceCache};
 use crate::transforms::{FrameSpec, Steps};
 
-/// Everything about a loader that is a plain value; the Python package has the defaults and the checks.
+/// Everything about a loader that is a plain value; the Python package has the defaults and the
+/// checks.
 pub struct LoaderSpec {
     order: BatchSamplerConfig,
     mixture: Option<Mixture>,
@@ -55,8 +57,8 @@ pub enum SampleArg {
 }
 
 impl SampleArg {
-    /// Returns the location of the sample, and the segment of it to use. The Python package has validated the
-    /// numbers.
+    /// Returns the location of the sample, and the segment of it to use. The Python package has
+    /// validated the numbers.
     fn into_location(
         self,
         number: usize,
@@ -72,15 +74,28 @@ impl SampleArg {
         };
         let (source, extent) = match self {
             SampleArg::Video(source) => (source, SegmentRange::Full),
-            SampleArg::Segment { source, start_seconds: None, end_seconds: None, start_frame, end_frame } => {
-                (
-                    source,
-                    SegmentRange::Frames(frame(start_frame.unwrap_or(0))?, end_frame.map(frame).transpose()?),
-                )
-            }
-            SampleArg::Segment { source, start_seconds, end_seconds, .. } => {
-                (source, SegmentRange::Seconds(start_seconds.unwrap_or(f64::NEG_INFINITY), end_seconds))
-            }
+            SampleArg::Segment {
+                source,
+                start_seconds: None,
+                end_seconds: None,
+                start_frame,
+                end_frame,
+            } => (
+                source,
+                SegmentRange::Frames(
+                    frame(start_frame.unwrap_or(0))?,
+                    end_frame.map(frame).transpose()?,
+                ),
+            ),
+            SampleArg::Segment {
+                source,
+                start_seconds,
+                end_seconds,
+                ..
+            } => (
+                source,
+                SegmentRange::Seconds(start_seconds.unwrap_or(f64::NEG_INFINITY), end_seconds),
+            ),
         };
         let place = match source {
             Source::Path(path) => MediaLocation::Path(path),
@@ -109,11 +124,20 @@ impl DatasetArg {
             DatasetArg::List(list) => list,
         };
         let mut sources = SourceCache::default();
-        let items = list.into_iter().enumerate().map(|(number, (entry, label))| {
-            let (place, extent) = entry.into_location(number, &mut sources)?;
-            Ok(Sample { location: place, label, extent })
-        });
-        items.collect::<Result<framespool::dataset::SampleTable>>().map(Arc::new)
+        let items = list
+            .into_iter()
+            .enumerate()
+            .map(|(number, (entry, label))| {
+                let (place, extent) = entry.into_location(number, &mut sources)?;
+                Ok(Sample {
+                    location: place,
+                    label,
+                    extent,
+                })
+            });
+        items
+            .collect::<Result<framespool::dataset::SampleTable>>()
+            .map(Arc::new)
     }
 }
 

@@ -1,10 +1,11 @@
-//! Passes the engine's log records to Python's `logging`. The engine logs from its own threads, which must not wait for
-//! the GIL: records are queued, and emitted by threads of Python while they wait for the engine.
+//! Passes the engine's log records to Python's `logging`. The engine logs from its own threads,
+//! which must not wait for the GIL: records are queued, and emitted by threads of Python while they
+//! wait for the engine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_channel::{bounded, Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -39,8 +40,19 @@ impl Log for Queue {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let (target, message) = (record.target().replace("::", "."), record.args().to_string());
-        if self.sender.try_send(LogRecord { level: record.level(), target, message }).is_ok() {
+        let (target, message) = (
+            record.target().replace("::", "."),
+            record.args().to_string(),
+        );
+        if self
+            .sender
+            .try_send(LogRecord {
+                level: record.level(),
+                target,
+                message,
+            })
+            .is_ok()
+        {
             PENDING.store(true, Ordering::Release);
         }
     }
@@ -59,7 +71,8 @@ pub fn install() {
     }
 }
 
-/// Emits the queued records by Python's `logging`. An exception of a user's log handler is reported, but loses no batch.
+/// Emits the queued records by Python's `logging`. An exception of a user's log handler is
+/// reported, but loses no batch.
 ///
 /// # Errors
 /// `KeyboardInterrupt` and others that end the program.
@@ -68,8 +81,15 @@ pub fn emit_log_records(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     }
     PENDING.store(false, Ordering::Release);
-    let Some(queue) = QUEUE.get() else { return Ok(()) };
-    for LogRecord { level, target, message } in queue.receiver.try_iter() {
+    let Some(queue) = QUEUE.get() else {
+        return Ok(());
+    };
+    for LogRecord {
+        level,
+        target,
+        message,
+    } in queue.receiver.try_iter()
+    {
         let level = match level {
             Level::Error => 40,
             Level::Warn => 30,

@@ -1,4 +1,5 @@
-//! Sources of videos and images, as Python passes them: paths, bytes, file objects, members, cells and image sequences.
+//! Sources of videos and images, as Python passes them: paths, bytes, file objects, members, cells
+//! and image sequences.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -64,13 +65,23 @@ pub struct SourceCache {
 impl SourceCache {
     /// Converts a member to the engine's type.
     pub fn member(&mut self, args: MemberArgs) -> ArchiveMember {
-        let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
+        let MemberArgs {
+            file,
+            offset_bytes: offset,
+            num_bytes: len,
+            name,
+        } = args;
         let file = self.paths.get(file.as_path()).cloned().unwrap_or_else(|| {
             let file: Arc<Path> = file.into();
             self.paths.insert(file.clone());
             file
         });
-        ArchiveMember { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
+        ArchiveMember {
+            file,
+            offset,
+            len,
+            name: name.map(|name| name.to_string_lossy().into()),
+        }
     }
 
     /// Converts a cell to the engine's type.
@@ -92,8 +103,20 @@ pub struct ImageSequenceArgs {
 
 impl From<ImageSequenceArgs> for ImageSequence {
     fn from(frames: ImageSequenceArgs) -> Self {
-        let ImageSequenceArgs { folder, pattern, first, count, fps } = frames;
-        Self { folder, pattern, first, count, fps }
+        let ImageSequenceArgs {
+            folder,
+            pattern,
+            first,
+            count,
+            fps,
+        } = frames;
+        Self {
+            folder,
+            pattern,
+            first,
+            count,
+            fps,
+        }
     }
 }
 
@@ -109,10 +132,10 @@ pub fn without_signature(url: Bound<'_, PyString>) -> Bound<'_, PyString> {
 
 /// Returns the counters of this process for reading from URLs.
 ///
-/// Returns:
-///     dict[str, int]: `remote_requests` (including retries, excluding redirects), `remote_bytes` (file bytes
-///     received), `remote_retries` (requests that repeated a failed one), `remote_cache_hits` (reads served
-///     from the block cache) and `remote_outages` (times in which a server answered no request).
+/// Returns: dict[str, int]: `remote_requests` (including retries, excluding redirects),
+/// `remote_bytes` (file bytes received), `remote_retries` (requests that repeated a failed one),
+/// `remote_cache_hits` (reads served from the block cache) and `remote_outages` (times in which a
+/// server answered no request).
 ///
 /// Example:
 ///     >>> import framespool as fsp

@@ -1,5 +1,5 @@
-//! Python class `framespool.video.Tensor`: memory that the engine filled, with a shape and an element type,
-//! exported by DLPack, the CUDA array interface and pickle.
+//! Python class `framespool.video.Tensor`: memory that the engine filled, with a shape and an
+//! element type, exported by DLPack, the CUDA array interface and pickle.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::dlpack::{consumer_stream, Export, CPU, CUDA, LEGACY_DEFAULT_STREAM};
+use crate::dlpack::{CPU, CUDA, Export, LEGACY_DEFAULT_STREAM, consumer_stream};
 use crate::element_type::ElementType;
 use crate::errors::OrRaise;
-use crate::tensor_view::{parse_indices, Index, TensorView};
+use crate::tensor_view::{Index, TensorView, parse_indices};
 
 /// An array in host or GPU memory: the result type of framespool.
 ///
 /// Exports its memory by DLPack without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)` and
-/// `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any object that
-/// uses it. Integers, slices, `None` and `...` as indices give views, as in NumPy: `t[0, ..., ::2]`. A tensor
-/// in host memory can be pickled; its elements are copied.
+/// `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any
+/// object that uses it. Integers, slices, `None` and `...` as indices give views, as in NumPy:
+/// `t[0, ..., ::2]`. A tensor in host memory can be pickled; its elements are copied.
 ///
 /// Example:
 ///     >>> import framespool as fsp
@@ -41,7 +41,11 @@ pub struct Tensor {
 impl Tensor {
     /// Creates a tensor that owns a whole buffer.
     pub fn from_buffer(memory: BatchBuffer, shape: Vec<usize>, element: ElementType) -> Self {
-        Self { memory: Arc::new(memory), view: TensorView::dense(shape), element }
+        Self {
+            memory: Arc::new(memory),
+            view: TensorView::dense(shape),
+            element,
+        }
     }
 
     /// Creates a tensor by copying a few numbers.
@@ -71,7 +75,11 @@ impl Tensor {
             fill(all);
         }
         drop(parts);
-        Ok(Self::from_buffer(builder.freeze().ok().expect("its clip slot was dropped"), shape, element))
+        Ok(Self::from_buffer(
+            builder.freeze().ok().expect("its clip slot was dropped"),
+            shape,
+            element,
+        ))
     }
 
     fn byte_len(&self) -> usize {
@@ -80,7 +88,10 @@ impl Tensor {
 
     /// Returns the first byte, and the number of bytes from it to the end of the last element.
     fn byte_span(&self) -> (usize, usize) {
-        (self.view.start * self.element.bytes(), self.view.span() * self.element.bytes())
+        (
+            self.view.start * self.element.bytes(),
+            self.view.span() * self.element.bytes(),
+        )
     }
 
     /// Returns the bytes in row-major order, copied from the GPU if they are stored there.
@@ -93,24 +104,41 @@ impl Tensor {
             self.memory.copy_to_host(start, &mut bytes)?;
             Cow::Owned(bytes)
         };
-        Ok(if self.view.is_dense() { span } else { self.view.gather(&span, self.element.bytes()).into() })
+        Ok(if self.view.is_dense() {
+            span
+        } else {
+            self.view.gather(&span, self.element.bytes()).into()
+        })
     }
 
     /// Returns another view of the same memory.
     fn with_view(&self, view: TensorView) -> Self {
-        Self { memory: self.memory.clone(), view, element: self.element }
+        Self {
+            memory: self.memory.clone(),
+            view,
+            element: self.element,
+        }
     }
 
     /// Returns the same tensor in a copy of its span.
     fn in_copy(&self, copied: BatchBuffer) -> Self {
-        let view = TensorView { start: 0, ..self.view.clone() };
-        Self { memory: Arc::new(copied), view, element: self.element }
+        let view = TensorView {
+            start: 0,
+            ..self.view.clone()
+        };
+        Self {
+            memory: Arc::new(copied),
+            view,
+            element: self.element,
+        }
     }
 
     /// Returns all entries of the first dimension.
     pub fn entries(&self) -> Vec<Self> {
         let first = self.view.shape.first().copied().unwrap_or(0);
-        (0..first).map(|at| self.with_view(self.view.index(&[Index::Entry(at)]))).collect()
+        (0..first)
+            .map(|at| self.with_view(self.view.index(&[Index::Entry(at)])))
+            .collect()
     }
 
     /// Returns the number of the GPU that holds the memory; `None` for host memory.
@@ -119,7 +147,8 @@ impl Tensor {
     }
 
     fn dlpack_device(&self) -> (i32, i32) {
-        self.ordinal().map_or((CPU, 0), |ordinal| (CUDA, ordinal as i32))
+        self.ordinal()
+            .map_or((CPU, 0), |ordinal| (CUDA, ordinal as i32))
     }
 
     /// Copies the span of the elements, to the host or on its own device.
@@ -130,9 +159,16 @@ impl Tensor {
         match parts[0].target() {
             OutputMut::Host(bytes) => self.memory.copy_to_host(start, bytes)?,
             OutputMut::Device(mut slot) => {
-                let stream = self.memory.device().expect("it is on a device").create_stream()?;
+                let stream = self
+                    .memory
+                    .device()
+                    .expect("it is on a device")
+                    .create_stream()?;
                 slot.begin(&stream)?;
-                self.memory.written().iter().try_for_each(|event| stream.wait(event))?;
+                self.memory
+                    .written()
+                    .iter()
+                    .try_for_each(|event| stream.wait(event))?;
                 stream.copy(slot.address, self.memory.address() + start as u64, slot.len)?;
                 self.memory.add_reader_event(stream.record()?);
             }
@@ -143,19 +179,35 @@ impl Tensor {
     }
 
     /// Prepares the memory for a consumer whose work runs on `stream` (CUDA only).
-    fn export(&self, copy: Option<bool>, to_host: bool, stream: Option<u64>) -> framespool::Result<Export> {
+    fn export(
+        &self,
+        copy: Option<bool>,
+        to_host: bool,
+        stream: Option<u64>,
+    ) -> framespool::Result<Export> {
         let signed = |numbers: &[usize]| numbers.iter().map(|&n| n as i64).collect();
         let (shape, strides) = (signed(&self.view.shape), signed(&self.view.strides));
         let dtype = self.element.dlpack();
-        let export =
-            |memory, offset, copied| Export { memory, offset, shape, strides, dtype, copied, stream };
+        let export = |memory, offset, copied| Export {
+            memory,
+            offset,
+            shape,
+            strides,
+            dtype,
+            copied,
+            stream,
+        };
         let export = if copy == Some(true) || to_host {
             export(Arc::new(self.copy_to(to_host)?), 0, true)
         } else {
             export(self.memory.clone(), self.byte_span().0, false)
         };
         if let (Some(device), Some(stream)) = (export.memory.device(), stream) {
-            export.memory.written().iter().try_for_each(|event| device.wait_on_external(stream, event))?;
+            export
+                .memory
+                .written()
+                .iter()
+                .try_for_each(|event| device.wait_on_external(stream, event))?;
         }
         Ok(export)
     }
@@ -163,7 +215,9 @@ impl Tensor {
 
 /// Returns the size of a tensor in bytes; `None` if it overflows.
 fn bytes_in(shape: &[usize], element: ElementType) -> Option<usize> {
-    shape.iter().try_fold(element.bytes(), |product, &len| product.checked_mul(len))
+    shape
+        .iter()
+        .try_fold(element.bytes(), |product, &len| product.checked_mul(len))
 }
 
 /// Rebuilds a pickled tensor.
@@ -209,7 +263,8 @@ impl Tensor {
         PyTuple::new(py, &self.view.shape)
     }
 
-    /// The element type: "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or "bool".
+    /// The element type: "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or
+    /// "bool".
     #[getter]
     fn dtype(&self) -> &'static str {
         self.element.name()
@@ -218,7 +273,8 @@ impl Tensor {
     /// The device of the memory: "cpu", or "cuda:0" and so on.
     #[getter]
     fn device(&self) -> String {
-        self.ordinal().map_or("cpu".to_owned(), |ordinal| format!("cuda:{ordinal}"))
+        self.ordinal()
+            .map_or("cpu".to_owned(), |ordinal| format!("cuda:{ordinal}"))
     }
 
     /// The size in bytes.
@@ -239,9 +295,11 @@ impl Tensor {
         self.memory.is_page_locked()
     }
 
-    /// Keeps the memory from being written again before the work that this stream of this GPU has received is done.
+    /// Keeps the memory from being written again before the work that this stream of this GPU has
+    /// received is done.
     fn _record_copy(&self, py: Python<'_>, gpu: u32, stream: u64) {
-        let recorded = py.detach(|| Device::open(gpu).and_then(|device| device.record_on_external(stream)));
+        let recorded =
+            py.detach(|| Device::open(gpu).and_then(|device| device.record_on_external(stream)));
         match recorded {
             Ok(event) => self.memory.add_reader_event(event),
             Err(_) => self.memory.mark_unsynchronized(),
@@ -259,8 +317,8 @@ impl Tensor {
 
     /// Returns a view without the time dimension, whose length must be 1.
     ///
-    /// Args:
-    ///     layout: Names of the last dimensions, one letter each, e.g. "NTHWC"; T is the time dimension.
+    /// Args: layout: Names of the last dimensions, one letter each, e.g. "NTHWC"; T is the time
+    /// dimension.
     ///
     /// Returns:
     ///     Tensor: A view of the same memory with one dimension less.
@@ -268,10 +326,16 @@ impl Tensor {
     /// Raises:
     ///     ValueError: If the time dimension does not have length 1.
     fn drop_time(&self, layout: &str) -> PyResult<Tensor> {
-        let behind = layout.chars().rev().position(|c| c == 'T').map(|place| place + 1);
+        let behind = layout
+            .chars()
+            .rev()
+            .position(|c| c == 'T')
+            .map(|place| place + 1);
         let at = behind.and_then(|behind| self.view.shape.len().checked_sub(behind));
         let Some(at) = at.filter(|&at| self.view.shape[at] == 1) else {
-            return Err(PyValueError::new_err(format!("dimension T of {layout} does not have length 1")));
+            return Err(PyValueError::new_err(format!(
+                "dimension T of {layout} does not have length 1"
+            )));
         };
         let mut view = self.view.clone();
         view.shape.remove(at);
@@ -281,7 +345,11 @@ impl Tensor {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let shape = self.shape(py)?.repr()?;
-        Ok(format!("Tensor(shape={shape}, dtype={}, device={})", self.element.name(), self.device()))
+        Ok(format!(
+            "Tensor(shape={shape}, dtype={}, device={})",
+            self.element.name(),
+            self.device()
+        ))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -328,8 +396,8 @@ impl Tensor {
 
     /// The CUDA array interface, version 3, for CuPy, Numba and others.
     ///
-    /// Raises:
-    ///     AttributeError: If the tensor is on the CPU, or is bfloat16, which the interface does not support.
+    /// Raises: AttributeError: If the tensor is on the CPU, or is bfloat16, which the interface
+    /// does not support.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let no = |why: &str| Err(PyAttributeError::new_err(why.to_owned()));
@@ -347,19 +415,35 @@ impl Tensor {
             ElementType::BF16 => return no("the CUDA array interface has no bfloat16; use DLPack"),
         };
         let wait = |event: &_| {
-            device.wait_on_external(LEGACY_DEFAULT_STREAM, event).map_err(framespool::Error::from)
+            device
+                .wait_on_external(LEGACY_DEFAULT_STREAM, event)
+                .map_err(framespool::Error::from)
         };
-        self.memory.written().iter().try_for_each(wait).or_raise(py)?;
-        // The consumer keeps this object alive until its work is enqueued, on streams that synchronize with
-        // the default stream.
+        self.memory
+            .written()
+            .iter()
+            .try_for_each(wait)
+            .or_raise(py)?;
+        // The consumer keeps this object alive until its work is enqueued, on streams that
+        // synchronize with the default stream.
         self.memory.record_stream(LEGACY_DEFAULT_STREAM);
         let dict = PyDict::new(py);
         dict.set_item("shape", self.shape(py)?)?;
         dict.set_item("typestr", kind)?;
-        dict.set_item("data", (self.memory.address() + self.byte_span().0 as u64, false))?;
-        let bytes = self.view.strides.iter().map(|stride| stride * self.element.bytes());
-        let strides =
-            if self.view.is_dense() { None } else { Some(PyTuple::new(py, bytes.collect::<Vec<_>>())?) };
+        dict.set_item(
+            "data",
+            (self.memory.address() + self.byte_span().0 as u64, false),
+        )?;
+        let bytes = self
+            .view
+            .strides
+            .iter()
+            .map(|stride| stride * self.element.bytes());
+        let strides = if self.view.is_dense() {
+            None
+        } else {
+            Some(PyTuple::new(py, bytes.collect::<Vec<_>>())?)
+        };
         dict.set_item("strides", strides)?;
         dict.set_item("version", 3)?;
         dict.set_item("stream", LEGACY_DEFAULT_STREAM)?;
@@ -391,7 +475,9 @@ impl Tensor {
             None => false,
         };
         if other && copy == Some(false) {
-            return Err(PyValueError::new_err("another dtype needs a copy, which copy=False forbids"));
+            return Err(PyValueError::new_err(
+                "another dtype needs a copy, which copy=False forbids",
+            ));
         }
         if let Some(dtype) = dtype.filter(|_| other) {
             array = array.call_method1("astype", (dtype,))?;
@@ -406,10 +492,8 @@ impl Tensor {
     /// Returns:
     ///     numpy.ndarray: A view of the tensor's memory.
     ///
-    /// Raises:
-    ///     TypeError: If the tensor is on a GPU (use `.cpu()` first), or is bfloat16, which NumPy does not
-    ///         have.
-    ///     ImportError: If NumPy is not installed.
+    /// Raises: TypeError: If the tensor is on a GPU (use `.cpu()` first), or is bfloat16, which
+    /// NumPy does not have. ImportError: If NumPy is not installed.
     fn numpy<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         if slf.get().ordinal().is_some() {
             let device = slf.get().device();
@@ -418,7 +502,9 @@ impl Tensor {
             )));
         }
         if slf.get().element == ElementType::BF16 {
-            return Err(PyTypeError::new_err("NumPy has no bfloat16; use dtype=\"float16\", or .torch()"));
+            return Err(PyTypeError::new_err(
+                "NumPy has no bfloat16; use dtype=\"float16\", or .torch()",
+            ));
         }
         let numpy = slf
             .py()
@@ -444,8 +530,12 @@ impl Tensor {
             // A copy that the caller makes without `Batch.to()` is probably on this stream.
             let cuda = torch.getattr("cuda")?;
             if cuda.call_method0("is_initialized")?.extract()? {
-                let stream = cuda.call_method0("current_stream")?.getattr("cuda_stream")?;
-                slf.get().memory.record_stream(stream.extract::<u64>()?.max(LEGACY_DEFAULT_STREAM));
+                let stream = cuda
+                    .call_method0("current_stream")?
+                    .getattr("cuda_stream")?;
+                slf.get()
+                    .memory
+                    .record_stream(stream.extract::<u64>()?.max(LEGACY_DEFAULT_STREAM));
             }
         }
         Ok(tensor)
@@ -460,7 +550,10 @@ impl Tensor {
     }
 
     /// Supports pickle and copy, by value.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         if self.ordinal().is_some() {
             let device = self.device();
             return Err(PyTypeError::new_err(format!(
@@ -468,8 +561,16 @@ impl Tensor {
             )));
         }
         let bytes = self.bytes().or_raise(py)?;
-        let made_of = (PyBytes::new(py, &bytes), &self.view.shape, self.element.name()).into_pyobject(py)?;
-        Ok((py.import("framespool._framespool")?.getattr("tensor_of")?, made_of))
+        let made_of = (
+            PyBytes::new(py, &bytes),
+            &self.view.shape,
+            self.element.name(),
+        )
+            .into_pyobject(py)?;
+        Ok((
+            py.import("framespool._framespool")?.getattr("tensor_of")?,
+            made_of,
+        ))
     }
 
     /// Returns a copy of the elements as Python numbers.
@@ -483,8 +584,11 @@ impl Tensor {
             return self.in_copy(memory).tolist(py);
         }
         if !self.view.shape.is_empty() {
-            let entries =
-                self.entries().iter().map(|entry| entry.tolist(py)).collect::<PyResult<Vec<_>>>()?;
+            let entries = self
+                .entries()
+                .iter()
+                .map(|entry| entry.tolist(py))
+                .collect::<PyResult<Vec<_>>>()?;
             return Ok(entries.into_pyobject(py)?.into_any());
         }
         self.element.to_python(py, &self.bytes().or_raise(py)?)

@@ -1,4 +1,5 @@
-//! Shape and strides of a tensor in its memory, and basic indexing, which gives a view of the same memory.
+//! Shape and strides of a tensor in its memory, and basic indexing, which gives a view of the same
+//! memory.
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -40,7 +41,11 @@ impl TensorView {
         for i in (1..shape.len()).rev() {
             strides[i - 1] = strides[i] * shape[i].max(1);
         }
-        Self { start: 0, shape, strides }
+        Self {
+            start: 0,
+            shape,
+            strides,
+        }
     }
 
     /// Returns the number of elements.
@@ -60,12 +65,21 @@ impl TensorView {
         if self.len() == 0 {
             return 0;
         }
-        1 + self.shape.iter().zip(&self.strides).map(|(len, stride)| (len - 1) * stride).sum::<usize>()
+        1 + self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .map(|(len, stride)| (len - 1) * stride)
+            .sum::<usize>()
     }
 
     /// Selects entries. The indices are within the shape; dimensions beyond them are kept.
     pub fn index(&self, indices: &[Index]) -> Self {
-        let mut view = Self { start: self.start, shape: Vec::new(), strides: Vec::new() };
+        let mut view = Self {
+            start: self.start,
+            shape: Vec::new(),
+            strides: Vec::new(),
+        };
         let mut dims = self.shape.iter().copied().zip(self.strides.iter().copied());
         for &index in indices {
             if index == Index::NewAxis {
@@ -73,7 +87,9 @@ impl TensorView {
                 view.strides.push(1);
                 continue;
             }
-            let Some((_, stride)) = dims.next() else { break };
+            let Some((_, stride)) = dims.next() else {
+                break;
+            };
             match index {
                 Index::Entry(at) => view.start += at * stride,
                 Index::Range { first, step, len } => {
@@ -101,7 +117,10 @@ impl TensorView {
         }
         let mut starts = vec![0];
         for (&len, &stride) in self.shape[..inner].iter().zip(&self.strides) {
-            starts = starts.iter().flat_map(|start| (0..len).map(move |at| start + at * stride)).collect();
+            starts = starts
+                .iter()
+                .flat_map(|start| (0..len).map(move |at| start + at * stride))
+                .collect();
         }
         let mut bytes = Vec::with_capacity(self.len() * element_bytes);
         for start in starts {
@@ -111,14 +130,22 @@ impl TensorView {
     }
 }
 
-/// Returns the place of an entry in a dimension of length `len`; a negative index counts from its end.
+/// Returns the place of an entry in a dimension of length `len`; a negative index counts from its
+/// end.
 fn entry_of(index: isize, len: usize, dimension: usize) -> PyResult<usize> {
-    let at = if index < 0 { index + len as isize } else { index };
-    usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
-        PyIndexError::new_err(format!(
-            "index {index} is out of range: dimension {dimension} has {len} entries"
-        ))
-    })
+    let at = if index < 0 {
+        index + len as isize
+    } else {
+        index
+    };
+    usize::try_from(at)
+        .ok()
+        .filter(|&at| at < len)
+        .ok_or_else(|| {
+            PyIndexError::new_err(format!(
+                "index {index} is out of range: dimension {dimension} has {len} entries"
+            ))
+        })
 }
 
 /// Converts the index of `t[index]`, with `...` replaced by the dimensions that it stands for.
@@ -128,7 +155,10 @@ pub fn parse_indices(index: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<
         Err(_) => vec![index.clone()],
     };
     let is_ellipsis = |part: &&Bound<'_, PyAny>| part.is_instance_of::<PyEllipsis>();
-    let used = parts.iter().filter(|part| !part.is_none() && !is_ellipsis(part)).count();
+    let used = parts
+        .iter()
+        .filter(|part| !part.is_none() && !is_ellipsis(part))
+        .count();
     if used > shape.len() || parts.iter().filter(is_ellipsis).count() > 1 {
         return Err(PyIndexError::new_err(format!(
             "a tensor of {} dimensions takes at most as many indices, and one `...`",
@@ -142,7 +172,11 @@ pub fn parse_indices(index: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<
             found.push(Index::NewAxis);
         } else if is_ellipsis(&part) {
             let end = dimension + shape.len() - used;
-            found.extend(shape[dimension..end].iter().map(|&len| Index::Range { first: 0, step: 1, len }));
+            found.extend(shape[dimension..end].iter().map(|&len| Index::Range {
+                first: 0,
+                step: 1,
+                len,
+            }));
             dimension = end;
         } else {
             found.push(index_of(part, shape[dimension], dimension)?);
@@ -165,7 +199,9 @@ fn index_of(part: &Bound<'_, PyAny>, len: usize, dimension: usize) -> PyResult<I
         return Ok(Index::Range { first, step, len });
     }
     match part.extract::<isize>() {
-        Ok(index) if !part.is_instance_of::<PyBool>() => Ok(Index::Entry(entry_of(index, len, dimension)?)),
+        Ok(index) if !part.is_instance_of::<PyBool>() => {
+            Ok(Index::Entry(entry_of(index, len, dimension)?))
+        }
         _ => Err(PyTypeError::new_err(format!(
             "indices must be integers, slices, None or `...`, got {}; use .numpy() or .torch() for others",
             part.get_type().name()?
@@ -184,10 +220,21 @@ mod tests {
         let view = whole.index(&[
             Index::Entry(1),
             Index::NewAxis,
-            Index::Range { first: 0, step: 2, len: 2 },
-            Index::Range { first: 1, step: 1, len: 2 },
+            Index::Range {
+                first: 0,
+                step: 2,
+                len: 2,
+            },
+            Index::Range {
+                first: 1,
+                step: 1,
+                len: 2,
+            },
         ]);
-        assert_eq!((&view.shape[..], view.start, view.span()), (&[1, 2, 2][..], 13, 10));
+        assert_eq!(
+            (&view.shape[..], view.start, view.span()),
+            (&[1, 2, 2][..], 13, 10)
+        );
         assert!(!view.is_dense());
         let span: Vec<u8> = (13..23).collect();
         assert_eq!(view.gather(&span, 1), [13, 14, 21, 22]);
@@ -195,8 +242,15 @@ mod tests {
 
     #[test]
     fn a_view_without_elements_has_no_span() {
-        let none = TensorView::dense(vec![2, 3]).index(&[Index::Range { first: 2, step: 1, len: 0 }]);
-        assert_eq!((none.len(), none.span(), none.start, none.gather(&[], 8)), (0, 0, 0, vec![]));
+        let none = TensorView::dense(vec![2, 3]).index(&[Index::Range {
+            first: 2,
+            step: 1,
+            len: 0,
+        }]);
+        assert_eq!(
+            (none.len(), none.span(), none.start, none.gather(&[], 8)),
+            (0, 0, 0, vec![])
+        );
         assert!(none.is_dense());
     }
 }

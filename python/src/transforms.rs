@@ -1,5 +1,5 @@
-//! Reads transforms, dtype and layout from the Python package.
-//! There are no defaults, and no checks of values: the classes in `framespool/transforms/` have both.
+//! Reads transforms, dtype and layout from the Python package. There are no defaults, and no checks
+//! of values: the classes in `framespool/transforms/` have both.
 
 use framespool::transforms::transform::Step;
 use framespool::transforms::{DeinterlaceMethod, Dtype, Layout, TransformPipeline};
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 
 use crate::batch_sampler::parse_choice;
-use crate::errors::{read_spec, OrRaise};
+use crate::errors::{OrRaise, read_spec};
 
 /// A list of `framespool.transforms.Transform`, each read from what its method `_step` returns.
 #[derive(Default)]
@@ -18,9 +18,16 @@ impl<'py> FromPyObject<'_, 'py> for Steps {
 
     fn extract(steps: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let read = |transform: PyResult<Bound<'py, PyAny>>| {
-            read_spec("a transform", transform?.call_method0("_step")?.as_borrowed().as_any())
+            read_spec(
+                "a transform",
+                transform?.call_method0("_step")?.as_borrowed().as_any(),
+            )
         };
-        steps.try_iter()?.map(read).collect::<PyResult<_>>().map(Self)
+        steps
+            .try_iter()?
+            .map(read)
+            .collect::<PyResult<_>>()
+            .map(Self)
     }
 }
 
@@ -45,8 +52,14 @@ impl FrameSpec {
     pub fn pipeline(self, py: Python<'_>, steps: Steps) -> PyResult<TransformPipeline> {
         let deinterlace = parse_deinterlace(&self.deinterlace).or_raise(py)?;
         let pipeline = pipeline(py, steps, &self.dtype, &self.layout)?;
-        let pipeline = pipeline.ignoring_hdr(self.ignores_hdr).deinterlacing(deinterlace);
-        let pipeline = if self.exact { pipeline.exactly() } else { pipeline };
+        let pipeline = pipeline
+            .ignoring_hdr(self.ignores_hdr)
+            .deinterlacing(deinterlace);
+        let pipeline = if self.exact {
+            pipeline.exactly()
+        } else {
+            pipeline
+        };
         Ok(match self.label_fill {
             None => pipeline,
             Some(fill) => pipeline.for_labels(fill),
@@ -56,13 +69,21 @@ impl FrameSpec {
 
 /// How interlaced video is deinterlaced; `None` leaves both fields as they are.
 pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<DeinterlaceMethod>> {
-    let choices =
-        [("weave", None), ("bob", Some(DeinterlaceMethod::Bob)), ("linear", Some(DeinterlaceMethod::Linear))];
+    let choices = [
+        ("weave", None),
+        ("bob", Some(DeinterlaceMethod::Bob)),
+        ("linear", Some(DeinterlaceMethod::Linear)),
+    ];
     parse_choice("deinterlace", deinterlace, &choices)
 }
 
 /// Returns the pipeline for a list of transforms.
-pub fn pipeline(py: Python<'_>, steps: Steps, dtype: &str, layout: &str) -> PyResult<TransformPipeline> {
+pub fn pipeline(
+    py: Python<'_>,
+    steps: Steps,
+    dtype: &str,
+    layout: &str,
+) -> PyResult<TransformPipeline> {
     let build = || {
         let dtypes = [
             ("uint8", Dtype::U8),
@@ -71,7 +92,11 @@ pub fn pipeline(py: Python<'_>, steps: Steps, dtype: &str, layout: &str) -> PyRe
             ("bfloat16", Dtype::BF16),
             ("float32", Dtype::F32),
         ];
-        let layouts = [("NTHWC", Layout::Nthwc), ("NTCHW", Layout::Ntchw), ("NCTHW", Layout::Ncthw)];
+        let layouts = [
+            ("NTHWC", Layout::Nthwc),
+            ("NTCHW", Layout::Ntchw),
+            ("NCTHW", Layout::Ncthw),
+        ];
         let dtype = parse_choice("dtype", dtype, &dtypes)?;
         TransformPipeline::new(steps.0, dtype, parse_choice("layout", layout, &layouts)?)
     };

@@ -1,32 +1,32 @@
-//! Python class for a video: opens it from a path, bytes or a file object, reports its properties, and
-//! decodes frames to tensors. It releases the GIL while it decodes.
+//! Python class for a video: opens it from a path, bytes or a file object, reports its properties,
+//! and decodes frames to tensors. It releases the GIL while it decodes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool::batch_sampler::rng::RngKey;
+use framespool::Error;
 use framespool::decode::PacketReader;
 use framespool::gpu::Gpu;
 use framespool::index::cache::index_of;
 use framespool::index::image;
 use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
+use framespool::rng::RngKey;
 use framespool::source::{self, ImageSequence, ImageSequenceSource, MemorySource};
 use framespool::transforms::{DeinterlaceMethod, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
-use framespool::Error;
 use pyo3::prelude::*;
 
 use crate::batch_sampler::parse_choice;
 use crate::element_type::ElementType;
-use crate::errors::{check_same_process, warn_hdr, OrRaise};
+use crate::errors::{OrRaise, check_same_process, warn_hdr};
 use crate::file_object::FileObject;
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, interruptible, or_raise_pending};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
-use crate::transforms::{parse_deinterlace, pipeline, Steps};
+use crate::transforms::{Steps, parse_deinterlace, pipeline};
 
 /// Parses the name of a decoder backend.
 pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
@@ -53,7 +53,8 @@ pub struct Video {
     deinterlace: Option<DeinterlaceMethod>,
     /// The clip decoder of the last call, reused while the transform pipeline stays the same.
     clip_decoder: Mutex<Option<ClipDecoder>>,
-    /// The packet reader of the last call, which keeps the demuxer open for containers that need one.
+    /// The packet reader of the last call, which keeps the demuxer open for containers that need
+    /// one.
     reader: Mutex<Option<PacketReader>>,
     owner_pid: u32,
 }
@@ -95,7 +96,8 @@ impl Clip {
 pub struct FrameIterator {
     /// `None` once the end or an error has been reached.
     stream: Mutex<Option<FrameStream>>,
-    /// A frame that was decoded when a signal handler raised an exception; the next call returns it.
+    /// A frame that was decoded when a signal handler raised an exception; the next call returns
+    /// it.
     undelivered: Mutex<Option<DecodedFrame>>,
     owner_pid: u32,
 }
@@ -109,12 +111,19 @@ impl FrameIterator {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
         check_same_process(py, "iterator over a Video", self.owner_pid)?;
         let next = py.detach(|| {
-            if let Some(kept) = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(kept) = self
+                .undelivered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+            {
                 return Ok(Some(kept));
             }
             let _scope = interrupt_scope();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(stream) = held.as_mut() else { return Ok(None) };
+            let Some(stream) = held.as_mut() else {
+                return Ok(None);
+            };
             let next = stream.next(&interrupt());
             // If only the wait was interrupted, the next call continues it.
             if !matches!(next, Ok(Some(_)) | Err(Error::Interrupted)) {
@@ -123,22 +132,33 @@ impl FrameIterator {
             next
         });
         let picture = or_raise_pending(py, next)?;
-        // Checks signals before returning the frame: a signal that arrived with it would otherwise raise
-        // after the frame was returned, and the frame would be lost.
+        // Checks signals before returning the frame: a signal that arrived with it would otherwise
+        // raise after the frame was returned, and the frame would be lost.
         if let Err(raised) = py.check_signals().and_then(|()| warn_hdr(py)) {
-            *self.undelivered.lock().unwrap_or_else(PoisonError::into_inner) = picture;
+            *self
+                .undelivered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = picture;
             return Err(raised);
         }
         // The buffer is a clip of one frame; drops its time dimension.
         Ok(picture.map(|(buffer, shape)| {
-            Tensor::from_buffer(buffer, shape.dims()[1..].to_vec(), ElementType::from(shape.dtype))
+            Tensor::from_buffer(
+                buffer,
+                shape.dims()[1..].to_vec(),
+                ElementType::from(shape.dtype),
+            )
         }))
     }
 }
 
 impl Drop for FrameIterator {
     fn drop(&mut self) {
-        let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = self
+            .stream
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         // Dropping waits for the decoding thread.
         Python::try_attach(|py| py.detach(|| drop(stream)));
     }
@@ -159,8 +179,11 @@ impl Video {
             (DecoderBackend::Nvdec, Some(gpu)) => clip_decoder.with_nvdec(gpu),
             // A GPU without a usable decoder can still receive frames that the CPU decodes.
             (DecoderBackend::Auto, Some(gpu)) => {
-                let plain =
-                    ClipDecoder::with_gpu(clip_decoder.pipeline().clone(), self.threads, self.gpu.clone());
+                let plain = ClipDecoder::with_gpu(
+                    clip_decoder.pipeline().clone(),
+                    self.threads,
+                    self.gpu.clone(),
+                );
                 clip_decoder.with_nvdec(gpu).or(Ok(plain))
             }
         }
@@ -168,7 +191,9 @@ impl Video {
 
     /// The pipeline with the options of this video.
     fn configured(&self, pipeline: TransformPipeline) -> TransformPipeline {
-        pipeline.ignoring_hdr(self.ignores_hdr).deinterlacing(self.deinterlace)
+        pipeline
+            .ignoring_hdr(self.ignores_hdr)
+            .deinterlacing(self.deinterlace)
     }
 
     fn decode_clip(
@@ -182,32 +207,54 @@ impl Video {
         let pipeline = self.configured(pipeline);
         let made = py.detach(|| {
             let _scope = interrupt_scope();
-            let kept = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kept = self
+                .clip_decoder
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             let kept = kept.filter(|b| *b.pipeline() == pipeline);
             let mut clip_decoder = kept.map_or_else(|| self.new_clip_decoder(pipeline), Ok)?;
-            let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kept = self
+                .reader
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut output = clip_decoder.output();
             let done = clip_decoder.decode_clip(
                 &mut reader,
                 frames,
-                RngKey { seed, epoch: 0, clip: 0, occurrence: 0 },
+                RngKey {
+                    seed,
+                    epoch: 0,
+                    clip: 0,
+                    occurrence: 0,
+                },
                 &mut output,
                 &interrupt(),
             );
             if done.is_ok() {
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
             }
-            *self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner) = Some(clip_decoder);
+            *self
+                .clip_decoder
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(clip_decoder);
             done.and_then(|()| output.into_clip())
         });
         let Some((buffer, shape)) = or_raise_pending(py, made)? else {
-            return Err(Error::Argument("no frames requested; give at least one frame index".into()))
-                .or_raise(py);
+            return Err(Error::Argument(
+                "no frames requested; give at least one frame index".into(),
+            ))
+            .or_raise(py);
         };
         warn_hdr(py)?;
         let index = self.engine.index();
-        let tensor = Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype));
+        let tensor = Tensor::from_buffer(
+            buffer,
+            shape.dims().to_vec(),
+            ElementType::from(shape.dtype),
+        );
         Py::new(
             py,
             Clip {
@@ -250,20 +297,25 @@ impl Video {
             let source = match source {
                 Ok(source) => source,
                 Err(object) => {
-                    return Ok((Engine::open_stream(Arc::new(object), stream, &interrupt())?, gpu))
+                    return Ok((
+                        Engine::open_stream(Arc::new(object), stream, &interrupt())?,
+                        gpu,
+                    ));
                 }
             };
             let engine = match source {
                 Source::Path(path) => {
                     cache = IndexCacheHandle::open(&index);
                     let source = source::open(&path)?;
-                    let (index, _) = index_of(cache.store.as_deref(), &path, &source, stream, &interrupt())?;
+                    let (index, _) =
+                        index_of(cache.store.as_deref(), &path, &source, stream, &interrupt())?;
                     Engine::with_index(source, index)
                 }
                 Source::ImageSequence(frames) => {
                     let frames = ImageSequence::from(frames);
                     let source = Arc::new(ImageSequenceSource::open(&frames)?);
-                    let index = image::index_image_sequence(&source, frames.fps, &Limits::default())?;
+                    let index =
+                        image::index_image_sequence(&source, frames.fps, &Limits::default())?;
                     index.check_stream(stream)?;
                     Engine::with_index(source, Arc::new(index))
                 }
@@ -271,12 +323,16 @@ impl Video {
                     let member = SourceCache::default().member(member);
                     Engine::open_stream(Arc::new(member.open()?), stream, &interrupt())?
                 }
-                Source::Cell(cell) => {
-                    Engine::open_stream(SourceCache::default().cell(cell).open()?, stream, &interrupt())?
-                }
-                Source::Bytes(bytes) => {
-                    Engine::open_stream(Arc::new(MemorySource::new(name, bytes)), stream, &interrupt())?
-                }
+                Source::Cell(cell) => Engine::open_stream(
+                    SourceCache::default().cell(cell).open()?,
+                    stream,
+                    &interrupt(),
+                )?,
+                Source::Bytes(bytes) => Engine::open_stream(
+                    Arc::new(MemorySource::new(name, bytes)),
+                    stream,
+                    &interrupt(),
+                )?,
             };
             Ok((engine, gpu))
         });
@@ -309,86 +365,206 @@ impl Video {
         let keyframes: Vec<u32> = index.key_frames().into_iter().map(|f| f.0).collect();
         let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
-        put("path", index.site.file.to_string().into_pyobject(py)?.into_any());
-        put("container", index.container.clone().into_pyobject(py)?.into_any());
-        put("codec", info.params.codec.name.clone().into_pyobject(py)?.into_any());
-        put("num_frames", index.num_frames().into_pyobject(py)?.into_any());
+        put(
+            "path",
+            index.site.file.to_string().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "container",
+            index.container.clone().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "codec",
+            info.params.codec.name.clone().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "num_frames",
+            index.num_frames().into_pyobject(py)?.into_any(),
+        );
         put("width", width.into_pyobject(py)?.into_any());
         put("height", height.into_pyobject(py)?.into_any());
-        put("average_fps", index.average_fps().into_pyobject(py)?.into_any());
-        put("begin_seconds", index.begin_seconds().into_pyobject(py)?.into_any());
-        put("end_seconds", index.end_seconds().into_pyobject(py)?.into_any());
-        put("rotation", info.orientation.degrees_cw().into_pyobject(py)?.into_any());
-        put("mirrored", pyo3::types::PyBool::new(py, info.orientation.mirror).to_owned().into_any());
-        put("time_base", (info.time_base.num(), info.time_base.den()).into_pyobject(py)?.into_any());
-        put("sample_aspect", info.sample_aspect.into_pyobject(py)?.into_any());
-        put("display_width", display_size.0.into_pyobject(py)?.into_any());
-        put("display_height", display_size.1.into_pyobject(py)?.into_any());
+        put(
+            "average_fps",
+            index.average_fps().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "begin_seconds",
+            index.begin_seconds().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "end_seconds",
+            index.end_seconds().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "rotation",
+            info.orientation.degrees_cw().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "mirrored",
+            pyo3::types::PyBool::new(py, info.orientation.mirror)
+                .to_owned()
+                .into_any(),
+        );
+        put(
+            "time_base",
+            (info.time_base.num(), info.time_base.den())
+                .into_pyobject(py)?
+                .into_any(),
+        );
+        put(
+            "sample_aspect",
+            info.sample_aspect.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "display_width",
+            display_size.0.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "display_height",
+            display_size.1.into_pyobject(py)?.into_any(),
+        );
         put("keyframes", keyframes.into_pyobject(py)?.into_any());
-        put("damaged_units", index.damaged_units.into_pyobject(py)?.into_any());
+        put(
+            "damaged_units",
+            index.damaged_units.into_pyobject(py)?.into_any(),
+        );
         put("stream", info.stream.into_pyobject(py)?.into_any());
         let listed = index.streams.iter().map(|stream| {
             let size = (stream.width, stream.height);
-            (stream.kind.name(), stream.codec.clone(), size, stream.num_frames, stream.is_default)
+            (
+                stream.kind.name(),
+                stream.codec.clone(),
+                size,
+                stream.num_frames,
+                stream.is_default,
+            )
         });
-        put("streams", listed.collect::<Vec<_>>().into_pyobject(py)?.into_any());
-        put("num_packets", index.packets.len().into_pyobject(py)?.into_any());
-        put("direct", pyo3::types::PyBool::new(py, index.direct).to_owned().into_any());
+        put(
+            "streams",
+            listed.collect::<Vec<_>>().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "num_packets",
+            index.packets.len().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "direct",
+            pyo3::types::PyBool::new(py, index.direct)
+                .to_owned()
+                .into_any(),
+        );
         Ok(values)
     }
 
-    /// Returns primaries, transfer function and matrix as numbered by ITU-T H.273, and whether the range is
-    /// full if the video states it. Decodes the first frame.
+    /// Returns primaries, transfer function and matrix as numbered by ITU-T H.273, and whether the
+    /// range is full if the video states it. Decodes the first frame.
     fn color(&self, py: Python<'_>) -> PyResult<(u8, u8, u8, Option<bool>)> {
         self.check_process(py)?;
-        let tags = or_raise_pending(py, py.detach(interruptible(|| self.engine.color(&interrupt()))))?;
+        let tags = or_raise_pending(
+            py,
+            py.detach(interruptible(|| self.engine.color(&interrupt()))),
+        )?;
         Ok((tags.primaries, tags.transfer, tags.matrix, tags.full_range))
     }
 
-    /// Returns the same by FFmpeg's names, `None` where the video states nothing, and "PQ" or "HLG" for these
-    /// transfer functions.
+    /// Returns the same by FFmpeg's names, `None` where the video states nothing, and "PQ" or "HLG"
+    /// for these transfer functions.
     #[expect(clippy::type_complexity, reason = "four names")]
     fn color_names(
         &self,
         py: Python<'_>,
-    ) -> PyResult<(Option<String>, Option<String>, Option<String>, Option<&'static str>, Option<&'static str>)>
-    {
+    ) -> PyResult<(
+        Option<String>,
+        Option<String>,
+        Option<String>,
+        Option<&'static str>,
+        Option<&'static str>,
+    )> {
         self.check_process(py)?;
-        let tags = or_raise_pending(py, py.detach(interruptible(|| self.engine.color(&interrupt()))))?;
-        let range = tags.full_range.map(|full| if full { "full" } else { "limited" });
-        Ok((tags.primaries_name(), tags.transfer_name(), tags.matrix_name(), range, tags.hdr_name()))
+        let tags = or_raise_pending(
+            py,
+            py.detach(interruptible(|| self.engine.color(&interrupt()))),
+        )?;
+        let range = tags
+            .full_range
+            .map(|full| if full { "full" } else { "limited" });
+        Ok((
+            tags.primaries_name(),
+            tags.transfer_name(),
+            tags.matrix_name(),
+            range,
+            tags.hdr_name(),
+        ))
     }
 
-    /// Returns the properties in the container's headers by name; libavformat opens the source again.
+    /// Returns the properties in the container's headers by name; libavformat opens the source
+    /// again.
     fn header(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
         let header = or_raise_pending(py, py.detach(interruptible(|| self.engine.header())))?;
         let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
-        put("duration_seconds", header.duration_seconds.into_pyobject(py)?.into_any());
-        put("start_seconds", header.start_seconds.into_pyobject(py)?.into_any());
+        put(
+            "duration_seconds",
+            header.duration_seconds.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "start_seconds",
+            header.start_seconds.into_pyobject(py)?.into_any(),
+        );
         put("bit_rate", header.bit_rate.into_pyobject(py)?.into_any());
-        put("num_frames", header.num_frames.into_pyobject(py)?.into_any());
-        put("frame_rate", header.frame_rate.into_pyobject(py)?.into_any());
-        put("sample_aspect", header.sample_aspect.into_pyobject(py)?.into_any());
-        put("pixel_format", header.pixel_format.into_pyobject(py)?.into_any());
-        put("field_order", header.field_order.into_pyobject(py)?.into_any());
+        put(
+            "num_frames",
+            header.num_frames.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "frame_rate",
+            header.frame_rate.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "sample_aspect",
+            header.sample_aspect.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "pixel_format",
+            header.pixel_format.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "field_order",
+            header.field_order.into_pyobject(py)?.into_any(),
+        );
         put("bit_depth", header.bit_depth.into_pyobject(py)?.into_any());
-        put("color_primaries", header.color_primaries.into_pyobject(py)?.into_any());
-        put("color_transfer", header.color_transfer.into_pyobject(py)?.into_any());
-        put("color_space", header.color_space.into_pyobject(py)?.into_any());
+        put(
+            "color_primaries",
+            header.color_primaries.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "color_transfer",
+            header.color_transfer.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "color_space",
+            header.color_space.into_pyobject(py)?.into_any(),
+        );
         Ok(values)
     }
 
-    /// Returns why frames of this video were decoded on the CPU instead of the GPU, if any were so far.
+    /// Returns why frames of this video were decoded on the CPU instead of the GPU, if any were so
+    /// far.
     fn cpu_fallback(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.check_process(py)?;
-        let clip_decoder = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner);
-        let reason = clip_decoder.as_ref().and_then(|decoder| decoder.cpu_fallback.as_ref());
+        let clip_decoder = self
+            .clip_decoder
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let reason = clip_decoder
+            .as_ref()
+            .and_then(|decoder| decoder.cpu_fallback.as_ref());
         Ok(reason.map(ToString::to_string))
     }
 
-    /// Returns properties found by scanning the packets, by name, and the cost of decoding such a clip.
+    /// Returns properties found by scanning the packets, by name, and the cost of decoding such a
+    /// clip.
     fn analyze_access(
         &self,
         py: Python<'_>,
@@ -398,16 +574,27 @@ impl Video {
         self.check_process(py)?;
         let probe = or_raise_pending(
             py,
-            py.detach(interruptible(|| self.engine.access_cost(frames, stride, &interrupt()))),
+            py.detach(interruptible(|| {
+                self.engine.access_cost(frames, stride, &interrupt())
+            })),
         )?;
         let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
         put("skippable", probe.disposable.into_pyobject(py)?.into_any());
         put("reordered", probe.reordered.into_pyobject(py)?.into_any());
         put("gop_packets", probe.gop_sizes.into_pyobject(py)?.into_any());
-        put("packet_bytes", probe.packet_bytes.into_pyobject(py)?.into_any());
-        put("nvdec", probe.nvdec.clone().ok().into_pyobject(py)?.into_any());
-        put("nvdec_reason", probe.nvdec.err().into_pyobject(py)?.into_any());
+        put(
+            "packet_bytes",
+            probe.packet_bytes.into_pyobject(py)?.into_any(),
+        );
+        put(
+            "nvdec",
+            probe.nvdec.clone().ok().into_pyobject(py)?.into_any(),
+        );
+        put(
+            "nvdec_reason",
+            probe.nvdec.err().into_pyobject(py)?.into_any(),
+        );
         put("clip", probe.clip.into_pyobject(py)?.into_any());
         Ok(values)
     }
@@ -423,18 +610,24 @@ impl Video {
     /// Returns the presentation time of every frame, in seconds.
     fn all_pts_seconds(&self) -> Vec<f64> {
         let index = self.engine.index();
-        (0..index.num_frames()).map(|i| index.pts_seconds(PresentationIndex(i))).collect()
+        (0..index.num_frames())
+            .map(|i| index.pts_seconds(PresentationIndex(i)))
+            .collect()
     }
 
-    /// Returns an iterator over all frames; `layout` is that of a batch of clips, of which a frame has the last three
-    /// dimensions.
+    /// Returns an iterator over all frames; `layout` is that of a batch of clips, of which a frame
+    /// has the last three dimensions.
     fn iterate(&self, py: Python<'_>, layout: &str) -> PyResult<FrameIterator> {
         self.check_process(py)?;
         let pipeline = self.configured(pipeline(py, Steps::default(), "uint8", layout)?);
         let start = || FrameStream::start(&self.engine, self.new_clip_decoder(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, undelivered) = (Mutex::new(Some(stream)), Mutex::new(None));
-        Ok(FrameIterator { stream, undelivered, owner_pid: self.owner_pid })
+        Ok(FrameIterator {
+            stream,
+            undelivered,
+            owner_pid: self.owner_pid,
+        })
     }
 
     fn frames(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Stream};
 
-use super::pool::{Block, MemoryPool, ALIGN};
+use super::pool::{ALIGN, Block, MemoryPool};
 use super::stream_order::{DeviceSliceMut, OutputMut, StreamOrder};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,8 @@ pub struct BatchBuffer {
     block: Option<Block>,
     pool: Arc<MemoryPool>,
     used: usize,
-    /// On a device: the events that mark the end of the writes, and those that mark the end of reads. In page-locked
-    /// memory: the latter.
+    /// On a device: the events that mark the end of the writes, and those that mark the end of
+    /// reads. In page-locked memory: the latter.
     events: Mutex<Box<Events>>,
 }
 
@@ -28,16 +28,16 @@ pub struct BatchBuffer {
 struct Events {
     written: Vec<Event>,
     read: Vec<Event>,
-    /// External streams that read the buffer. Their work enqueued until the buffer is dropped counts as
-    /// reads.
+    /// External streams that read the buffer. Their work enqueued until the buffer is dropped
+    /// counts as reads.
     readers: Vec<u64>,
     /// Whether some work on the buffer could not be marked by an event, so that its end is unknown.
     unsynchronized: bool,
 }
 
 impl BatchBuffer {
-    /// Allocates memory for `clips` clips of `clip_bytes` bytes each, and its clip slots. The content is
-    /// unspecified (left from an earlier batch): every slot must be filled.
+    /// Allocates memory for `clips` clips of `clip_bytes` bytes each, and its clip slots. The
+    /// content is unspecified (left from an earlier batch): every slot must be filled.
     ///
     /// # Errors
     /// `Argument` if the host has not enough memory, `Gpu` if the device has not.
@@ -46,9 +46,13 @@ impl BatchBuffer {
         clips: usize,
         clip_bytes: usize,
     ) -> Result<(BufferBuilder, Vec<ClipSlot>)> {
-        let len = clips.checked_mul(clip_bytes).filter(|&n| n <= isize::MAX as usize - ALIGN);
+        let len = clips
+            .checked_mul(clip_bytes)
+            .filter(|&n| n <= isize::MAX as usize - ALIGN);
         let len = len.ok_or_else(|| {
-            Error::Argument(format!("{clips} clips of {clip_bytes} bytes do not fit into memory"))
+            Error::Argument(format!(
+                "{clips} clips of {clip_bytes} bytes do not fit into memory"
+            ))
         })?;
         let mut block = pool.allocate(len)?;
         block.wait_for_untracked();
@@ -95,9 +99,11 @@ impl BatchBuffer {
     /// The bytes; `None` for device memory.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self.block() {
-            // SAFETY: a `BatchBuffer` by itself exists only after `BufferBuilder::freeze` proved that all
-            // clip slots are gone.
-            Block::Host(block) => Some(unsafe { std::slice::from_raw_parts(block.start(), self.used) }),
+            Block::Host(block) => {
+                // SAFETY: a `BatchBuffer` by itself exists only after `BufferBuilder::freeze`
+                // proved that all clip slots are gone.
+                Some(unsafe { std::slice::from_raw_parts(block.start(), self.used) })
+            }
             Block::Device(_) => None,
         }
     }
@@ -107,8 +113,8 @@ impl BatchBuffer {
         match self.block() {
             Block::Host(block) => {
                 block.wait();
-                // SAFETY: as above, and `self` is borrowed exclusively. No copy reads the bytes: those of earlier
-                // contents are done, and the content has no other user yet.
+                // SAFETY: as above, and `self` is borrowed exclusively. No copy reads the bytes:
+                // those of earlier contents are done, and the content has no other user yet.
                 Some(unsafe { std::slice::from_raw_parts_mut(block.start(), self.used) })
             }
             Block::Device(_) => None,
@@ -127,7 +133,9 @@ impl BatchBuffer {
     pub fn pointer(&self) -> *mut u8 {
         match self.block() {
             Block::Host(block) => block.start(),
-            Block::Device(block) => std::ptr::without_provenance_mut(block.memory.address() as usize),
+            Block::Device(block) => {
+                std::ptr::without_provenance_mut(block.memory.address() as usize)
+            }
         }
     }
 
@@ -145,14 +153,16 @@ impl BatchBuffer {
         self.events().written.clone()
     }
 
-    /// Enqueues work on the whole buffer on a stream: after all earlier writes, and before all users that
-    /// call [`Self::written`] from now on.
+    /// Enqueues work on the whole buffer on a stream: after all earlier writes, and before all
+    /// users that call [`Self::written`] from now on.
     pub fn modify_on_stream(
         &mut self,
         stream: &Stream,
         work: impl FnOnce(u64, &Stream) -> Result<()>,
     ) -> Result<()> {
-        self.written().iter().try_for_each(|event| stream.wait(event))?;
+        self.written()
+            .iter()
+            .try_for_each(|event| stream.wait(event))?;
         let recorded = work(self.address(), stream).and_then(|()| Ok(stream.record()?));
         let mut events = self.events();
         events.unsynchronized |= recorded.is_err();
@@ -160,7 +170,8 @@ impl BatchBuffer {
         Ok(())
     }
 
-    /// Whether the bytes are in page-locked host memory, from which devices copy while the caller continues.
+    /// Whether the bytes are in page-locked host memory, from which devices copy while the caller
+    /// continues.
     pub fn is_page_locked(&self) -> bool {
         matches!(self.block(), Block::Host(_)) && self.block().event_device().is_some()
     }
@@ -170,14 +181,14 @@ impl BatchBuffer {
         self.events().read.push(event);
     }
 
-    /// Records a read whose end is unknown: the memory is not reused at all. It is freed instead, and freeing
-    /// waits for all work that uses it.
+    /// Records a read whose end is unknown: the memory is not reused at all. It is freed instead,
+    /// and freeing waits for all work that uses it.
     pub fn mark_unsynchronized(&self) {
         self.events().unsynchronized = true;
     }
 
-    /// Records a read on an external stream: the memory is not written again before the work that the stream
-    /// has received by the time the buffer is dropped.
+    /// Records a read on an external stream: the memory is not written again before the work that
+    /// the stream has received by the time the buffer is dropped.
     pub fn record_stream(&self, stream: u64) {
         let mut events = self.events();
         if !events.readers.contains(&stream) {
@@ -191,10 +202,14 @@ impl BatchBuffer {
     /// `Gpu` if the device memory cannot be read.
     pub fn copy_to_host(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         match self.block() {
-            Block::Host(_) => to.copy_from_slice(&self.bytes().unwrap_or_default()[offset..][..to.len()]),
+            Block::Host(_) => {
+                to.copy_from_slice(&self.bytes().unwrap_or_default()[offset..][..to.len()])
+            }
             Block::Device(block) => {
                 let stream = block.memory.device().create_stream()?;
-                self.written().iter().try_for_each(|event| stream.wait(event))?;
+                self.written()
+                    .iter()
+                    .try_for_each(|event| stream.wait(event))?;
                 stream.download(to, block.memory.address() + offset as u64)?;
             }
         }
@@ -204,10 +219,16 @@ impl BatchBuffer {
 
 impl Drop for BatchBuffer {
     fn drop(&mut self) {
-        let Some(mut block) = self.block.take() else { return };
+        let Some(mut block) = self.block.take() else {
+            return;
+        };
         if let Some(device) = block.event_device().cloned() {
-            let Events { written, mut read, mut readers, mut unsynchronized } =
-                std::mem::take(&mut **self.events());
+            let Events {
+                written,
+                mut read,
+                mut readers,
+                mut unsynchronized,
+            } = std::mem::take(&mut **self.events());
             if matches!(block, Block::Host(_)) && !readers.contains(&LEGACY_DEFAULT_STREAM) {
                 // A copy from page-locked memory that was not recorded is usually on this stream.
                 readers.push(LEGACY_DEFAULT_STREAM);
@@ -228,8 +249,8 @@ impl Drop for BatchBuffer {
                 }
                 return; // freeing device memory waits for all work that uses it
             }
-            // The events of before this content was written still count: a clip slot may not have been
-            // written.
+            // The events of before this content was written still count: a clip slot may not have
+            // been written.
             if let Some(pending_events) = block.pending_events_mut() {
                 pending_events.extend(written.into_iter().chain(read));
                 pending_events.retain(|event| !event.is_complete().unwrap_or(false));
@@ -263,9 +284,10 @@ impl ClipSlot {
         match self.buffer.block() {
             Block::Host(block) => {
                 self.stream_order.wait_on_host();
-                // SAFETY: the clip slots of a buffer do not overlap and each exists once (`BatchBuffer::allocate`
-                // makes them, nothing clones them); the buffer itself gives no access while a clip slot is alive. The
-                // copies of earlier contents are done.
+                // SAFETY: the clip slots of a buffer do not overlap and each exists once
+                // (`BatchBuffer::allocate` makes them, nothing clones them); the buffer itself
+                // gives no access while a clip slot is alive. The copies of earlier contents are
+                // done.
                 OutputMut::Host(unsafe {
                     std::slice::from_raw_parts_mut(block.start().add(self.offset), self.len)
                 })
@@ -293,7 +315,8 @@ impl ClipSlot {
 impl Drop for ClipSlot {
     fn drop(&mut self) {
         crate::sync::yield_point();
-        // A clip slot may be dropped in the middle of its writes: these must end before the memory is reused.
+        // A clip slot may be dropped in the middle of its writes: these must end before the memory
+        // is reused.
         if self.record_write().is_err() {
             self.buffer.events().unsynchronized = true;
         }
@@ -305,7 +328,9 @@ mod tests {
     use super::*;
 
     fn fill(buffer_slot: &mut ClipSlot, value: u8) {
-        let OutputMut::Host(bytes) = buffer_slot.target() else { panic!("host memory was requested") };
+        let OutputMut::Host(bytes) = buffer_slot.target() else {
+            panic!("host memory was requested")
+        };
         bytes.fill(value);
     }
 
@@ -319,7 +344,15 @@ mod tests {
             }
         });
         let buffer = builder.freeze().ok().unwrap();
-        assert_eq!(buffer.bytes().unwrap().chunks(10).map(|c| c[9]).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(
+            buffer
+                .bytes()
+                .unwrap()
+                .chunks(10)
+                .map(|c| c[9])
+                .collect::<Vec<_>>(),
+            [0, 1, 2, 3]
+        );
         assert_eq!(buffer.address() as usize % ALIGN, 0);
     }
 
@@ -335,7 +368,10 @@ mod tests {
     #[test]
     fn a_truncated_buffer_shows_only_its_first_bytes() {
         let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(1), 3, 2).unwrap();
-        slots.into_iter().enumerate().for_each(|(i, mut buffer_slot)| fill(&mut buffer_slot, i as u8 + 1));
+        slots
+            .into_iter()
+            .enumerate()
+            .for_each(|(i, mut buffer_slot)| fill(&mut buffer_slot, i as u8 + 1));
         let mut buffer = builder.freeze().ok().unwrap();
         buffer.truncate(9); // more than the buffer holds
         assert_eq!((buffer.len(), buffer.is_empty()), (6, false));

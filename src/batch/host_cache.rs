@@ -1,6 +1,7 @@
-//! Keeps free blocks of host memory for the whole process, so that results reuse pages that the system has provided
-//! already: the first access to each fresh page costs a page fault and the clearing of the page.
-//! There is no thread that trims: each request and each release returns blocks to the system that were free for long.
+//! Keeps free blocks of host memory for the whole process, so that results reuse pages that the
+//! system has provided already: the first access to each fresh page costs a page fault and the
+//! clearing of the page. There is no thread that trims: each request and each release returns
+//! blocks to the system that were free for long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
@@ -20,31 +21,36 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 /// Attempts to lock the cache. The lock is held for well under a microsecond.
 const MAX_LOCK_ATTEMPTS: usize = 100;
 
-/// The value of `FRAMESPOOL_POISON`, a number from 0 to 255 that fills memory before a decoder or the transforms write
-/// to it: results must not change.
+/// The value of `FRAMESPOOL_POISON`, a number from 0 to 255 that fills memory before a decoder or
+/// the transforms write to it: results must not change.
 pub(crate) fn poison() -> Option<u8> {
     static POISON: OnceLock<Option<u8>> = OnceLock::new();
     *POISON.get_or_init(|| std::env::var("FRAMESPOOL_POISON").ok()?.parse().ok())
 }
 
 /// The free blocks of the process.
-pub(super) static HOST_CACHE: HostCache = HostCache { free: Mutex::new(FreeBlocks::new()) };
+pub(super) static HOST_CACHE: HostCache = HostCache {
+    free: Mutex::new(FreeBlocks::new()),
+};
 
-/// Free blocks that all threads share. The lock is the standard library's, also in the model tests: shuttle's exists
-/// only during a test, and a thread never yields while it holds this one.
+/// Free blocks that all threads share. The lock is the standard library's, also in the model tests:
+/// shuttle's exists only during a test, and a thread never yields while it holds this one.
 pub(super) struct HostCache {
     free: Mutex<FreeBlocks>,
 }
 
 impl HostCache {
-    /// Returns a block of at least `len` bytes with unspecified, initialized content; `None` if there is not enough
-    /// memory.
+    /// Returns a block of at least `len` bytes with unspecified, initialized content; `None` if
+    /// there is not enough memory.
     pub fn allocate(&self, len: usize) -> Option<HeapBlock> {
         let len = HeapBlock::size_class(len)?;
-        let mut block = self.take(len, Instant::now()).or_else(|| HeapBlock::new(len)).or_else(|| {
-            self.clear();
-            HeapBlock::new(len)
-        })?;
+        let mut block = self
+            .take(len, Instant::now())
+            .or_else(|| HeapBlock::new(len))
+            .or_else(|| {
+                self.clear();
+                HeapBlock::new(len)
+            })?;
         // Tests notice a result of which not all bytes were written.
         if let Some(value) = poison().or(cfg!(debug_assertions).then_some(0xa5)) {
             block.fill(value);
@@ -80,12 +86,14 @@ impl HostCache {
 
     /// Returns all free blocks to the system.
     pub fn clear(&self) {
-        let free = self.lock().map(|mut free| std::mem::replace(&mut *free, FreeBlocks::new()));
+        let free = self
+            .lock()
+            .map(|mut free| std::mem::replace(&mut *free, FreeBlocks::new()));
         drop(free); // not under the lock
     }
 
-    /// Never waits for long: after a fork, the child has the lock but not the thread that may have held it. Without the
-    /// lock, blocks are allocated and freed.
+    /// Never waits for long: after a fork, the child has the lock but not the thread that may have
+    /// held it. Without the lock, blocks are allocated and freed.
     fn lock(&self) -> Option<MutexGuard<'_, FreeBlocks>> {
         for _ in 0..MAX_LOCK_ATTEMPTS {
             match self.free.try_lock() {
@@ -107,7 +115,11 @@ struct FreeBlocks {
 
 impl FreeBlocks {
     const fn new() -> Self {
-        Self { classes: BTreeMap::new(), bytes: 0, trimmed: None }
+        Self {
+            classes: BTreeMap::new(),
+            bytes: 0,
+            trimmed: None,
+        }
     }
 
     fn take(&mut self, len: usize) -> Option<HeapBlock> {
@@ -119,11 +131,17 @@ impl FreeBlocks {
     /// Adds a block. Returns the blocks that are to be freed, the oldest ones.
     fn insert(&mut self, block: HeapBlock, now: Instant) -> Vec<HeapBlock> {
         self.bytes += block.len();
-        self.classes.entry(block.len()).or_default().push_back((now, block));
+        self.classes
+            .entry(block.len())
+            .or_default()
+            .push_back((now, block));
         let mut freed = self.trim(now);
         while self.bytes > MAX_FREE_BYTES {
-            let oldest =
-                self.classes.iter().filter_map(|(&len, blocks)| Some((blocks.front()?.0, len))).min();
+            let oldest = self
+                .classes
+                .iter()
+                .filter_map(|(&len, blocks)| Some((blocks.front()?.0, len)))
+                .min();
             let Some((_, len)) = oldest else { break };
             freed.extend(self.pop_oldest(len));
         }
@@ -140,7 +158,9 @@ impl FreeBlocks {
         let mut expired = Vec::new();
         for len in self.classes.keys().copied().collect::<Vec<_>>() {
             let is_expired = |blocks: &VecDeque<(Instant, HeapBlock)>| {
-                blocks.front().is_some_and(|&(released, _)| since(released) >= MAX_IDLE)
+                blocks
+                    .front()
+                    .is_some_and(|&(released, _)| since(released) >= MAX_IDLE)
             };
             while self.classes.get(&len).is_some_and(is_expired) {
                 expired.extend(self.pop_oldest(len));
@@ -183,12 +203,16 @@ mod tests {
         let lens = [MAX_FREE_BYTES / 2, MAX_FREE_BYTES / 4, MAX_FREE_BYTES / 2];
         let freed = |(n, len): (u32, usize)| -> Vec<usize> {
             let released = start + Duration::from_millis(u64::from(n));
-            free.insert(block(len), released).iter().map(HeapBlock::len).collect()
+            free.insert(block(len), released)
+                .iter()
+                .map(HeapBlock::len)
+                .collect()
         };
         let freed: Vec<_> = (0..).zip(lens).map(freed).collect();
         assert_eq!(freed, [vec![], vec![], vec![lens[0]]]);
         assert_eq!(free.bytes, lens[1] + lens[2]);
-        let larger_than_all = free.insert(block(MAX_FREE_BYTES + MIB), start + Duration::from_secs(1));
+        let larger_than_all =
+            free.insert(block(MAX_FREE_BYTES + MIB), start + Duration::from_secs(1));
         assert_eq!((larger_than_all.len(), free.bytes), (3, 0));
     }
 
@@ -205,12 +229,18 @@ mod tests {
 
     #[test]
     fn a_released_block_is_reused_for_its_size_class() {
-        let cache = HostCache { free: Mutex::new(FreeBlocks::new()) };
+        let cache = HostCache {
+            free: Mutex::new(FreeBlocks::new()),
+        };
         let released = cache.allocate(MIB - 1000).unwrap();
         let (start, now) = (released.start(), Instant::now());
         assert_eq!(released.len(), MIB);
         cache.keep(released, now);
-        assert!(cache.take(HeapBlock::size_class(MIB + 1).unwrap(), now).is_none());
+        assert!(
+            cache
+                .take(HeapBlock::size_class(MIB + 1).unwrap(), now)
+                .is_none()
+        );
         let taken = cache.take(MIB, now).unwrap();
         assert_eq!((taken.start(), taken.len()), (start, MIB));
         cache.release(taken);
@@ -222,7 +252,9 @@ mod tests {
 
     #[test]
     fn a_lock_that_stays_held_costs_only_the_reuse() {
-        let cache = HostCache { free: Mutex::new(FreeBlocks::new()) };
+        let cache = HostCache {
+            free: Mutex::new(FreeBlocks::new()),
+        };
         let held = cache.lock();
         cache.release(cache.allocate(MIB).unwrap());
         cache.clear();

@@ -1,9 +1,10 @@
-//! Allocates blocks of host or device memory and reuses free blocks of a suitable size, its own ones first. Host memory
-//! that it does not keep goes to the free blocks of the process (`host_cache.rs`).
-//! A block that a device reads or writes is reused only with the events of its last writes and reads.
+//! Allocates blocks of host or device memory and reuses free blocks of a suitable size, its own
+//! ones first. Host memory that it does not keep goes to the free blocks of the process
+//! (`host_cache.rs`). A block that a device reads or writes is reused only with the events of its
+//! last writes and reads.
 #![allow(unsafe_code)]
 
-use std::alloc::{alloc_zeroed, dealloc, Layout};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ pub(super) struct PageLockedBlock {
     memory: HostMemory,
     /// The copies of earlier contents that may still run.
     pending_events: Vec<Event>,
-    /// Earlier contents may have been copied on streams that are not known: nothing less than a wait for the whole
-    /// device shows the end of such copies.
+    /// Earlier contents may have been copied on streams that are not known: nothing less than a
+    /// wait for the whole device shows the end of such copies.
     is_untracked: bool,
 }
 
@@ -46,8 +47,8 @@ pub(super) struct HeapBlock {
     len: usize,
 }
 
-/// Blocks of at least this size come from the system and are reused: the allocator of the C library would keep them in
-/// its heaps when they are freed, or return them to the system each time.
+/// Blocks of at least this size come from the system and are reused: the allocator of the C library
+/// would keep them in its heaps when they are freed, or return them to the system each time.
 const MIN_MAPPED_BYTES: usize = 128 << 10;
 
 /// Device memory, with the events of its last writes and reads.
@@ -62,8 +63,8 @@ unsafe impl Send for HeapBlock {}
 unsafe impl Sync for HeapBlock {}
 
 impl HeapBlock {
-    /// The size of the block for `len` bytes, at most an eighth larger: sizes are rounded so that results of
-    /// different sizes can use the same blocks. `None` if it overflows.
+    /// The size of the block for `len` bytes, at most an eighth larger: sizes are rounded so that
+    /// results of different sizes can use the same blocks. `None` if it overflows.
     pub fn size_class(len: usize) -> Option<usize> {
         if !Self::is_reusable(len) {
             return Some(len);
@@ -79,9 +80,12 @@ impl HeapBlock {
     /// Allocates a block of zeros. Returns `None` if there is not enough memory.
     pub fn new(len: usize) -> Option<Self> {
         let base = if Self::is_reusable(len) {
-            let (access, kind) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: a new mapping at an address that the system chooses; nothing else refers to it.
+            let (access, kind) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            );
+            // SAFETY: a new mapping at an address that the system chooses; nothing else refers to
+            // it.
             let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
             if base == libc::MAP_FAILED {
                 return None;
@@ -94,8 +98,8 @@ impl HeapBlock {
         NonNull::new(base).map(|base| Self { base, len })
     }
 
-    /// Leaves room to start at a multiple of ALIGN. The layout does not request that alignment, because the
-    /// allocator would then write zeros into fresh pages, which are zero already.
+    /// Leaves room to start at a multiple of ALIGN. The layout does not request that alignment,
+    /// because the allocator would then write zeros into fresh pages, which are zero already.
     fn layout(len: usize) -> Option<Layout> {
         Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()
     }
@@ -131,7 +135,9 @@ impl Drop for HeapBlock {
 impl PageLockedBlock {
     fn wait(&self) {
         // If the device does not respond, it copies nothing any more.
-        self.pending_events.iter().for_each(|event| drop(event.synchronize()));
+        self.pending_events
+            .iter()
+            .for_each(|event| drop(event.synchronize()));
         if self.is_untracked {
             let _ = self.memory.device().synchronize();
         }
@@ -204,7 +210,12 @@ impl Block {
 
     /// Waits for copies on streams that are not known, before the memory is used again.
     pub fn wait_for_untracked(&mut self) {
-        if let Block::Host(HostBlock::PageLocked(block @ PageLockedBlock { is_untracked: true, .. })) = self {
+        if let Block::Host(HostBlock::PageLocked(
+            block @ PageLockedBlock {
+                is_untracked: true, ..
+            },
+        )) = self
+        {
             block.wait();
             block.pending_events.clear();
             block.is_untracked = false;
@@ -216,13 +227,18 @@ impl Block {
     }
 
     fn is_idle(&self) -> bool {
-        let is_untracked = matches!(self, Block::Host(HostBlock::PageLocked(block)) if block.is_untracked);
-        !is_untracked && self.pending_events().iter().all(|event| event.is_complete().unwrap_or(false))
+        let is_untracked =
+            matches!(self, Block::Host(HostBlock::PageLocked(block)) if block.is_untracked);
+        !is_untracked
+            && self
+                .pending_events()
+                .iter()
+                .all(|event| event.is_complete().unwrap_or(false))
     }
 }
 
-/// Keeps free blocks for reuse: each batch mostly needs the size of the previous one, and first access to
-/// fresh pages is slow.
+/// Keeps free blocks for reuse: each batch mostly needs the size of the previous one, and first
+/// access to fresh pages is slow.
 #[derive(Default)]
 pub struct MemoryPool {
     free: Mutex<Vec<Block>>,
@@ -252,7 +268,11 @@ impl MemoryPool {
 
     /// Creates a pool of the memory of `device`, or of host memory if `None`.
     pub fn on(device: Option<Arc<Device>>, max_free: usize) -> Arc<Self> {
-        Arc::new(Self { max_free, device, ..Self::default() })
+        Arc::new(Self {
+            max_free,
+            device,
+            ..Self::default()
+        })
     }
 
     /// The device that holds the memory; `None` for host memory.
@@ -260,16 +280,25 @@ impl MemoryPool {
         self.device.as_ref()
     }
 
-    /// Page-locks host memory that is allocated from now on, so that copies from it to a device are asynchronous. If
-    /// `required`, a failure is an error of the allocation.
+    /// Page-locks host memory that is allocated from now on, so that copies from it to a device are
+    /// asynchronous. If `required`, a failure is an error of the allocation.
     pub fn page_lock(&self, device: Arc<Device>, required: bool) {
-        *self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) =
-            if required { PageLock::Required(device) } else { PageLock::Preferred(device) };
+        *self
+            .page_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = if required {
+            PageLock::Required(device)
+        } else {
+            PageLock::Preferred(device)
+        };
     }
 
     /// Returns why memory is no longer page-locked, once.
     pub fn take_page_lock_failure(&self) -> Option<String> {
-        let mut page_lock = self.page_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut page_lock = self
+            .page_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut *page_lock) {
             PageLock::Failed(reason) => Some(reason),
             other => {
@@ -281,7 +310,11 @@ impl MemoryPool {
 
     /// The device whose driver page-locks new blocks, and whether a failure is an error.
     fn page_lock_device(&self) -> Option<(Arc<Device>, bool)> {
-        match &*self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self
+            .page_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
             PageLock::Preferred(device) => Some((device.clone(), false)),
             PageLock::Required(device) => Some((device.clone(), true)),
             PageLock::Off | PageLock::Failed(_) => None,
@@ -290,7 +323,9 @@ impl MemoryPool {
 
     /// Page-locked memory; `None` if the pool is to use other memory.
     fn page_locked(&self, len: usize) -> Result<Option<Block>> {
-        let Some((device, required)) = self.page_lock_device() else { return Ok(None) };
+        let Some((device, required)) = self.page_lock_device() else {
+            return Ok(None);
+        };
         match device.allocate_host(len) {
             Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked(PageLockedBlock {
                 memory,
@@ -299,7 +334,10 @@ impl MemoryPool {
             })))),
             Err(error) if required => Err(error.into()),
             Err(error) => {
-                *self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) =
+                *self
+                    .page_lock
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) =
                     PageLock::Failed(format!("batches are not page-locked: {error}"));
                 Ok(None)
             }
@@ -320,14 +358,17 @@ impl MemoryPool {
     }
 
     /// # Errors
-    /// `Argument` if the host is out of memory, `Gpu` if the device is, or if memory that must be page-locked is not.
+    /// `Argument` if the host is out of memory, `Gpu` if the device is, or if memory that must be
+    /// page-locked is not.
     pub(super) fn allocate(&self, len: usize) -> Result<Block> {
         let page_locked = self.page_lock_device().is_some();
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last batch of an epoch may be smaller than the others; it can reuse a larger block. Blocks from before
-        // page-locking was requested are not used again.
+        // The last batch of an epoch may be smaller than the others; it can reuse a larger block.
+        // Blocks from before page-locking was requested are not used again.
         let fits = |b: &Block| {
-            b.len() >= len && b.len() <= len.saturating_mul(16) && (b.is_page_locked() || !page_locked)
+            b.len() >= len
+                && b.len() <= len.saturating_mul(16)
+                && (b.is_page_locked() || !page_locked)
         };
         // An idle block first, because the writers of any other block wait for its readers.
         let idle = free.iter().position(|b| fits(b) && b.is_idle());
@@ -337,8 +378,11 @@ impl MemoryPool {
         }
         drop(free);
         let Some(device) = &self.device else {
-            let short =
-                || Error::Argument(format!("no memory for {len} bytes; use a smaller batch_size or clips"));
+            let short = || {
+                Error::Argument(format!(
+                    "no memory for {len} bytes; use a smaller batch_size or clips"
+                ))
+            };
             if let Some(block) = self.page_locked(len)? {
                 return Ok(block);
             }
@@ -370,14 +414,18 @@ impl MemoryPool {
             }
             device.allocate(len)
         });
-        Ok(Block::Device(DeviceBlock { memory: memory?, pending_events: Vec::new() }))
+        Ok(Block::Device(DeviceBlock {
+            memory: memory?,
+            pending_events: Vec::new(),
+        }))
     }
 
     pub(super) fn release(&self, block: Block) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.push(block);
         if free.len() > self.max_free {
-            // Frees the oldest block: if sizes have changed, it has the size that is no longer requested.
+            // Frees the oldest block: if sizes have changed, it has the size that is no longer
+            // requested.
             let oldest = free.remove(0);
             drop(free); // freeing device memory waits for the device: not under the lock
             match oldest {
@@ -408,19 +456,36 @@ mod tests {
 
     #[test]
     fn size_classes_are_at_most_an_eighth_larger() {
-        for len in [MIN_MAPPED_BYTES, MIN_MAPPED_BYTES + 1, 1 << 20, (1 << 20) + 1, 99_532_800, (1 << 40) - 1]
-        {
+        for len in [
+            MIN_MAPPED_BYTES,
+            MIN_MAPPED_BYTES + 1,
+            1 << 20,
+            (1 << 20) + 1,
+            99_532_800,
+            (1 << 40) - 1,
+        ] {
             let class = HeapBlock::size_class(len).unwrap();
-            assert!(class >= len && class - len < len / 8 && class.is_multiple_of(4096), "{len}: {class}");
+            assert!(
+                class >= len && class - len < len / 8 && class.is_multiple_of(4096),
+                "{len}: {class}"
+            );
             assert_eq!(HeapBlock::size_class(class), Some(class));
         }
-        assert_eq!((HeapBlock::size_class(100), HeapBlock::size_class(usize::MAX)), (Some(100), None));
+        assert_eq!(
+            (
+                HeapBlock::size_class(100),
+                HeapBlock::size_class(usize::MAX)
+            ),
+            (Some(100), None)
+        );
     }
 
     #[test]
     fn full_pool_frees_its_oldest_block() {
         let pool = MemoryPool::new(2);
-        [10, 20, 30].into_iter().for_each(|len| pool.release(block(len)));
+        [10, 20, 30]
+            .into_iter()
+            .for_each(|len| pool.release(block(len)));
         let kept: Vec<usize> = pool.free.lock().unwrap().iter().map(Block::len).collect();
         assert_eq!(kept, [20, 30]);
     }

@@ -1,7 +1,7 @@
-//! Orders the CUDA streams that write a range of device memory, relative to each other and to earlier and
-//! later readers.
-//! The writers of a clip wait for each other on their streams. The host waits for readers of the previous content,
-//! which may be on a stream of the consumer that is blocked for a long time.
+//! Orders the CUDA streams that write a range of device memory, relative to each other and to
+//! earlier and later readers. The writers of a clip wait for each other on their streams. The host
+//! waits for readers of the previous content, which may be on a stream of the consumer that is
+//! blocked for a long time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::error::Result;
 /// The streams that write one clip, in the order of their first writes.
 #[derive(Default)]
 pub struct StreamOrder {
-    /// Events to wait for before the first write: reads and writes of the previous content of this memory.
+    /// Events to wait for before the first write: reads and writes of the previous content of this
+    /// memory.
     before: Vec<Event>,
     last: Option<Arc<Stream>>,
 }
@@ -22,16 +23,19 @@ impl StreamOrder {
         Self { before, last: None }
     }
 
-    /// Orders the work that a stream enqueues from now on after all earlier writes of the clip, and after all
-    /// uses of the memory for its previous content.
+    /// Orders the work that a stream enqueues from now on after all earlier writes of the clip, and
+    /// after all uses of the memory for its previous content.
     ///
-    /// The stream itself never waits for a consumer. NVDEC converts pictures on the same stream, and may reuse a
-    /// surface as soon as it is unmapped, even if the conversion has not run yet.
+    /// The stream itself never waits for a consumer. NVDEC converts pictures on the same stream,
+    /// and may reuse a surface as soon as it is unmapped, even if the conversion has not run yet.
     pub fn begin(&mut self, stream: &Arc<Stream>) -> Result<()> {
         match &self.last {
             Some(last) if Arc::ptr_eq(last, stream) => return Ok(()),
             Some(last) => stream.wait(&last.record()?)?,
-            None => self.before.iter().try_for_each(|event| event.synchronize())?,
+            None => self
+                .before
+                .iter()
+                .try_for_each(|event| event.synchronize())?,
         }
         self.last = Some(stream.clone());
         Ok(())
@@ -40,11 +44,13 @@ impl StreamOrder {
     /// Waits for all uses of host memory for its previous content, before the first write.
     pub(super) fn wait_on_host(&mut self) {
         // If the device does not respond, it copies nothing any more.
-        self.before.drain(..).for_each(|event| drop(event.synchronize()));
+        self.before
+            .drain(..)
+            .for_each(|event| drop(event.synchronize()));
     }
 
-    /// Returns the event after which all writes are complete; `None` if there were no writes. If the event
-    /// cannot be recorded, the last stream is kept, so that a later call can record it.
+    /// Returns the event after which all writes are complete; `None` if there were no writes. If
+    /// the event cannot be recorded, the last stream is kept, so that a later call can record it.
     pub(super) fn end(&mut self) -> Result<Option<Event>> {
         let event = self.last.as_ref().map(|last| last.record()).transpose()?;
         self.last = None;

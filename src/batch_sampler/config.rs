@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::dali::reader_replay::MAX_READER_SAMPLES;
 use super::grouped_shuffle::{GroupedOptions, VideoClips, WeightConfig};
 use super::mix::MixConfig;
-use crate::error::{invalid_argument, Result};
+use crate::error::{Result, invalid_argument};
 
 /// Whose clip order to produce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -48,8 +48,8 @@ pub enum LastBatchPolicy {
     /// The last batch may be shorter.
     #[default]
     Partial,
-    /// Only full batches: the remaining clips, fewer than `batch_size * num_shards`, are skipped in this
-    /// epoch.
+    /// Only full batches: the remaining clips, fewer than `batch_size * num_shards`, are skipped in
+    /// this epoch.
     Drop,
     /// The last batch is filled to `batch_size` with clips from the beginning of the order.
     Fill,
@@ -59,7 +59,8 @@ pub enum LastBatchPolicy {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSamplerConfig {
-    /// Number of clips of the whole dataset; of groups of clips, if `clips_per_group` is greater than 1.
+    /// Number of clips of the whole dataset; of groups of clips, if `clips_per_group` is greater
+    /// than 1.
     pub num_clips: u64,
     /// Whose clip order to produce.
     pub clip_order: ClipOrder,
@@ -71,20 +72,22 @@ pub struct BatchSamplerConfig {
     pub shard_id: u32,
     /// Number of ranks.
     pub num_shards: u32,
-    /// Whether each rank reads only its own shard of the dataset; with [`ClipOrder::Dali`], the same shard in all
-    /// epochs.
+    /// Whether each rank reads only its own shard of the dataset; with [`ClipOrder::Dali`], the
+    /// same shard in all epochs.
     pub stick_to_shard: bool,
-    /// Number of parts into which the videos are divided for all epochs, one for each machine. The ranks of a machine are
-    /// consecutive, and equally many.
+    /// Number of parts into which the videos are divided for all epochs, one for each machine. The
+    /// ranks of a machine are consecutive, and equally many.
     pub num_nodes: u32,
     /// Index of this worker of the rank.
     pub worker_id: u32,
-    /// Number of workers of each rank. Worker `w` delivers the rank's batches `w`, `w + num_workers`, and so
-    /// on, so that taking one batch from each worker in turn gives the order of a single worker.
+    /// Number of workers of each rank. Worker `w` delivers the rank's batches `w`, `w +
+    /// num_workers`, and so on, so that taking one batch from each worker in turn gives the order
+    /// of a single worker.
     pub num_workers: u32,
     /// Clips per batch of one rank.
     pub batch_size: u32,
-    /// How many times each clip of a batch is delivered, with the same frames and other random transforms.
+    /// How many times each clip of a batch is delivered, with the same frames and other random
+    /// transforms.
     pub repeats: u32,
     /// Number of successive clips that are one unit of the order, such as all clips of a video.
     pub clips_per_group: u32,
@@ -92,8 +95,8 @@ pub struct BatchSamplerConfig {
     pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
     pub mix: Option<MixConfig>,
-    /// The clips of each video, for [`Shuffle::Grouped`], for weights and for several machines. Without them, every clip is
-    /// a video of its own.
+    /// The clips of each video, for [`Shuffle::Grouped`], for weights and for several machines.
+    /// Without them, every clip is a video of its own.
     pub video_clips: Option<VideoClips>,
     /// The weight of each video; of each clip, if `video_clips` is not given.
     pub weights: Option<WeightConfig>,
@@ -132,28 +135,42 @@ impl BatchSamplerConfig {
     }
 
     fn check_ranges(&self) -> Result<()> {
-        let &Self { shard_id, num_shards, worker_id, num_workers, .. } = self;
+        let &Self {
+            shard_id,
+            num_shards,
+            worker_id,
+            num_workers,
+            ..
+        } = self;
         if self.batch_size == 0 {
             return invalid_argument(
                 "batch_size must be at least 1, got 0; it is the number of clips per batch",
             );
         }
         if self.repeats == 0 {
-            return invalid_argument("repeats must be at least 1, got 0; 1 delivers each clip once");
+            return invalid_argument(
+                "repeats must be at least 1, got 0; 1 delivers each clip once",
+            );
         }
         if self.clips_per_group == 0 {
             return invalid_argument(
                 "clips_per_group must be at least 1, got 0; 1 makes each clip a unit of its own",
             );
         }
-        if self.num_clips.checked_mul(self.clips_per_group.into()).is_none() {
+        if self
+            .num_clips
+            .checked_mul(self.clips_per_group.into())
+            .is_none()
+        {
             return invalid_argument(format!(
                 "{} groups of {} clips are more clips than can be numbered",
                 self.num_clips, self.clips_per_group
             ));
         }
         if num_shards == 0 {
-            return invalid_argument("num_shards must be at least 1, got 0; use 1 when there is one rank");
+            return invalid_argument(
+                "num_shards must be at least 1, got 0; use 1 when there is one rank",
+            );
         }
         if shard_id >= num_shards {
             return invalid_argument(format!(
@@ -185,7 +202,14 @@ impl BatchSamplerConfig {
     }
 
     fn check_combinations(&self) -> Result<()> {
-        let &Self { num_clips, clip_order, shuffle, num_shards, stick_to_shard, .. } = self;
+        let &Self {
+            num_clips,
+            clip_order,
+            shuffle,
+            num_shards,
+            stick_to_shard,
+            ..
+        } = self;
         let buffer = matches!(shuffle, Shuffle::Buffer { .. });
         if matches!(shuffle, Shuffle::Grouped(_)) {
             self.check_grouped()?;
@@ -214,7 +238,11 @@ impl BatchSamplerConfig {
             );
         }
         if (stick_to_shard || clip_order == ClipOrder::Dali) && num_clips < u64::from(num_shards) {
-            let why = if clip_order == ClipOrder::Dali { "DaliOrder" } else { "stick_to_shard" };
+            let why = if clip_order == ClipOrder::Dali {
+                "DaliOrder"
+            } else {
+                "stick_to_shard"
+            };
             return invalid_argument(format!(
                 "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank \
                  needs at least one clip, use fewer ranks"
@@ -226,7 +254,11 @@ impl BatchSamplerConfig {
             _ => u64::MAX,
         };
         if num_clips > max_clips {
-            let order = if clip_order == ClipOrder::Dali { "DaliOrder" } else { "TorchOrder" };
+            let order = if clip_order == ClipOrder::Dali {
+                "DaliOrder"
+            } else {
+                "TorchOrder"
+            };
             return invalid_argument(format!(
                 "num_clips must be at most {max_clips} with {order}, got {num_clips}; \
                  orders of framespool support more"
@@ -261,12 +293,19 @@ impl BatchSamplerConfig {
 impl BatchSamplerConfig {
     /// The clips of each video; without them, every clip is a video of its own.
     pub(super) fn videos(&self) -> VideoClips {
-        self.video_clips.clone().unwrap_or(VideoClips::Equal { videos: self.num_clips, clips: 1 })
+        self.video_clips.clone().unwrap_or(VideoClips::Equal {
+            videos: self.num_clips,
+            clips: 1,
+        })
     }
 
     fn check_nodes(&self) -> Result<()> {
-        let refused =
-            |reason: &str| invalid_argument(format!("num_nodes must be 1 {reason}, got {}", self.num_nodes));
+        let refused = |reason: &str| {
+            invalid_argument(format!(
+                "num_nodes must be 1 {reason}, got {}",
+                self.num_nodes
+            ))
+        };
         if self.clip_order != ClipOrder::Framespool {
             return refused("with the orders of other libraries, which divide clips otherwise");
         }

@@ -1,19 +1,22 @@
-//! Shuffles videos globally and spreads the clips of each video over a window of bounded length, so that a loader can
-//! decode a video once for all its clips. Any position has random access.
+//! Shuffles videos globally and spreads the clips of each video over a window of bounded length, so
+//! that a loader can decode a video once for all its clips. Any position has random access.
 //!
 //! The order of an epoch is built in four steps:
 //!
-//! 1. Each video is cut into chunks of at most `max_chunk` consecutive clips, equally long to one clip.
-//! 2. A keyed permutation orders all chunks. Written out clip by clip, each chunk in a keyed order of its own, they form
-//!    the list L.
+//! 1. Each video is cut into chunks of at most `max_chunk` consecutive clips, equally long to one
+//!    clip.
+//! 2. A keyed permutation orders all chunks. Written out clip by clip, each chunk in a keyed order
+//!    of its own, they form the list L.
 //! 3. L is cut into `num_streams` contiguous streams whose lengths differ by at most one clip.
-//! 4. A stream delivers its clips in the order of integer keys. With `D = block_size / num_streams`, the i-th of the `k`
-//!    clips of a chunk that starts at place `x` of the stream has the key `x + D (i + u) / k`, in units of 2^-20 with `u`
-//!    uniform in [0, 1): one random place in each k-th of a window of `D` places. With a `block_size` of twice all clips
-//!    or more, all keys are random: each stream is shuffled fully.
+//! 4. A stream delivers its clips in the order of integer keys. With `D = block_size /
+//!    num_streams`, the i-th of the `k` clips of a chunk that starts at place `x` of the stream has
+//!    the key `x + D (i + u) / k`, in units of 2^-20 with `u` uniform in [0, 1): one random place
+//!    in each k-th of a window of `D` places. With a `block_size` of twice all clips or more, all
+//!    keys are random: each stream is shuffled fully.
 //!
-//! If chunks are long in relation to `D`, a stream first rotates its part of L by a random number of places. Otherwise
-//! streams of equally long chunks would begin their chunks together and hold many clips at the same time.
+//! If chunks are long in relation to `D`, a stream first rotates its part of L by a random number
+//! of places. Otherwise streams of equally long chunks would begin their chunks together and hold
+//! many clips at the same time.
 //!
 //! Position `p` of the order is place `p / num_streams` of stream `p % num_streams`.
 
@@ -27,12 +30,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 pub use chunks::VideoClips;
-pub use parameters::{Consumers, GroupedConfig, GroupedOptions, DEFAULT_CACHED_CLIPS, DEFAULT_MAX_CHUNK};
+pub use parameters::{
+    Consumers, DEFAULT_CACHED_CLIPS, DEFAULT_MAX_CHUNK, GroupedConfig, GroupedOptions,
+};
 pub use weighted::WeightConfig;
 
-use super::permutation::{mix, Permutation};
-use super::rng::{purpose, RngKey};
-use crate::error::{invalid_argument, Result};
+use super::permutation::{Permutation, mix};
+use crate::error::{Result, invalid_argument};
+use crate::rng::{Purpose, RngKey};
 use chunks::{Chunks, DrawnChunks};
 use parameters::MAX_SPREAD;
 use weighted::WeightedVideos;
@@ -100,7 +105,9 @@ impl GroupedShuffle {
                 "max_chunk must be at least 1, got 0; it counts the clips that are decoded together",
             );
         }
-        let num_clips = weights.as_ref().map_or_else(|| clips.num_clips(), |weights| weights.epoch_clips);
+        let num_clips = weights
+            .as_ref()
+            .map_or_else(|| clips.num_clips(), |weights| weights.epoch_clips);
         let num_streams = u64::from(config.num_streams);
         let chunks = Chunks::new(clips, config.max_chunk);
         let num_chunks = match &weights {
@@ -122,11 +129,24 @@ impl GroupedShuffle {
             ));
         }
         let uniform = config.block_size / 2 >= num_clips;
-        let spread = if uniform { num_clips.div_ceil(num_streams) } else { spread };
-        // The random part of a chunk's first key moves its start by up to `spread / max_len` places. If that is less than
-        // a chunk, streams whose chunks are equally long keep in step. A rotation cuts one more chunk per stream.
+        let spread = if uniform {
+            num_clips.div_ceil(num_streams)
+        } else {
+            spread
+        };
+        // The random part of a chunk's first key moves its start by up to `spread / max_len`
+        // places. If that is less than a chunk, streams whose chunks are equally long keep in step.
+        // A rotation cuts one more chunk per stream.
         let rotates = !uniform && u128::from(spread) < u128::from(chunks.max_len).pow(2);
-        Ok(Self { chunks, weights, num_clips, num_streams, spread, uniform, rotates })
+        Ok(Self {
+            chunks,
+            weights,
+            num_clips,
+            num_streams,
+            spread,
+            uniform,
+            rotates,
+        })
     }
 
     /// Number of clips of an epoch.
@@ -146,21 +166,32 @@ impl GroupedShuffle {
 
     /// Prepares an epoch. If chunks differ in length, this takes a pass over all chunks.
     pub fn epoch(self: &Arc<Self>, seed: u64, epoch: u64) -> GroupedEpoch {
-        self.order(RngKey { seed, epoch, clip: 0, occurrence: 0 })
+        self.order(RngKey {
+            seed,
+            epoch,
+            clip: 0,
+            occurrence: 0,
+        })
     }
 
     /// The order with the random numbers of this key; see [`Self::epoch`].
     pub fn order(self: &Arc<Self>, key: RngKey) -> GroupedEpoch {
-        let mut rng = key.rng(purpose::GROUPED_SPREAD);
-        let drawn = self.weights.as_ref().map(|weights| self.chunks.draw(weights.epoch(key), self.num_clips));
-        let num_chunks = drawn.as_ref().map_or(self.chunks.num_chunks, |drawn| drawn.num_chunks);
-        let permutation = Permutation::keyed(key, purpose::GROUPED_CHUNKS, num_chunks);
+        let mut rng = key.rng(Purpose::GroupedSpread);
+        let drawn = self
+            .weights
+            .as_ref()
+            .map(|weights| self.chunks.draw(weights.epoch(key), self.num_clips));
+        let num_chunks = drawn
+            .as_ref()
+            .map_or(self.chunks.num_chunks, |drawn| drawn.num_chunks);
+        let permutation = Permutation::keyed(key, Purpose::GroupedChunks, num_chunks);
         let sums = match self.chunks.equal_len {
             Some(_) => Vec::new(),
             None => chunk_sums(num_chunks, |at| {
                 let chunk = permutation.get(at);
-                let clips =
-                    drawn.as_ref().map_or_else(|| self.chunks.get(chunk), |drawn| drawn.get(chunk).clips);
+                let clips = drawn
+                    .as_ref()
+                    .map_or_else(|| self.chunks.get(chunk), |drawn| drawn.get(chunk).clips);
                 clips.end - clips.start
             }),
         };
@@ -189,13 +220,17 @@ impl GroupedShuffle {
 
     /// The part of L that is a stream.
     fn stream(&self, stream: u64) -> Range<u64> {
-        let (each, longer) = (self.num_clips / self.num_streams, self.num_clips % self.num_streams);
+        let (each, longer) = (
+            self.num_clips / self.num_streams,
+            self.num_clips % self.num_streams,
+        );
         let start = stream * each + stream.min(longer);
         start..start + each + u64::from(stream < longer)
     }
 }
 
-/// Number of clips of L before every [`CHUNKS_PER_SUM`]-th chunk; `len` returns that of the chunk at a place.
+/// Number of clips of L before every [`CHUNKS_PER_SUM`]-th chunk; `len` returns that of the chunk
+/// at a place.
 fn chunk_sums(num_chunks: u64, len: impl Fn(u64) -> u64 + Sync) -> Vec<u64> {
     let blocks = num_chunks.div_ceil(CHUNKS_PER_SUM);
     let block_len = |block: u64| -> u64 {
@@ -244,7 +279,10 @@ struct Window {
 impl Window {
     fn at(&self, place: u64) -> Option<(u64, u32)> {
         let offset = place.checked_sub(self.first)? as usize;
-        Some((*self.clips.get(offset)?, self.occurrences.get(offset).copied().unwrap_or(0)))
+        Some((
+            *self.clips.get(offset)?,
+            self.occurrences.get(offset).copied().unwrap_or(0),
+        ))
     }
 }
 
@@ -270,19 +308,28 @@ fn cache(cached: &mut CachedEpochs, epoch: u64, order: GroupedEpoch) -> usize {
 
 impl GroupedSampler {
     pub fn new(shuffle: GroupedShuffle, config: GroupedConfig, seed: u64) -> Self {
-        Self { shuffle: Arc::new(shuffle), config, seed, cached: Arc::default() }
+        Self {
+            shuffle: Arc::new(shuffle),
+            config,
+            seed,
+            cached: Arc::default(),
+        }
     }
 
-    /// Prepares an epoch on a thread of its own, if it takes a pass over many chunks; returns the thread, which
-    /// need not be joined. Reading the epoch earlier does no harm: it then makes the pass itself.
+    /// Prepares an epoch on a thread of its own, if it takes a pass over many chunks; returns the
+    /// thread, which need not be joined. Reading the epoch earlier does no harm: it then makes the
+    /// pass itself.
     pub fn prepare(&self, epoch: u64) -> Option<JoinHandle<()>> {
-        if self.shuffle.chunks.equal_len.is_some() || self.shuffle.chunks.num_chunks < PREPARED_CHUNKS {
+        if self.shuffle.chunks.equal_len.is_some()
+            || self.shuffle.chunks.num_chunks < PREPARED_CHUNKS
+        {
             return None;
         }
         let (shuffle, seed, cached) = (self.shuffle.clone(), self.seed, self.cached.clone());
         let prepare = move || {
             let lock = || cached.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_known = |cached: &CachedEpochs| cached.iter().any(|(number, _)| *number == epoch);
+            let is_known =
+                |cached: &CachedEpochs| cached.iter().any(|(number, _)| *number == epoch);
             if is_known(&lock()) {
                 return;
             }
@@ -293,7 +340,10 @@ impl GroupedSampler {
             }
         };
         // Without a thread, the first batch of the epoch waits for the pass.
-        std::thread::Builder::new().name("fsp-next-order".into()).spawn(prepare).ok()
+        std::thread::Builder::new()
+            .name("fsp-next-order".into())
+            .spawn(prepare)
+            .ok()
     }
 
     /// See [`GroupedShuffle::is_ungrouped`].
@@ -301,7 +351,8 @@ impl GroupedSampler {
         self.shuffle.is_ungrouped()
     }
 
-    /// Passes the clip at each of these positions of an epoch, and its occurrence in the epoch, to `each`.
+    /// Passes the clip at each of these positions of an epoch, and its occurrence in the epoch, to
+    /// `each`.
     pub fn clips<T>(
         &self,
         epoch: u64,
@@ -310,7 +361,8 @@ impl GroupedSampler {
     ) -> Vec<T> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let found = cached.iter().position(|(number, _)| *number == epoch);
-        let at = found.unwrap_or_else(|| cache(&mut cached, epoch, self.shuffle.epoch(self.seed, epoch)));
+        let at = found
+            .unwrap_or_else(|| cache(&mut cached, epoch, self.shuffle.epoch(self.seed, epoch)));
         let order = &mut cached[at].1;
         let clips = positions.enumerate().map(|(n, position)| {
             let (clip, occurrence) = order.visit(position);
@@ -342,12 +394,20 @@ impl GroupedEpoch {
         self.visit(position).0
     }
 
-    /// The clip at a position and its occurrence in this epoch, counted from 0; positions past the end wrap around.
+    /// The clip at a position and its occurrence in this epoch, counted from 0; positions past the
+    /// end wrap around.
     pub fn visit(&mut self, position: u64) -> (u64, u32) {
         let shuffle = self.shuffle.clone();
         let position = position % shuffle.num_clips.max(1);
-        let (stream, place) = (position % shuffle.num_streams, position / shuffle.num_streams);
-        if let Some(visit) = self.windows.get(&stream).and_then(|window| window.at(place)) {
+        let (stream, place) = (
+            position % shuffle.num_streams,
+            position / shuffle.num_streams,
+        );
+        if let Some(visit) = self
+            .windows
+            .get(&stream)
+            .and_then(|window| window.at(place))
+        {
             return visit;
         }
         let range = shuffle.stream(stream);
@@ -377,7 +437,11 @@ impl GroupedEpoch {
     fn segments(&self, stream: u64) -> [Range<u64>; 2] {
         let range = self.shuffle.stream(stream);
         let most = self.shuffle.chunks.max_len.min(range.end - range.start);
-        let rotation = if self.shuffle.rotates { mix(stream, self.rotation_key) % most.max(1) } else { 0 };
+        let rotation = if self.shuffle.rotates {
+            mix(stream, self.rotation_key) % most.max(1)
+        } else {
+            0
+        };
         let start = range.start + rotation;
         [start..range.end, range.start..start]
     }
@@ -385,20 +449,30 @@ impl GroupedEpoch {
     /// The clips at some places of a stream.
     fn places(&self, stream: u64, places: Range<u64>) -> Window {
         let shuffle = &*self.shuffle;
-        // All clips whose part ends before a key minus the spread have smaller keys, and all clips of parts that start
-        // behind it have larger ones: a clip is delivered at most this many places away from its place in L.
+        // All clips whose part ends before a key minus the spread have smaller keys, and all clips
+        // of parts that start behind it have larger ones: a clip is delivered at most this many
+        // places away from its place in L.
         let reach = shuffle.spread + 2 * shuffle.chunks.max_len;
         let first = places.start.saturating_sub(reach);
-        let last = places.end.saturating_add(reach).min(shuffle.stream_len(stream));
+        let last = places
+            .end
+            .saturating_add(reach)
+            .min(shuffle.stream_len(stream));
         let mut found: Vec<(u128, u64, u64, u32)> = Vec::with_capacity((last - first) as usize);
         let mut ranked: Vec<(u64, u64)> = Vec::new();
         let mut segment_place = 0;
         for segment in self.segments(stream) {
             // The part of the segment that can be at these places.
             let near = segment.start + first.saturating_sub(segment_place)
-                ..segment.end.min(segment.start + last.saturating_sub(segment_place));
+                ..segment
+                    .end
+                    .min(segment.start + last.saturating_sub(segment_place));
             let place_of = |x: u64| segment_place + (x - segment.start);
-            let (mut at, mut start) = if near.is_empty() { (0, near.end) } else { self.chunk_at(near.start) };
+            let (mut at, mut start) = if near.is_empty() {
+                (0, near.end)
+            } else {
+                self.chunk_at(near.start)
+            };
             while start < near.end {
                 let (clips, occurrence) = self.chunk(at);
                 let end = start + (clips.end - clips.start);
@@ -416,7 +490,11 @@ impl GroupedEpoch {
                         | u128::from(random >> (u64::BITS - FRACTION_BITS));
                     let spread_key = (u128::from(place_of(part.start)) << FRACTION_BITS)
                         + u128::from(shuffle.spread) * within / u128::from(part.end - part.start);
-                    let key = if shuffle.uniform { u128::from(random) } else { spread_key };
+                    let key = if shuffle.uniform {
+                        u128::from(random)
+                    } else {
+                        spread_key
+                    };
                     found.push((key, place_of(x), clip, occurrence));
                 }
                 (at, start) = (at + 1, end);
@@ -430,7 +508,11 @@ impl GroupedEpoch {
             None => Vec::new(),
             Some(_) => wanted.iter().map(|&(.., occurrence)| occurrence).collect(),
         };
-        Window { first: places.start, clips: wanted.iter().map(|&(.., clip, _)| clip).collect(), occurrences }
+        Window {
+            first: places.start,
+            clips: wanted.iter().map(|&(.., clip, _)| clip).collect(),
+            occurrences,
+        }
     }
 
     /// The number of the permuted chunk at a place of L, and its first place.
@@ -438,7 +520,10 @@ impl GroupedEpoch {
         if let Some(len) = self.shuffle.chunks.equal_len {
             return (place / len, place / len * len);
         }
-        let block = self.sums.partition_point(|&sum| sum <= place).saturating_sub(1);
+        let block = self
+            .sums
+            .partition_point(|&sum| sum <= place)
+            .saturating_sub(1);
         let (mut at, mut start) = (block as u64 * CHUNKS_PER_SUM, self.sums[block]);
         loop {
             let (clips, _) = self.chunk(at);

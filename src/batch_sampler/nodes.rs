@@ -1,20 +1,20 @@
-//! Divides the videos among machines, once for all epochs, so that the clips of a video are always delivered by ranks of
-//! the same machine.
+//! Divides the videos among machines, once for all epochs, so that the clips of a video are always
+//! delivered by ranks of the same machine.
 //!
-//! A keyed permutation of the videos (none without a shuffle) is cut into `num_nodes` consecutive parts, whose numbers of
-//! clips differ by at most those of one video. Each part has an order of its own, which the ranks of its machine share.
-//! Parts with fewer clips are padded to the length of the longest one; with [`LastBatchPolicy::Drop`] all have the
-//! batches of the shortest one.
+//! A keyed permutation of the videos (none without a shuffle) is cut into `num_nodes` consecutive
+//! parts, whose numbers of clips differ by at most those of one video. Each part has an order of
+//! its own, which the ranks of its machine share. Parts with fewer clips are padded to the length
+//! of the longest one; with [`LastBatchPolicy::Drop`] all have the batches of the shortest one.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::grouped_shuffle::{GroupedConfig, VideoClips};
 use super::permutation::Permutation;
-use super::rng::{purpose, RngKey};
 use super::shard::GlobalBatchSplit;
 use super::{BatchSampler, BatchSamplerConfig, LastBatchPolicy, SampledClip, Shuffle};
-use crate::error::{invalid_argument, Result};
+use crate::error::{Result, invalid_argument};
+use crate::rng::{Purpose, RngKey};
 
 /// The order of the clips of one machine.
 #[derive(Debug)]
@@ -30,17 +30,32 @@ pub(super) struct NodeSampler {
 #[derive(Debug)]
 enum NodeClips {
     /// Videos with equally many clips, at these places of the permutation.
-    Equal { permutation: Option<Permutation>, videos: Range<u64>, clips: u64 },
-    /// The first clip of each video in the dataset, and in the part; then the number of all clips of the part.
-    Listed { firsts: Vec<u64>, starts: Arc<[u64]> },
+    Equal {
+        permutation: Option<Permutation>,
+        videos: Range<u64>,
+        clips: u64,
+    },
+    /// The first clip of each video in the dataset, and in the part; then the number of all clips
+    /// of the part.
+    Listed {
+        firsts: Vec<u64>,
+        starts: Arc<[u64]>,
+    },
 }
 
 impl NodeSampler {
     /// # Errors
     /// `Argument` if a machine has no clip.
     pub fn new(config: &BatchSamplerConfig) -> Result<Self> {
-        let &BatchSamplerConfig { num_nodes, num_shards, shard_id, batch_size, last_batch, seed, .. } =
-            config;
+        let &BatchSamplerConfig {
+            num_nodes,
+            num_shards,
+            shard_id,
+            batch_size,
+            last_batch,
+            seed,
+            ..
+        } = config;
         let ranks = num_shards / num_nodes;
         let node = shard_id / ranks;
         let parts = Parts::new(config);
@@ -56,7 +71,13 @@ impl NodeSampler {
             LastBatchPolicy::Partial | LastBatchPolicy::Fill => lengths.iter().max(),
         };
         let clips = parts.clips(node as usize);
-        let mut own_seed = RngKey { seed, epoch: 0, clip: 0, occurrence: node.into() }.rng(purpose::NODES);
+        let mut own_seed = RngKey {
+            seed,
+            epoch: 0,
+            clip: 0,
+            occurrence: node.into(),
+        }
+        .rng(Purpose::Nodes);
         let order = BatchSampler::new(BatchSamplerConfig {
             num_clips: lengths[node as usize],
             seed: own_seed.next_u64(),
@@ -71,8 +92,17 @@ impl NodeSampler {
             ..config.clone()
         })?;
         let num_clips = length.copied().unwrap_or(0);
-        let split = GlobalBatchSplit { num_clips, batch_size, num_shards: ranks, last_batch };
-        Ok(Self { order: Box::new(order), clips, split })
+        let split = GlobalBatchSplit {
+            num_clips,
+            batch_size,
+            num_shards: ranks,
+            last_batch,
+        };
+        Ok(Self {
+            order: Box::new(order),
+            clips,
+            split,
+        })
     }
 
     pub fn split(&self) -> &GlobalBatchSplit {
@@ -98,13 +128,24 @@ impl NodeSampler {
         // The part has fewer clips than the longest one.
         let mut from_beginning = 0;
         while slots.len() < length {
-            let first = self.order.batch(epoch, from_beginning % self.order.len_batches().max(1));
+            let first = self
+                .order
+                .batch(epoch, from_beginning % self.order.len_batches().max(1));
             slots.extend(
-                first.into_iter().take(length - slots.len()).map(|s| SampledClip { padding: true, ..s }),
+                first
+                    .into_iter()
+                    .take(length - slots.len())
+                    .map(|s| SampledClip { padding: true, ..s }),
             );
             from_beginning += 1;
         }
-        slots.into_iter().map(|slot| SampledClip { clip: self.clips.in_dataset(slot.clip), ..slot }).collect()
+        slots
+            .into_iter()
+            .map(|slot| SampledClip {
+                clip: self.clips.in_dataset(slot.clip),
+                ..slot
+            })
+            .collect()
     }
 }
 
@@ -121,20 +162,30 @@ impl Parts {
     fn new(config: &BatchSamplerConfig) -> Self {
         let videos = config.videos();
         let (count, parts) = (videos.num_videos(), u64::from(config.num_nodes));
-        let key = RngKey { seed: config.seed, epoch: 0, clip: 0, occurrence: 0 };
-        let permutation =
-            (config.shuffle != Shuffle::Off).then(|| Permutation::keyed(key, purpose::NODE_VIDEOS, count));
-        let share = |total: u64, part: u64| (u128::from(total) * u128::from(part) / u128::from(parts)) as u64;
+        let key = RngKey {
+            seed: config.seed,
+            epoch: 0,
+            clip: 0,
+            occurrence: 0,
+        };
+        let permutation = (config.shuffle != Shuffle::Off)
+            .then(|| Permutation::keyed(key, Purpose::NodeVideos, count));
+        let share = |total: u64, part: u64| {
+            (u128::from(total) * u128::from(part) / u128::from(parts)) as u64
+        };
         let ends: Vec<u64> = match &videos {
             VideoClips::Equal { .. } => (1..=parts).map(|part| share(count, part)).collect(),
             VideoClips::Offsets(_) => {
                 // A part ends with the video with which its share is reached.
                 let (total, mut ends, mut sum) = (videos.num_clips(), Vec::new(), 0);
                 for place in 0..count {
-                    while ends.len() as u64 + 1 < parts && sum >= share(total, ends.len() as u64 + 1) {
+                    while ends.len() as u64 + 1 < parts
+                        && sum >= share(total, ends.len() as u64 + 1)
+                    {
                         ends.push(place);
                     }
-                    let clips = videos.clips_of(permutation.as_ref().map_or(place, |p| p.get(place)));
+                    let clips =
+                        videos.clips_of(permutation.as_ref().map_or(place, |p| p.get(place)));
                     sum += clips.end - clips.start;
                 }
                 ends.resize(parts as usize, count);
@@ -143,11 +194,17 @@ impl Parts {
         };
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let places = starts.zip(&ends).map(|(start, &end)| start..end).collect();
-        Self { videos, permutation, places }
+        Self {
+            videos,
+            permutation,
+            places,
+        }
     }
 
     fn video(&self, place: u64) -> u64 {
-        self.permutation.as_ref().map_or(place, |permutation| permutation.get(place))
+        self.permutation
+            .as_ref()
+            .map_or(place, |permutation| permutation.get(place))
     }
 
     fn lengths(&self) -> Vec<u64> {
@@ -165,18 +222,25 @@ impl Parts {
     fn clips(&self, part: usize) -> NodeClips {
         let places = self.places[part].clone();
         match &self.videos {
-            VideoClips::Equal { clips, .. } => {
-                NodeClips::Equal { permutation: self.permutation.clone(), videos: places, clips: *clips }
-            }
+            VideoClips::Equal { clips, .. } => NodeClips::Equal {
+                permutation: self.permutation.clone(),
+                videos: places,
+                clips: *clips,
+            },
             VideoClips::Offsets(_) => {
-                let ranges: Vec<_> = places.map(|place| self.videos.clips_of(self.video(place))).collect();
+                let ranges: Vec<_> = places
+                    .map(|place| self.videos.clips_of(self.video(place)))
+                    .collect();
                 let mut sum = 0;
                 let ends = ranges.iter().map(|clips| {
                     sum += clips.end - clips.start;
                     sum
                 });
                 let starts = std::iter::once(0).chain(ends.collect::<Vec<_>>()).collect();
-                NodeClips::Listed { firsts: ranges.iter().map(|clips| clips.start).collect(), starts }
+                NodeClips::Listed {
+                    firsts: ranges.iter().map(|clips| clips.start).collect(),
+                    starts,
+                }
             }
         }
     }
@@ -185,9 +249,10 @@ impl Parts {
 impl NodeClips {
     fn video_clips(&self) -> VideoClips {
         match self {
-            Self::Equal { videos, clips, .. } => {
-                VideoClips::Equal { videos: videos.end - videos.start, clips: *clips }
-            }
+            Self::Equal { videos, clips, .. } => VideoClips::Equal {
+                videos: videos.end - videos.start,
+                clips: *clips,
+            },
             Self::Listed { starts, .. } => VideoClips::Offsets(starts.clone()),
         }
     }
@@ -195,12 +260,18 @@ impl NodeClips {
     /// The number in the dataset of a clip of the part.
     fn in_dataset(&self, clip: u64) -> u64 {
         match self {
-            Self::Equal { permutation, videos, clips } => {
+            Self::Equal {
+                permutation,
+                videos,
+                clips,
+            } => {
                 let place = videos.start + clip / clips;
                 permutation.as_ref().map_or(place, |p| p.get(place)) * clips + clip % clips
             }
             Self::Listed { firsts, starts } => {
-                let video = starts.partition_point(|&start| start <= clip).saturating_sub(1);
+                let video = starts
+                    .partition_point(|&start| start <= clip)
+                    .saturating_sub(1);
                 firsts[video] + (clip - starts[video])
             }
         }
@@ -214,8 +285,11 @@ mod tests {
     use super::super::grouped_shuffle::GroupedOptions;
     use super::*;
 
-    const POLICIES: [LastBatchPolicy; 3] =
-        [LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill];
+    const POLICIES: [LastBatchPolicy; 3] = [
+        LastBatchPolicy::Partial,
+        LastBatchPolicy::Drop,
+        LastBatchPolicy::Fill,
+    ];
 
     fn listed(lengths: impl IntoIterator<Item = u64>) -> VideoClips {
         let ends = lengths.into_iter().scan(0, |end, length| {
@@ -226,16 +300,34 @@ mod tests {
     }
 
     fn shuffles() -> [Shuffle; 4] {
-        let grouped = GroupedOptions { cached_clips: 20, max_chunk: 4, ..GroupedOptions::default() };
-        [Shuffle::Off, Shuffle::Full, Shuffle::Buffer { initial_fill: 5 }, Shuffle::Grouped(grouped)]
+        let grouped = GroupedOptions {
+            cached_clips: 20,
+            max_chunk: 4,
+            ..GroupedOptions::default()
+        };
+        [
+            Shuffle::Off,
+            Shuffle::Full,
+            Shuffle::Buffer { initial_fill: 5 },
+            Shuffle::Grouped(grouped),
+        ]
     }
 
     /// All batches of each rank.
     fn epoch(base: &BatchSamplerConfig, epoch: u64) -> Vec<Vec<Vec<SampledClip>>> {
         let of_rank = |shard_id| {
-            let order = BatchSampler::new(BatchSamplerConfig { shard_id, ..base.clone() }).unwrap();
-            let batches: Vec<_> = (0..order.len_batches()).map(|batch| order.batch(epoch, batch)).collect();
-            assert_eq!(batches.iter().map(Vec::len).sum::<usize>() as u64, order.num_samples());
+            let order = BatchSampler::new(BatchSamplerConfig {
+                shard_id,
+                ..base.clone()
+            })
+            .unwrap();
+            let batches: Vec<_> = (0..order.len_batches())
+                .map(|batch| order.batch(epoch, batch))
+                .collect();
+            assert_eq!(
+                batches.iter().map(Vec::len).sum::<usize>() as u64,
+                order.num_samples()
+            );
             batches
         };
         (0..base.num_shards).map(of_rank).collect()
@@ -244,8 +336,17 @@ mod tests {
     #[test]
     fn each_clip_comes_once_on_the_machine_of_its_video() {
         let lengths = [3, 0, 1, 5, 2, 2, 7, 1, 0, 4, 6, 2, 1, 1, 3];
-        for videos in [listed(lengths), VideoClips::Equal { videos: 19, clips: 2 }] {
-            for (shuffle, last_batch) in shuffles().into_iter().flat_map(|s| POLICIES.map(|p| (s, p))) {
+        for videos in [
+            listed(lengths),
+            VideoClips::Equal {
+                videos: 19,
+                clips: 2,
+            },
+        ] {
+            for (shuffle, last_batch) in shuffles()
+                .into_iter()
+                .flat_map(|s| POLICIES.map(|p| (s, p)))
+            {
                 for (num_nodes, each) in [(2, 1), (2, 3), (3, 2), (4, 1)] {
                     let base = BatchSamplerConfig {
                         num_clips: videos.num_clips(),
@@ -261,19 +362,28 @@ mod tests {
                     let mut node_of: HashMap<u64, usize> = HashMap::new();
                     for number in 0..3 {
                         let ranks = epoch(&base, number);
-                        let sizes =
-                            |rank: &Vec<Vec<SampledClip>>| rank.iter().map(Vec::len).collect::<Vec<_>>();
-                        assert!(ranks.iter().all(|rank| sizes(rank) == sizes(&ranks[0])), "{base:?}");
+                        let sizes = |rank: &Vec<Vec<SampledClip>>| {
+                            rank.iter().map(Vec::len).collect::<Vec<_>>()
+                        };
+                        assert!(
+                            ranks.iter().all(|rank| sizes(rank) == sizes(&ranks[0])),
+                            "{base:?}"
+                        );
                         let mut seen = HashSet::new();
                         for (rank, batches) in ranks.iter().enumerate() {
                             for slot in batches.iter().flatten() {
                                 assert!(slot.padding || seen.insert(slot.clip), "{base:?}");
                                 let node = rank / each as usize;
-                                assert_eq!(*node_of.entry(videos.video_of(slot.clip)).or_insert(node), node);
+                                assert_eq!(
+                                    *node_of.entry(videos.video_of(slot.clip)).or_insert(node),
+                                    node
+                                );
                             }
                         }
                         let expected = match last_batch {
-                            LastBatchPolicy::Drop => (base.num_shards as usize) * 2 * ranks[0].len(),
+                            LastBatchPolicy::Drop => {
+                                (base.num_shards as usize) * 2 * ranks[0].len()
+                            }
                             _ => videos.num_clips() as usize,
                         };
                         assert_eq!(seen.len(), expected, "{base:?}");
@@ -296,10 +406,21 @@ mod tests {
         };
         let parts = Parts::new(&base);
         let lengths = parts.lengths();
-        assert!(lengths.iter().all(|length| length.abs_diff(videos.num_clips() / 4) <= 7), "{lengths:?}");
+        assert!(
+            lengths
+                .iter()
+                .all(|length| length.abs_diff(videos.num_clips() / 4) <= 7),
+            "{lengths:?}"
+        );
         for part in &parts.places {
-            let early = part.clone().filter(|&place| parts.video(place) < 500).count();
-            assert!((90..160).contains(&early), "{early} of 250 videos are from the first half");
+            let early = part
+                .clone()
+                .filter(|&place| parts.video(place) < 500)
+                .count();
+            assert!(
+                (90..160).contains(&early),
+                "{early} of 250 videos are from the first half"
+            );
         }
         let other = Parts::new(&BatchSamplerConfig { seed: 1, ..base });
         assert_ne!(other.video(0), parts.video(0));
@@ -318,7 +439,10 @@ mod tests {
             };
             let ranks = epoch(&base, 4);
             let global = |batch: usize| {
-                let clips = ranks.iter().flat_map(|rank| &rank[batch]).filter(|slot| !slot.padding);
+                let clips = ranks
+                    .iter()
+                    .flat_map(|rank| &rank[batch])
+                    .filter(|slot| !slot.padding);
                 let mut clips: Vec<_> = clips.map(|slot| slot.clip).collect();
                 clips.sort_unstable();
                 clips
@@ -331,16 +455,33 @@ mod tests {
 
     #[test]
     fn what_has_no_parts_is_refused() {
-        let base = BatchSamplerConfig { num_clips: 9, num_shards: 4, num_nodes: 2, ..Default::default() };
-        let refused = |config: BatchSamplerConfig| BatchSampler::new(config).unwrap_err().to_string();
+        let base = BatchSamplerConfig {
+            num_clips: 9,
+            num_shards: 4,
+            num_nodes: 2,
+            ..Default::default()
+        };
+        let refused =
+            |config: BatchSamplerConfig| BatchSampler::new(config).unwrap_err().to_string();
         assert_eq!(
-            refused(BatchSamplerConfig { num_nodes: 3, ..base.clone() }),
+            refused(BatchSamplerConfig {
+                num_nodes: 3,
+                ..base.clone()
+            }),
             "num_nodes must divide num_shards=4, got 3; it is the number of machines, each with as many ranks"
         );
-        assert!(refused(BatchSamplerConfig { stick_to_shard: true, ..base.clone() })
-            .starts_with("num_nodes must be 1 with"));
+        assert!(
+            refused(BatchSamplerConfig {
+                stick_to_shard: true,
+                ..base.clone()
+            })
+            .starts_with("num_nodes must be 1 with")
+        );
         assert_eq!(
-            refused(BatchSamplerConfig { num_clips: 1, ..base }),
+            refused(BatchSamplerConfig {
+                num_clips: 1,
+                ..base
+            }),
             "num_nodes=2 parts of 1 videos leave part 0 without clips; use a smaller num_nodes"
         );
     }

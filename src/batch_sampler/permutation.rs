@@ -1,12 +1,13 @@
-//! A keyed pseudo-random permutation of `0..n` with random access in O(1) memory.
-//! Uses a keyed Feistel network over the bits of `n` with cycle walking: it is repeated until the value is
+//! A keyed pseudo-random permutation of `0..n` with random access in O(1) memory. Uses a keyed
+//! Feistel network over the bits of `n` with cycle walking: it is repeated until the value is
 //! inside `0..n`.
 
-use super::rng::{purpose, RngKey};
+use crate::rng::{Purpose, RngKey};
 
-/// With these two constants, 3 million seeds show no bias among the orders of 2 to 7 clips (chi-square within
-/// two standard deviations). Narrower networks are biased for any number of rounds: they produce only even
-/// permutations, which is measurable for few values. The tests repeat the measurement with fewer seeds.
+/// With these two constants, 3 million seeds show no bias among the orders of 2 to 7 clips
+/// (chi-square within two standard deviations). Narrower networks are biased for any number of
+/// rounds: they produce only even permutations, which is measurable for few values. The tests
+/// repeat the measurement with fewer seeds.
 const ROUNDS: usize = 12;
 const MIN_BITS: u32 = 8;
 
@@ -23,22 +24,36 @@ pub struct Permutation {
 impl Permutation {
     /// The permutation of `0..n` for this seed and epoch.
     pub fn new(seed: u64, epoch: u64, n: u64) -> Self {
-        Self::keyed(RngKey { seed, epoch, clip: 0, occurrence: 0 }, purpose::SHUFFLE, n)
+        Self::keyed(
+            RngKey {
+                seed,
+                epoch,
+                clip: 0,
+                occurrence: 0,
+            },
+            Purpose::Shuffle,
+            n,
+        )
     }
 
-    /// The permutation of `0..n` for this key and purpose (see [`purpose`]).
-    pub fn keyed(key: RngKey, stream: u32, n: u64) -> Self {
-        let mut rng = key.rng(stream);
+    /// The permutation of `0..n` for this key and purpose.
+    pub fn keyed(key: RngKey, purpose: Purpose, n: u64) -> Self {
+        let mut rng = key.rng(purpose);
         let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(MIN_BITS);
         let keys = std::array::from_fn(|_| rng.next_u64());
-        Self { n, upper_bits: bits.div_ceil(2), lower_bits: bits / 2, keys }
+        Self {
+            n,
+            upper_bits: bits.div_ceil(2),
+            lower_bits: bits / 2,
+            keys,
+        }
     }
 
     /// The value at position `i`, which must be below `n`; any other `i` is returned unchanged.
     ///
-    /// The network permutes `0..2^bits`, and above 128 clips `2^bits < 2n`. Applying it repeatedly to a value
-    /// inside `0..n` until the result is inside again is a permutation of `0..n` and takes less than two
-    /// steps on average (256 / n for fewer clips).
+    /// The network permutes `0..2^bits`, and above 128 clips `2^bits < 2n`. Applying it repeatedly
+    /// to a value inside `0..n` until the result is inside again is a permutation of `0..n` and
+    /// takes less than two steps on average (256 / n for fewer clips).
     pub fn get(&self, i: u64) -> u64 {
         if i >= self.n {
             return i;
@@ -74,8 +89,8 @@ fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014) on value plus key: each output bit depends on all
-/// input bits.
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014) on value plus key: each output bit depends
+/// on all input bits.
 pub(super) fn mix(value: u64, key: u64) -> u64 {
     let z = value.wrapping_add(key);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -116,14 +131,23 @@ mod tests {
         for n in (0..=600).chain([1023, 1024, 1025, 100_003, 1 << 17]) {
             let mut seen = vec![false; n as usize];
             for value in list(n, 3, n) {
-                assert!(!std::mem::replace(&mut seen[value as usize], true), "n = {n}: {value} comes twice");
+                assert!(
+                    !std::mem::replace(&mut seen[value as usize], true),
+                    "n = {n}: {value} comes twice"
+                );
             }
         }
     }
 
     #[test]
     fn huge_permutations_are_invertible() {
-        let mut rng = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 }.rng(99);
+        let mut rng = RngKey {
+            seed: 1,
+            epoch: 0,
+            clip: 0,
+            occurrence: 0,
+        }
+        .rng(Purpose::Sampling);
         for n in [1 << 32, (1 << 40) + 1, (1 << 62) + 12345, 1 << 63, u64::MAX] {
             let permutation = Permutation::new(5, 6, n);
             for _ in 0..2000 {
@@ -143,7 +167,10 @@ mod tests {
     fn the_order_never_changes_between_releases() {
         assert_eq!(list(0, 0, 10), GOLDEN_TEN);
         let huge = Permutation::new(42, 7, 1 << 40);
-        assert_eq!([huge.get(0), huge.get(1), huge.get((1 << 40) - 1)], GOLDEN_HUGE);
+        assert_eq!(
+            [huge.get(0), huge.get(1), huge.get((1 << 40) - 1)],
+            GOLDEN_HUGE
+        );
     }
 
     #[test]
@@ -155,23 +182,32 @@ mod tests {
         }
     }
 
-    /// Sum over all cells of (count - expected)² / expected; its expected value is about the number of cells.
+    /// Sum over all cells of (count - expected)² / expected; its expected value is about the number
+    /// of cells.
     fn chi_square(counts: &[u32]) -> f64 {
         let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
-        counts.iter().map(|&c| (f64::from(c) - expected).powi(2) / expected).sum()
+        counts
+            .iter()
+            .map(|&c| (f64::from(c) - expected).powi(2) / expected)
+            .sum()
     }
 
     #[test]
     fn all_orders_of_few_clips_are_equally_likely() {
-        for (n, orders, seeds) in [(2, 2, 10_000), (3, 6, 10_000), (4, 24, 20_000), (5, 120, 60_000)] {
+        for (n, orders, seeds) in [
+            (2, 2, 10_000),
+            (3, 6, 10_000),
+            (4, 24, 20_000),
+            (5, 120, 60_000),
+        ] {
             let mut counts = std::collections::BTreeMap::new();
             for seed in 0..seeds {
                 *counts.entry(list(seed, seed % 3, n)).or_insert(0u32) += 1;
             }
             let counts: Vec<u32> = counts.into_values().collect();
             assert_eq!(counts.len(), orders);
-            // The mean is orders - 1, the standard deviation sqrt(2 (orders - 1)); the limit is four standard
-            // deviations.
+            // The mean is orders - 1, the standard deviation sqrt(2 (orders - 1)); the limit is
+            // four standard deviations.
             let (mean, chi) = (orders as f64 - 1.0, chi_square(&counts));
             assert!(chi < mean + 4.0 * (2.0 * mean).sqrt(), "n = {n}: {chi}");
         }
@@ -184,14 +220,24 @@ mod tests {
             let mut followers = vec![0u32; (n * n) as usize];
             for seed in 0..10_000 {
                 let order = list(seed, 0, n);
-                order.iter().zip(0..).for_each(|(value, at)| places[(at * n + value) as usize] += 1);
-                order.windows(2).for_each(|pair| followers[(pair[0] * n + pair[1]) as usize] += 1);
+                order
+                    .iter()
+                    .zip(0..)
+                    .for_each(|(value, at)| places[(at * n + value) as usize] += 1);
+                order
+                    .windows(2)
+                    .for_each(|pair| followers[(pair[0] * n + pair[1]) as usize] += 1);
             }
-            let followers: Vec<u32> =
-                (0..n * n).filter(|at| at / n != at % n).map(|at| followers[at as usize]).collect();
+            let followers: Vec<u32> = (0..n * n)
+                .filter(|at| at / n != at % n)
+                .map(|at| followers[at as usize])
+                .collect();
             for counts in [places, followers] {
                 let (mean, chi) = (counts.len() as f64, chi_square(&counts));
-                assert!((chi - mean).abs() < 6.0 * (2.0 * mean).sqrt(), "n = {n}: {chi} for {mean} cells");
+                assert!(
+                    (chi - mean).abs() < 6.0 * (2.0 * mean).sqrt(),
+                    "n = {n}: {chi} for {mean} cells"
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Computes which positions of an order one rank delivers in one batch.
-//! [`GlobalBatchSplit`] divides global batches between the ranks, [`ContiguousBatches`] cuts the list of one rank into batches.
+//! Computes which positions of an order one rank delivers in one batch. [`GlobalBatchSplit`]
+//! divides global batches between the ranks, [`ContiguousBatches`] cuts the list of one rank into
+//! batches.
 
 use std::ops::Range;
 
@@ -7,18 +8,21 @@ use super::LastBatchPolicy;
 
 /// Divides the positions of the global order into batches of each rank.
 ///
-/// With `G = batch_size * num_shards`, global batch `b` is the positions `b*G .. min((b+1)*G, num_clips)`. It
-/// is cut into `num_shards` consecutive ranges, rank 0 first, whose lengths differ by at most one, the longer
-/// ones first. A full global batch thus gives rank *r* the positions `b*G + r*batch_size ..`, and only the
-/// last one can be uneven. Padding then makes all ranks equally long:
+/// With `G = batch_size * num_shards`, global batch `b` is the positions `b*G .. min((b+1)*G,
+/// num_clips)`. It is cut into `num_shards` consecutive ranges, rank 0 first, whose lengths differ
+/// by at most one, the longer ones first. A full global batch thus gives rank *r* the positions
+/// `b*G + r*batch_size ..`, and only the last one can be uneven. Padding then makes all ranks
+/// equally long:
 ///
-/// - [`LastBatchPolicy::Partial`]: up to the longest range, so a rank gets at most one padding clip;
+/// - [`LastBatchPolicy::Partial`]: up to the longest range, so a rank gets at most one padding
+///   clip;
 /// - [`LastBatchPolicy::Fill`]: up to `batch_size`;
 /// - [`LastBatchPolicy::Drop`]: no padding; a last global batch that is not full is skipped.
 ///
-/// Padding clips are taken consecutively from the beginning of the global order, rank after rank, wrapping
-/// around if there are fewer clips than padding. The clips of a global batch, and the number of batches,
-/// depend on `G` alone: a run can resume with a different number of ranks if `G` is unchanged.
+/// Padding clips are taken consecutively from the beginning of the global order, rank after rank,
+/// wrapping around if there are fewer clips than padding. The clips of a global batch, and the
+/// number of batches, depend on `G` alone: a run can resume with a different number of ranks if `G`
+/// is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalBatchSplit {
     /// Number of clips of all ranks.
@@ -38,8 +42,8 @@ pub struct RankSlice {
     pub first: u64,
     /// Number of clips from there.
     pub clips: u64,
-    /// First position of the padding, counted from the beginning of the global order, modulo the number of
-    /// clips.
+    /// First position of the padding, counted from the beginning of the global order, modulo the
+    /// number of clips.
     pub padding_first: u64,
     /// Number of padding clips.
     pub padding: u64,
@@ -49,7 +53,9 @@ impl GlobalBatchSplit {
     /// Number of batches; the same on all ranks.
     pub fn len_batches(&self) -> u64 {
         match self.last_batch {
-            LastBatchPolicy::Partial | LastBatchPolicy::Fill => self.num_clips.div_ceil(self.global_batch()),
+            LastBatchPolicy::Partial | LastBatchPolicy::Fill => {
+                self.num_clips.div_ceil(self.global_batch())
+            }
             LastBatchPolicy::Drop => self.num_clips / self.global_batch(),
         }
     }
@@ -81,9 +87,12 @@ impl GlobalBatchSplit {
     pub fn num_samples(&self) -> u64 {
         let last = self.len_batches().checked_sub(1);
         last.map_or(0, |last| {
-            let share = self.rank_slice(last, 0).map_or(0, |share| share.clips + share.padding);
+            let share = self
+                .rank_slice(last, 0)
+                .map_or(0, |share| share.clips + share.padding);
             // The padding may exceed the range of u64.
-            last.saturating_mul(self.batch_size.into()).saturating_add(share)
+            last.saturating_mul(self.batch_size.into())
+                .saturating_add(share)
         })
     }
 
@@ -95,8 +104,8 @@ impl GlobalBatchSplit {
 
 /// Cuts the list of one rank into batches of `batch_size` consecutive positions.
 ///
-/// The positions of the list's clips come first. [`LastBatchPolicy::Fill`] adds positions up to a full batch;
-/// [`LastBatchPolicy::Drop`] removes the positions behind the last full batch.
+/// The positions of the list's clips come first. [`LastBatchPolicy::Fill`] adds positions up to a
+/// full batch; [`LastBatchPolicy::Drop`] removes the positions behind the last full batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContiguousBatches {
     slots: u64,
@@ -128,15 +137,18 @@ impl ContiguousBatches {
     /// The positions of a batch; `None` past the last batch.
     pub fn positions(&self, batch: u64) -> Option<Range<u64>> {
         let each = u64::from(self.batch_size);
-        let begin = batch.checked_mul(each).filter(|&begin| begin < self.slots)?;
+        let begin = batch
+            .checked_mul(each)
+            .filter(|&begin| begin < self.slots)?;
         Some(begin..begin.saturating_add(each).min(self.slots))
     }
 }
 
-/// The range of the dataset that belongs to a shard: shard `i` begins at `floor(num_clips * i / num_shards)`.
+/// The range of the dataset that belongs to a shard: shard `i` begins at `floor(num_clips * i /
+/// num_shards)`.
 ///
-/// Shard sizes differ by at most one clip: the largest is `num_clips / num_shards` rounded up, the smallest
-/// is it rounded down.
+/// Shard sizes differ by at most one clip: the largest is `num_clips / num_shards` rounded up, the
+/// smallest is it rounded down.
 pub fn shard_range(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
     let shards = u128::from(num_shards.max(1));
     let begin = |shard: u64| (u128::from(num_clips) * u128::from(shard) / shards) as u64;
@@ -149,9 +161,14 @@ mod tests {
 
     fn chunks(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Vec<Range<u64>> {
         let batches = ContiguousBatches::new(length, batch_size, last_batch);
-        let all: Vec<_> = (0..batches.len_batches()).map(|b| batches.positions(b).unwrap()).collect();
+        let all: Vec<_> = (0..batches.len_batches())
+            .map(|b| batches.positions(b).unwrap())
+            .collect();
         assert_eq!(batches.positions(batches.len_batches()), None);
-        assert_eq!(all.iter().map(|r| r.end - r.start).sum::<u64>(), batches.num_samples());
+        assert_eq!(
+            all.iter().map(|r| r.end - r.start).sum::<u64>(),
+            batches.num_samples()
+        );
         all
     }
 
@@ -160,18 +177,28 @@ mod tests {
         assert_eq!(chunks(7, 3, LastBatchPolicy::Partial), [0..3, 3..6, 6..7]);
         assert_eq!(chunks(7, 3, LastBatchPolicy::Drop), [0..3, 3..6]);
         assert_eq!(chunks(7, 3, LastBatchPolicy::Fill), [0..3, 3..6, 6..9]);
-        for policy in [LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill] {
+        for policy in [
+            LastBatchPolicy::Partial,
+            LastBatchPolicy::Drop,
+            LastBatchPolicy::Fill,
+        ] {
             assert_eq!(chunks(6, 3, policy), [0..3, 3..6]);
             assert!(chunks(0, 3, policy).is_empty());
             let huge = ContiguousBatches::new(u64::MAX, u32::MAX, policy);
-            assert!(huge.positions(huge.len_batches() - 1).is_some() && huge.positions(u64::MAX).is_none());
+            assert!(
+                huge.positions(huge.len_batches() - 1).is_some()
+                    && huge.positions(u64::MAX).is_none()
+            );
         }
     }
 
     #[test]
     fn shard_ranges_differ_by_at_most_one_clip() {
         // floor(10 i / 4) = 0 2 5 7 10
-        assert_eq!((0..4).map(|i| shard_range(10, 4, i)).collect::<Vec<_>>(), [0..2, 2..5, 5..7, 7..10]);
+        assert_eq!(
+            (0..4).map(|i| shard_range(10, 4, i)).collect::<Vec<_>>(),
+            [0..2, 2..5, 5..7, 7..10]
+        );
         for (clips, shards) in [(7, 3), (3, 3), (1, 1), (u64::MAX, u32::MAX)] {
             let last = shard_range(clips, shards, shards - 1);
             assert_eq!((shard_range(clips, shards, 0).start, last.end), (0, clips));
@@ -186,10 +213,21 @@ mod tests {
         num_shards: u32,
         last_batch: LastBatchPolicy,
     ) -> Vec<Vec<[u64; 4]>> {
-        let split = GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
-        let share =
-            |b, r| split.rank_slice(b, r).map(|s| [s.first, s.clips, s.padding_first, s.padding]).unwrap();
-        (0..split.len_batches()).map(|b| (0..num_shards).map(|r| share(b, r)).collect()).collect()
+        let split = GlobalBatchSplit {
+            num_clips,
+            batch_size,
+            num_shards,
+            last_batch,
+        };
+        let share = |b, r| {
+            split
+                .rank_slice(b, r)
+                .map(|s| [s.first, s.clips, s.padding_first, s.padding])
+                .unwrap()
+        };
+        (0..split.len_batches())
+            .map(|b| (0..num_shards).map(|r| share(b, r)).collect())
+            .collect()
     }
 
     #[test]
@@ -202,8 +240,8 @@ mod tests {
 
     #[test]
     fn the_last_global_batch_is_split_evenly() {
-        // 5 clips over 4 ranks: 2 1 1 1; the three shorter ranks are padded by the clips at positions 0, 1,
-        // 2.
+        // 5 clips over 4 ranks: 2 1 1 1; the three shorter ranks are padded by the clips at
+        // positions 0, 1, 2.
         let partial = [[0, 2, 0, 0], [2, 1, 0, 1], [3, 1, 1, 1], [4, 1, 2, 1]];
         assert_eq!(shares(5, 3, 4, LastBatchPolicy::Partial), [partial]);
         let fill = [[0, 2, 0, 1], [2, 1, 1, 2], [3, 1, 3, 2], [4, 1, 5, 2]];
@@ -213,18 +251,33 @@ mod tests {
 
     #[test]
     fn excess_ranks_get_padding() {
-        assert_eq!(shares(1, 2, 3, LastBatchPolicy::Partial), [[[0, 1, 0, 0], [1, 0, 0, 1], [1, 0, 1, 1]]]);
+        assert_eq!(
+            shares(1, 2, 3, LastBatchPolicy::Partial),
+            [[[0, 1, 0, 0], [1, 0, 0, 1], [1, 0, 1, 1]]]
+        );
     }
 
     #[test]
     fn the_largest_numbers_do_not_overflow() {
-        for last_batch in [LastBatchPolicy::Partial, LastBatchPolicy::Fill, LastBatchPolicy::Drop] {
+        for last_batch in [
+            LastBatchPolicy::Partial,
+            LastBatchPolicy::Fill,
+            LastBatchPolicy::Drop,
+        ] {
             let (batch_size, num_shards) = (u32::MAX, u32::MAX);
-            let split = GlobalBatchSplit { num_clips: u64::MAX, batch_size, num_shards, last_batch };
+            let split = GlobalBatchSplit {
+                num_clips: u64::MAX,
+                batch_size,
+                num_shards,
+                last_batch,
+            };
             let last = split.len_batches() - 1;
             let share = split.rank_slice(last, num_shards - 1).unwrap();
             assert!(share.first.checked_add(share.clips).is_some());
-            assert!(split.rank_slice(last + 1, 0).is_none() && split.rank_slice(0, num_shards).is_none());
+            assert!(
+                split.rank_slice(last + 1, 0).is_none()
+                    && split.rank_slice(0, num_shards).is_none()
+            );
             assert!(split.num_samples() > 0);
         }
         // Six slots of padding would overflow u64.

@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 use super::grouped_shuffle::weighted::{Unit, WeightedVideos};
 use super::grouped_shuffle::{GroupedOptions, VideoClips};
 use super::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
-use crate::error::{invalid_argument, Result};
+use crate::error::{Result, invalid_argument};
 
 /// Approximate limit on the number of inspected positions of an epoch.
 pub const MAX_POSITIONS: u64 = 100_000;
 
-/// Consecutive batches whose videos [`ShuffleStats::mixing`] counts: an optimizer with momentum 0.9 averages over
-/// `1 / (1 - 0.9)` batches.
+/// Consecutive batches whose videos [`ShuffleStats::mixing`] counts: an optimizer with momentum 0.9
+/// averages over `1 / (1 - 0.9)` batches.
 pub const MIXING_BATCHES: u64 = 10;
 
 /// Limit on the number of ranks that are inspected together.
@@ -30,8 +30,9 @@ pub struct ShuffleQuality {
 /// How mixed the batches are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ShuffleStats {
-    /// Mean distance, in clips, between the delivered clip and the clip at the same position without
-    /// shuffling, on the batch sampler's rank. The distances are NaN with a mix or weights: clips have no such position.
+    /// Mean distance, in clips, between the delivered clip and the clip at the same position
+    /// without shuffling, on the batch sampler's rank. The distances are NaN with a mix or weights:
+    /// clips have no such position.
     pub mean_clips: f64,
     /// Median of these distances.
     pub median_clips: f64,
@@ -45,34 +46,49 @@ pub struct ShuffleStats {
     pub max_share: f64,
     /// Mean number of different videos in a batch of the rank, excluding padding.
     pub videos_per_batch: f64,
-    /// Mean number of clips in a batch of all ranks whose video has another clip before them in the batch, excluding
-    /// padding.
+    /// Mean number of clips in a batch of all ranks whose video has another clip before them in the
+    /// batch, excluding padding.
     pub repeats_per_batch: f64,
-    /// Median distance, in batches, between a clip and the next clip of its video on any rank; `None` if most are
-    /// farther apart than the inspected batches, or if not all ranks are inspected.
+    /// Median distance, in batches, between a clip and the next clip of its video on any rank;
+    /// `None` if most are farther apart than the inspected batches, or if not all ranks are
+    /// inspected.
     pub median_gap_batches: Option<f64>,
-    /// Different videos in [`MIXING_BATCHES`] consecutive batches of all ranks, divided by the number that a random
-    /// permutation of all clips is expected to have: 1 is as good as a full shuffle.
+    /// Different videos in [`MIXING_BATCHES`] consecutive batches of all ranks, divided by the
+    /// number that a random permutation of all clips is expected to have: 1 is as good as a full
+    /// shuffle.
     pub mixing: f64,
 }
 
 /// Measures an epoch of a batch sampler; `clips` states which clips are of one video.
 ///
-/// If the epoch has more than [`MAX_POSITIONS`] positions, only batches at even distances are inspected, and of more
-/// than [`MAX_RANKS`] ranks only the first; of the orders of other libraries, only the batch sampler's rank.
+/// If the epoch has more than [`MAX_POSITIONS`] positions, only batches at even distances are
+/// inspected, and of more than [`MAX_RANKS`] ranks only the first; of the orders of other
+/// libraries, only the batch sampler's rank.
 ///
 /// # Errors
 /// `Argument` if a dataset of a mix ends within a video.
-pub fn measure_shuffle(order: &BatchSampler, epoch: u64, clips: &VideoClips) -> Result<ShuffleQuality> {
+pub fn measure_shuffle(
+    order: &BatchSampler,
+    epoch: u64,
+    clips: &VideoClips,
+) -> Result<ShuffleQuality> {
     let config = order.config();
-    let plain =
-        BatchSamplerConfig { clip_order: ClipOrder::Framespool, stick_to_shard: false, ..config.clone() };
-    let full = BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Full, ..plain.clone() })?;
+    let plain = BatchSamplerConfig {
+        clip_order: ClipOrder::Framespool,
+        stick_to_shard: false,
+        ..config.clone()
+    };
+    let full = BatchSampler::new(BatchSamplerConfig {
+        shuffle: Shuffle::Full,
+        ..plain.clone()
+    })?;
     // With a mix or weights, clips have no unshuffled position.
     let unshuffled = |config: &BatchSamplerConfig| match (&config.mix, &config.weights) {
-        (None, None) => {
-            BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Off, ..config.clone() }).map(Some)
-        }
+        (None, None) => BatchSampler::new(BatchSamplerConfig {
+            shuffle: Shuffle::Off,
+            ..config.clone()
+        })
+        .map(Some),
         _ => Ok(None),
     };
     Ok(ShuffleQuality {
@@ -91,8 +107,8 @@ pub fn measure_mixing(
     Ok(AllRanks::new(order, epoch, clips)?.mixing(max_positions))
 }
 
-/// The number of cached clips with which a grouped shuffle reaches a [`ShuffleStats::mixing`] of at least `target`,
-/// to within an eighth; `None` if more cached clips do not change it.
+/// The number of cached clips with which a grouped shuffle reaches a [`ShuffleStats::mixing`] of at
+/// least `target`, to within an eighth; `None` if more cached clips do not change it.
 ///
 /// # Errors
 /// `Argument` as for [`BatchSampler::new`].
@@ -102,13 +118,21 @@ pub fn cached_clips_for_mixing(
     target: f64,
     max_positions: u64,
 ) -> Result<Option<u64>> {
-    let Shuffle::Grouped(options) = config.shuffle else { return Ok(None) };
+    let Shuffle::Grouped(options) = config.shuffle else {
+        return Ok(None);
+    };
     if options.block_size.is_some() {
         return Ok(None);
     }
     let reaches = |cached_clips: u64| -> Result<bool> {
-        let shuffle = Shuffle::Grouped(GroupedOptions { cached_clips, ..options });
-        let order = BatchSampler::new(BatchSamplerConfig { shuffle, ..config.clone() })?;
+        let shuffle = Shuffle::Grouped(GroupedOptions {
+            cached_clips,
+            ..options
+        });
+        let order = BatchSampler::new(BatchSamplerConfig {
+            shuffle,
+            ..config.clone()
+        })?;
         Ok(measure_mixing(&order, 0, clips, max_positions)? >= target)
     };
     let mut low = options.cached_clips.max(1);
@@ -148,7 +172,11 @@ fn shuffle_stats(
         let real = || moved.iter().filter(|slot| !slot.padding);
         if let Some(unshuffled) = unshuffled {
             let unmoved = unshuffled.batch(epoch, batch);
-            distances.extend(real().zip(&unmoved).map(|(slot, at)| slot.clip.abs_diff(at.clip)));
+            distances.extend(
+                real()
+                    .zip(&unmoved)
+                    .map(|(slot, at)| slot.clip.abs_diff(at.clip)),
+            );
         }
         let different: HashSet<u64> = real().map(|slot| clips.video_of(slot.clip)).collect();
         videos += different.len();
@@ -160,7 +188,11 @@ fn shuffle_stats(
     }
     let count = distances.len();
     let mean_clips = distances.iter().map(|&d| d as f64).sum::<f64>() / count as f64;
-    let at = |n: usize| distances.get(n).map_or(f64::NAN, |&distance| distance as f64);
+    let at = |n: usize| {
+        distances
+            .get(n)
+            .map_or(f64::NAN, |&distance| distance as f64)
+    };
     let median_clips = (at(count.saturating_sub(1) / 2) + at(count / 2)) / 2.0;
     let max_clips = at(count.wrapping_sub(1));
     let share = |clips: f64| clips / order.config().num_clips.max(1) as f64;
@@ -202,11 +234,17 @@ struct AllRanks {
 
 impl AllRanks {
     fn new(order: &BatchSampler, epoch: u64, clips: &VideoClips) -> Result<Self> {
-        let config =
-            BatchSamplerConfig { worker_id: 0, num_workers: 1, repeats: 1, ..order.resolved_config() };
+        let config = BatchSamplerConfig {
+            worker_id: 0,
+            num_workers: 1,
+            repeats: 1,
+            ..order.resolved_config()
+        };
         let num_shards = config.num_shards;
         let own = config.clip_order == ClipOrder::Framespool;
-        let grouped = order.grouped().is_some_and(|g| g.num_streams.is_multiple_of(num_shards));
+        let grouped = order
+            .grouped()
+            .is_some_and(|g| g.num_streams.is_multiple_of(num_shards));
         // Copies of a video may be on several ranks.
         let disjoint = config.weights.is_none() && (grouped || (own && config.stick_to_shard));
         // The orders of other libraries keep a table of all clips for each rank.
@@ -216,7 +254,12 @@ impl AllRanks {
             0..num_shards.min(MAX_RANKS)
         };
         let ranks = inspected
-            .map(|shard_id| BatchSampler::new(BatchSamplerConfig { shard_id, ..config.clone() }))
+            .map(|shard_id| {
+                BatchSampler::new(BatchSamplerConfig {
+                    shard_id,
+                    ..config.clone()
+                })
+            })
             .collect::<Result<_>>()?;
         let mut datasets = vec![(clips.clone(), 1.0)];
         if let Some(mix) = &config.mix {
@@ -241,7 +284,15 @@ impl AllRanks {
             let videos = WeightedVideos::new(clips.clone(), weights, Unit::Video)?;
             expected_clips = Some((videos.expected_clips().collect(), videos.epoch_clips));
         }
-        Ok(Self { clips, epoch, ranks, num_shards, disjoint, datasets, expected_clips })
+        Ok(Self {
+            clips,
+            epoch,
+            ranks,
+            num_shards,
+            disjoint,
+            datasets,
+            expected_clips,
+        })
     }
 
     fn len_batches(&self) -> u64 {
@@ -255,8 +306,13 @@ impl AllRanks {
 
     /// The videos of a batch, without padding.
     fn videos(&self, batch: u64) -> impl Iterator<Item = u64> + '_ {
-        let slots = self.ranks.iter().flat_map(move |rank| rank.batch(self.epoch, batch));
-        slots.filter(|slot| !slot.padding).map(|slot| self.clips.video_of(slot.clip))
+        let slots = self
+            .ranks
+            .iter()
+            .flat_map(move |rank| rank.batch(self.epoch, batch));
+        slots
+            .filter(|slot| !slot.padding)
+            .map(|slot| self.clips.video_of(slot.clip))
     }
 
     /// Expected number of different videos among `count` clips of a full shuffle.
@@ -266,7 +322,10 @@ impl AllRanks {
             return clips.iter().map(|clips| 1.0 - absent.powf(*clips)).sum();
         }
         let share = |share: f64| (share * count as f64).round() as u64;
-        self.datasets.iter().map(|(clips, weight)| expected_videos(clips, share(*weight))).sum()
+        self.datasets
+            .iter()
+            .map(|(clips, weight)| expected_videos(clips, share(*weight)))
+            .sum()
     }
 
     fn mixing(&self, max_positions: u64) -> f64 {
@@ -281,7 +340,11 @@ impl AllRanks {
                 different.insert(video);
                 count += 1;
             }
-            let ranks = if self.disjoint { u64::from(self.num_shards) } else { 1 };
+            let ranks = if self.disjoint {
+                u64::from(self.num_shards)
+            } else {
+                1
+            };
             found += (different.len() as u64 * ranks) as f64;
             expected += self.expected_videos(count * ranks);
         }
@@ -292,41 +355,61 @@ impl AllRanks {
         }
     }
 
-    /// Mean number of repeated videos in a batch, and the median distance between clips of one video in batches.
+    /// Mean number of repeated videos in a batch, and the median distance between clips of one
+    /// video in batches.
     fn repeats_and_gap(&self) -> (f64, Option<f64>) {
         let batches = self.len_batches();
         let length = (MAX_POSITIONS / self.positions_per_batch().max(1)).clamp(1, batches.max(1));
         let first = (batches - length.min(batches)) / 2;
         let (mut repeats, mut counted) = (0_u64, 0_u64);
-        // Only the first half of a part of the epoch counts: the next clip of a video may come after its end.
-        let end = if length == batches { batches } else { first + length / 2 };
+        // Only the first half of a part of the epoch counts: the next clip of a video may come
+        // after its end.
+        let end = if length == batches {
+            batches
+        } else {
+            first + length / 2
+        };
         let mut latest: HashMap<u64, u64> = HashMap::new();
         let mut gaps = Vec::new();
         for batch in first..(first + length).min(batches) {
             for video in self.videos(batch) {
                 counted += u64::from(batch < end);
-                let Some(earlier) = latest.insert(video, batch) else { continue };
+                let Some(earlier) = latest.insert(video, batch) else {
+                    continue;
+                };
                 repeats += u64::from(earlier == batch);
                 if earlier < end {
                     gaps.push(batch - earlier);
                 }
             }
         }
-        let scale = if self.disjoint { f64::from(self.num_shards) } else { 1.0 };
+        let scale = if self.disjoint {
+            f64::from(self.num_shards)
+        } else {
+            1.0
+        };
         let repeats = scale * repeats as f64 / length.max(1) as f64;
         if self.ranks.len() < self.num_shards as usize && !self.disjoint {
             return (repeats, None);
         }
         // All clips but the last of each video are followed by another one.
         let followed = 1.0 - self.clips.num_videos() as f64 / self.clips.num_clips().max(1) as f64;
-        let count = if length == batches { gaps.len() as f64 } else { counted as f64 * followed };
+        let count = if length == batches {
+            gaps.len() as f64
+        } else {
+            counted as f64 * followed
+        };
         gaps.sort_unstable();
-        (repeats, gaps.get((count / 2.0) as usize).map(|&gap| gap as f64))
+        (
+            repeats,
+            gaps.get((count / 2.0) as usize).map(|&gap| gap as f64),
+        )
     }
 }
 
-/// Expected number of different videos among `count` clips drawn without replacement: a video of `k` of `n` clips is
-/// missing with the hypergeometric probability `prod_{j < k} (n - count - j) / (n - j)`.
+/// Expected number of different videos among `count` clips drawn without replacement: a video of
+/// `k` of `n` clips is missing with the hypergeometric probability `prod_{j < k} (n - count - j) /
+/// (n - j)`.
 fn expected_videos(clips: &VideoClips, count: u64) -> f64 {
     let n = clips.num_clips();
     let missing = |k: u64| {
@@ -339,7 +422,11 @@ fn expected_videos(clips: &VideoClips, count: u64) -> f64 {
         }
         product
     };
-    clips.lengths().into_iter().map(|(k, videos)| videos as f64 * (1.0 - missing(k))).sum()
+    clips
+        .lengths()
+        .into_iter()
+        .map(|(k, videos)| videos as f64 * (1.0 - missing(k)))
+        .sum()
 }
 
 #[cfg(test)]

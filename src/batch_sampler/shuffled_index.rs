@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
+use super::Shuffle;
 use super::buffer_shuffle::BufferShuffle;
 use super::permutation::Permutation;
-use super::rng::{purpose, RngKey};
-use super::Shuffle;
+use crate::rng::{Purpose, RngKey};
 
 /// The order of a range of the dataset in one epoch.
 #[derive(Clone, Debug)]
@@ -26,9 +26,12 @@ impl ShuffledIndex {
     /// The order of `clips` under a key whose `clip` must be 0.
     pub fn new(shuffle: Shuffle, key: RngKey, clips: Range<u64>) -> Self {
         let n = clips.end.saturating_sub(clips.start);
-        let full = || IndexMapping::Full(Permutation::keyed(key, purpose::SHUFFLE, n));
+        let full = || IndexMapping::Full(Permutation::keyed(key, Purpose::Shuffle, n));
         let mapping = match shuffle {
-            Shuffle::Off | Shuffle::Buffer { initial_fill: 0 | 1 } => IndexMapping::Identity,
+            Shuffle::Off
+            | Shuffle::Buffer {
+                initial_fill: 0 | 1,
+            } => IndexMapping::Identity,
             Shuffle::Buffer { initial_fill } => BufferShuffle::new(key, n, initial_fill)
                 .map_or_else(full, |buffer| IndexMapping::Buffer(Box::new(buffer))),
             // Groups need the clips of each video, which only `BatchSampler` knows.
@@ -53,7 +56,12 @@ impl ShuffledIndex {
 mod tests {
     use super::*;
 
-    const KEY: RngKey = RngKey { seed: 3, epoch: 1, clip: 0, occurrence: 0 };
+    const KEY: RngKey = RngKey {
+        seed: 3,
+        epoch: 1,
+        clip: 0,
+        occurrence: 0,
+    };
 
     fn list(shuffle: Shuffle, clips: Range<u64>) -> Vec<u64> {
         let n = clips.end - clips.start;

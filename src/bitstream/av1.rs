@@ -33,7 +33,9 @@ pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
         }
         let mut size = body.len();
         if head & 2 != 0 {
-            let Some((value, used)) = read_leb128(body) else { break };
+            let Some((value, used)) = read_leb128(body) else {
+                break;
+            };
             body = &body[used..];
             size = value.min(body.len());
         }
@@ -41,11 +43,12 @@ pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
             SEQUENCE_HEADER => sequence = true,
             FRAME_HEADER | FRAME => {
                 has_frame = true;
-                // show_existing_frame, frame_type, show_frame: a shown key frame resets all decoder state.
+                // show_existing_frame, frame_type, show_frame: a shown key frame resets all decoder
+                // state.
                 let bits = body.first().copied().unwrap_or(0xff);
                 if bits >> 7 == 0 && bits >> 5 & 3 == 0 && bits >> 4 & 1 == 1 {
-                    // Without a sequence header here, the container's configuration must hold one, which key
-                    // flags imply.
+                    // Without a sequence header here, the container's configuration must hold one,
+                    // which key flags imply.
                     random_access = if sequence || container_key {
                         RandomAccessPoint::Closed
                     } else {
@@ -60,7 +63,10 @@ pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
     }
     // A temporal unit shows exactly one frame (AV1 specification 7.5).
     match has_frame {
-        true => PictureInfo { random_access, ..PictureInfo::default() },
+        true => PictureInfo {
+            random_access,
+            ..PictureInfo::default()
+        },
         false => PictureInfo::damaged(),
     }
 }
@@ -79,11 +85,17 @@ fn read_leb128(bytes: &[u8]) -> Option<(usize, usize)> {
 /// Reads the sequence header in an AV1 temporal unit or configuration.
 pub(crate) fn sequence_color(unit: &[u8]) -> Option<SequenceColor> {
     let list = parse_obus(unit)?;
-    let header = list.iter().find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
-    Some(SequenceColor { color: parse_sequence_end(header.payload)?.color, is_resized: false })
+    let header = list
+        .iter()
+        .find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
+    Some(SequenceColor {
+        color: parse_sequence_end(header.payload)?.color,
+        is_resized: false,
+    })
 }
 
-/// The first sequence header of a packet or configuration, as an OBU that states its size. The packet may be cut.
+/// The first sequence header of a packet or configuration, as an OBU that states its size. The
+/// packet may be cut.
 pub(crate) fn sequence_header(data: &[u8]) -> Option<Vec<u8>> {
     let mut rest = data;
     while let Some((&head, mut body)) = rest.split_first() {
@@ -99,7 +111,11 @@ pub(crate) fn sequence_header(data: &[u8]) -> Option<Vec<u8>> {
         if head >> 3 & 15 == obu_type::SEQUENCE_HEADER {
             // A size of two bytes; a longer header does not exist.
             let size = u16::try_from(size).ok().filter(|&size| size < 1 << 14)?;
-            let head = [obu_type::SEQUENCE_HEADER << 3 | 2, size as u8 & 0x7f | 0x80, (size >> 7) as u8];
+            let head = [
+                obu_type::SEQUENCE_HEADER << 3 | 2,
+                size as u8 & 0x7f | 0x80,
+                (size >> 7) as u8,
+            ];
             return Some([&head[..], payload].concat());
         }
         rest = &body[size..];
@@ -132,7 +148,11 @@ pub(crate) fn parse_obus(data: &[u8]) -> Option<Vec<Obu<'_>>> {
             body = body.get(used..)?;
             size = value;
         }
-        out.push(Obu { kind: head >> 3 & 15, layers, payload: body.get(..size)? });
+        out.push(Obu {
+            kind: head >> 3 & 15,
+            layers,
+            payload: body.get(..size)?,
+        });
         rest = &body[size..];
     }
     Some(out)
@@ -141,7 +161,11 @@ pub(crate) fn parse_obus(data: &[u8]) -> Option<Vec<Obu<'_>>> {
 /// Returns the OBUs of an `av1C` record or of a bare configuration.
 pub(crate) fn config_obus(extradata: &[u8]) -> &[u8] {
     // av1C: marker and version, three more bytes, then OBUs.
-    let config = if extradata.first() == Some(&0x81) { extradata.get(4..) } else { Some(extradata) };
+    let config = if extradata.first() == Some(&0x81) {
+        extradata.get(4..)
+    } else {
+        Some(extradata)
+    };
     config.unwrap_or_default()
 }
 
@@ -156,7 +180,8 @@ pub(crate) enum FrameHeader {
         key: bool,
         /// Reference slots that it fills.
         refresh_mask: u8,
-        /// Reference slots that its decoding depends on; `None` if the header is truncated before them.
+        /// Reference slots that its decoding depends on; `None` if the header is truncated before
+        /// them.
         reference_mask: Option<u8>,
     },
 }
@@ -171,12 +196,13 @@ pub(crate) struct SequenceHeader {
     screen_content: u32,
     integer_vectors: u32,
     order_bits: u32,
-    /// Layers of the first operating point, which is the one decoded: temporal layers from bit 0, spatial
-    /// layers from bit 8; 0: no layers.
+    /// Layers of the first operating point, which is the one decoded: temporal layers from bit 0,
+    /// spatial layers from bit 8; 0: no layers.
     decoded_layers: u32,
 }
 
-/// Decoder model: bits of `buffer_removal_time`, and the layers of each operating point that has a model.
+/// Decoder model: bits of `buffer_removal_time`, and the layers of each operating point that has a
+/// model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DecoderModel {
     removal_bits: u32,
@@ -204,7 +230,11 @@ pub(crate) fn parse_sequence_end(header: &[u8]) -> Option<SequenceEnd> {
     let twelve = profile == 2 && high_depth && bits.bit()? == 1;
     let gray = profile != 1 && bits.bit()? == 1;
     let described = bits.bit()? == 1;
-    let color = if described { (bits.take(8)?, bits.take(8)?, bits.take(8)?) } else { (2, 2, 2) };
+    let color = if described {
+        (bits.take(8)?, bits.take(8)?, bits.take(8)?)
+    } else {
+        (2, 2, 2)
+    };
     let full_range = (!gray && color == SRGB) || bits.bit()? == 1;
     if !gray && color == SRGB {
         bits.bit()?; // separate_uv_delta_q
@@ -220,12 +250,21 @@ pub(crate) fn parse_sequence_end(header: &[u8]) -> Option<SequenceEnd> {
         bits.bit()?; // separate_uv_delta_q
     }
     let (primaries, transfer, matrix) = (color.0 as u8, color.1 as u8, color.2 as u8);
-    let color = ColorTags { primaries, transfer, matrix, full_range: Some(full_range) };
-    Some(SequenceEnd { color, film_grain: bits.bit()? == 1 })
+    let color = ColorTags {
+        primaries,
+        transfer,
+        matrix,
+        full_range: Some(full_range),
+    };
+    Some(SequenceEnd {
+        color,
+        film_grain: bits.bit()? == 1,
+    })
 }
 
 impl SequenceHeader {
-    /// Returns `None` for sequences that are not handled here: still pictures, and streams with frame ids.
+    /// Returns `None` for sequences that are not handled here: still pictures, and streams with
+    /// frame ids.
     pub fn parse(header: &[u8]) -> Option<Self> {
         Self::parse_prefix(&mut BitReader::plain(header))
     }
@@ -246,7 +285,10 @@ impl SequenceHeader {
             if bits.bit()? == 1 {
                 model_bits = bits.take(5)? + 1;
                 bits.skip(32)?;
-                model = Some(DecoderModel { removal_bits: bits.take(5)? + 1, points: Vec::new() });
+                model = Some(DecoderModel {
+                    removal_bits: bits.take(5)? + 1,
+                    points: Vec::new(),
+                });
                 let time_bits = bits.take(5)? + 1;
                 presentation_bits = if equal_interval { 0 } else { time_bits };
             }
@@ -261,11 +303,11 @@ impl SequenceHeader {
             if bits.take(5)? > 7 {
                 bits.bit()?;
             }
-            if let Some(model) = &mut model {
-                if bits.bit()? == 1 {
-                    model.points.push(layers);
-                    bits.skip(2 * model_bits + 1)?;
-                }
+            if let Some(model) = &mut model
+                && bits.bit()? == 1
+            {
+                model.points.push(layers);
+                bits.skip(2 * model_bits + 1)?;
             }
             if display_delay && bits.bit()? == 1 {
                 bits.skip(4)?;
@@ -282,13 +324,25 @@ impl SequenceHeader {
             bits.skip(2)?;
         }
         let screen_content = if bits.bit()? == 1 { 2 } else { bits.bit()? };
-        let integer_vectors = if screen_content == 0 || bits.bit()? == 1 { 2 } else { bits.bit()? };
+        let integer_vectors = if screen_content == 0 || bits.bit()? == 1 {
+            2
+        } else {
+            bits.bit()?
+        };
         let order_bits = if ordered { bits.take(3)? + 1 } else { 0 };
-        Some(Self { presentation_bits, model, screen_content, integer_vectors, order_bits, decoded_layers })
+        Some(Self {
+            presentation_bits,
+            model,
+            screen_content,
+            integer_vectors,
+            order_bits,
+            decoded_layers,
+        })
     }
 
-    /// Whether a decoder of the first operating point decodes a unit of these layers, independently of other
-    /// units: with several spatial layers, which one is shown depends on the layers present.
+    /// Whether a decoder of the first operating point decodes a unit of these layers, independently
+    /// of other units: with several spatial layers, which one is shown depends on the layers
+    /// present.
     pub fn decodes_layers(&self, layers: Option<(u32, u32)>) -> bool {
         let (temporal, spatial) = layers.unwrap_or((0, 0));
         let chosen = self.decoded_layers;
@@ -302,15 +356,25 @@ impl SequenceHeader {
         const SWITCH: u32 = 3;
         let mut bits = BitReader::plain(header);
         if bits.bit()? == 1 {
-            return Some(FrameHeader::ShowExisting { slot: bits.take(3)? });
+            return Some(FrameHeader::ShowExisting {
+                slot: bits.take(3)?,
+            });
         }
         let (kind, shown) = (bits.take(2)?, bits.bit()? == 1);
         let key = kind == KEY;
         if key && shown {
-            return Some(FrameHeader::New { key, refresh_mask: ALL_SLOTS, reference_mask: Some(0) });
+            return Some(FrameHeader::New {
+                key,
+                refresh_mask: ALL_SLOTS,
+                reference_mask: Some(0),
+            });
         }
         if kind == SWITCH {
-            return Some(FrameHeader::New { key, refresh_mask: ALL_SLOTS, reference_mask: Some(ALL_SLOTS) });
+            return Some(FrameHeader::New {
+                key,
+                refresh_mask: ALL_SLOTS,
+                reference_mask: Some(ALL_SLOTS),
+            });
         }
         if shown {
             bits.skip(self.presentation_bits)?;
@@ -319,7 +383,11 @@ impl SequenceHeader {
         }
         let resilient = bits.bit()? == 1;
         bits.bit()?; // disable_cdf_update
-        let screen_content = if self.screen_content == 2 { bits.bit()? } else { self.screen_content };
+        let screen_content = if self.screen_content == 2 {
+            bits.bit()?
+        } else {
+            self.screen_content
+        };
         if screen_content == 1 && self.integer_vectors == 2 {
             bits.bit()?;
         }
@@ -329,29 +397,34 @@ impl SequenceHeader {
         if !intra && !resilient {
             bits.skip(3)?; // primary_ref_frame: which reference provides CDFs, segmentation and filter levels
         }
-        if let Some(model) = &self.model {
-            if bits.bit()? == 1 {
-                for &point in &model.points {
-                    let inside = point >> layers.0 & 1 == 1 && point >> (layers.1 + 8) & 1 == 1;
-                    if point == 0 || inside {
-                        bits.skip(model.removal_bits)?;
-                    }
+        if let Some(model) = &self.model
+            && bits.bit()? == 1
+        {
+            for &point in &model.points {
+                let inside = point >> layers.0 & 1 == 1 && point >> (layers.1 + 8) & 1 == 1;
+                if point == 0 || inside {
+                    bits.skip(model.removal_bits)?;
                 }
             }
         }
         let refresh_mask = bits.take(8)? as u8;
-        let reference_mask = if resilient && self.order_bits > 0 && (!intra || refresh_mask != ALL_SLOTS) {
-            Some(ALL_SLOTS) // it signals the order hint expected in each slot
-        } else if intra {
-            Some(0)
-        } else {
-            self.references(&mut bits)
-        };
-        Some(FrameHeader::New { key, refresh_mask, reference_mask })
+        let reference_mask =
+            if resilient && self.order_bits > 0 && (!intra || refresh_mask != ALL_SLOTS) {
+                Some(ALL_SLOTS) // it signals the order hint expected in each slot
+            } else if intra {
+                Some(0)
+            } else {
+                self.references(&mut bits)
+            };
+        Some(FrameHeader::New {
+            key,
+            refresh_mask,
+            reference_mask,
+        })
     }
 
-    /// `ref_frame_idx`. Motion vectors, segments, film grain and all other inherited state come only from
-    /// these frames.
+    /// `ref_frame_idx`. Motion vectors, segments, film grain and all other inherited state come
+    /// only from these frames.
     fn references(&self, bits: &mut BitReader) -> Option<u8> {
         if self.order_bits > 0 && bits.bit()? == 1 {
             return Some(ALL_SLOTS); // frame_refs_short_signaling: derived from the order hints of all slots
@@ -369,10 +442,23 @@ pub(crate) mod test_headers {
         [&[kind << 3 | 2, payload.len() as u8], payload].concat()
     }
 
-    /// A sequence header with 7-bit order hints; `timing`: with a decoder model and presentation times.
+    /// A sequence header with 7-bit order hints; `timing`: with a decoder model and presentation
+    /// times.
     pub fn sequence_header(timing: bool, numbered: bool) -> Vec<u8> {
-        let model = ["1", &"0".repeat(64), "0", "1 00111", &"0".repeat(32), "00011 00100"].concat();
-        let point = if timing { ["1", &"0".repeat(17)].concat() } else { String::new() };
+        let model = [
+            "1",
+            &"0".repeat(64),
+            "0",
+            "1 00111",
+            &"0".repeat(32),
+            "00011 00100",
+        ]
+        .concat();
+        let point = if timing {
+            ["1", &"0".repeat(17)].concat()
+        } else {
+            String::new()
+        };
         let text = [
             "000 0 0",
             if timing { &model } else { "0" },
@@ -385,13 +471,23 @@ pub(crate) mod test_headers {
         unit(1, &bits(&text.concat()))
     }
 
-    /// A shown inter frame of that sequence that fills the slots `refresh_mask` and refers to the slots `of`.
+    /// A shown inter frame of that sequence that fills the slots `refresh_mask` and refers to the
+    /// slots `of`.
     pub fn frame(timing: bool, refresh_mask: u8, of: [u8; 7]) -> Vec<u8> {
         let time = if timing { "00000" } else { "" };
         let removal = if timing { "1 0000" } else { "" };
         let refresh_mask = format!("{refresh_mask:08b}");
         let of = of.map(|slot| format!("{slot:03b}")).concat();
-        let text = ["0 01 1", time, "0 0 0 0 0000001 010", removal, &refresh_mask, "0", &of, "111"];
+        let text = [
+            "0 01 1",
+            time,
+            "0 0 0 0 0000001 010",
+            removal,
+            &refresh_mask,
+            "0",
+            &of,
+            "111",
+        ];
         unit(6, &bits(&text.concat()))
     }
 
@@ -425,52 +521,98 @@ mod tests {
         for data in [&[0; 40][..], &[0x12, 0]] {
             assert_eq!(picture_info(data, true), PictureInfo::damaged(), "{data:?}");
         }
-        assert_eq!(picture_info(&[0x30, 0x10], false), PictureInfo::default(), "a frame");
+        assert_eq!(
+            picture_info(&[0x30, 0x10], false),
+            PictureInfo::default(),
+            "a frame"
+        );
     }
 
     #[test]
     fn frame_reads_and_refreshes_its_named_slots() {
         let header = test_headers::frame(false, 0b0001_0010, [0, 1, 1, 2, 5, 5, 0]);
-        let frame =
-            FrameHeader::New { key: false, refresh_mask: 0b0001_0010, reference_mask: Some(0b0010_0111) };
-        assert_eq!(sequence().parse_frame_header(&header[2..], (0, 0)), Some(frame));
+        let frame = FrameHeader::New {
+            key: false,
+            refresh_mask: 0b0001_0010,
+            reference_mask: Some(0b0010_0111),
+        };
+        assert_eq!(
+            sequence().parse_frame_header(&header[2..], (0, 0)),
+            Some(frame)
+        );
         assert_eq!(read("1 101"), Some(FrameHeader::ShowExisting { slot: 5 }));
     }
 
     #[test]
     fn frame_refs_short_signaling_reads_all_slots() {
-        let all =
-            |refresh_mask| Some(FrameHeader::New { key: false, refresh_mask, reference_mask: Some(0xff) });
+        let all = |refresh_mask| {
+            Some(FrameHeader::New {
+                key: false,
+                refresh_mask,
+                reference_mask: Some(0xff),
+            })
+        };
         assert_eq!(read("0 11 1"), all(0xff), "a switch frame");
-        assert_eq!(read("0 01 1 1 0 0 0 0000001 00000010"), all(2), "error resilient");
-        assert_eq!(read("0 01 1 0 0 0 0 0000001 010 00000010 1 000 000"), all(2), "short signalling");
+        assert_eq!(
+            read("0 01 1 1 0 0 0 0000001 00000010"),
+            all(2),
+            "error resilient"
+        );
+        assert_eq!(
+            read("0 01 1 0 0 0 0 0000001 010 00000010 1 000 000"),
+            all(2),
+            "short signalling"
+        );
     }
 
     #[test]
     fn intra_frames_read_no_slots() {
-        let none = |key, refresh_mask| Some(FrameHeader::New { key, refresh_mask, reference_mask: Some(0) });
+        let none = |key, refresh_mask| {
+            Some(FrameHeader::New {
+                key,
+                refresh_mask,
+                reference_mask: Some(0),
+            })
+        };
         assert_eq!(read("0 00 1"), none(true, 0xff));
         assert_eq!(
             read("0 00 0 1 0 0 0 0 0000001 00000100"),
             none(true, 4),
             "a key frame that is shown later"
         );
-        assert_eq!(read("0 10 1 0 0 0 0 0000001 00000100"), none(false, 4), "an intra-only frame");
+        assert_eq!(
+            read("0 10 1 0 0 0 0 0000001 00000100"),
+            none(false, 4),
+            "an intra-only frame"
+        );
     }
 
     #[test]
     fn truncated_header_reports_refreshed_slots_only() {
-        let cut = Some(FrameHeader::New { key: false, refresh_mask: 2, reference_mask: None });
+        let cut = Some(FrameHeader::New {
+            key: false,
+            refresh_mask: 2,
+            reference_mask: None,
+        });
         assert_eq!(read("0 01 1 0 0 0 0 0000001 010 00000010 0 000 001"), cut);
     }
 
     #[test]
     fn only_layers_that_are_always_decoded_are_plain() {
-        let with = |decoded_layers| SequenceHeader { decoded_layers, ..sequence() };
+        let with = |decoded_layers| SequenceHeader {
+            decoded_layers,
+            ..sequence()
+        };
         assert!(with(0).decodes_layers(None) && with(0).decodes_layers(Some((1, 0))));
         assert!(with(0x103).decodes_layers(Some((1, 0))));
-        assert!(!with(0x101).decodes_layers(Some((1, 0))), "a temporal layer that is omitted");
-        assert!(!with(0x301).decodes_layers(Some((0, 0))), "two spatial layers");
+        assert!(
+            !with(0x101).decodes_layers(Some((1, 0))),
+            "a temporal layer that is omitted"
+        );
+        assert!(
+            !with(0x301).decodes_layers(Some((0, 0))),
+            "two spatial layers"
+        );
         assert!(!with(0).decodes_layers(Some((0, 1))));
     }
 }

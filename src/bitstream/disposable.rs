@@ -1,16 +1,17 @@
-//! Determines from a packet's payload whether other pictures can depend on its picture.
-//! A picture counts as disposable only if libavcodec decodes the others to the same bytes without it.
-//! A packet that is damaged, unusual or not understood is reported as needed.
+//! Determines from a packet's payload whether other pictures can depend on its picture. A picture
+//! counts as disposable only if libavcodec decodes the others to the same bytes without it. A
+//! packet that is damaged, unusual or not understood is reported as needed.
 
 use super::av1::dependency::Av1DependencyParser;
 use super::h264::dependency::{self as h264, H264DependencyParser};
 use super::hevc::dependency::HevcDependencyParser;
-use super::intra::{packets_are_independent, MjpegDependencyParser};
+use super::intra::{MjpegDependencyParser, packets_are_independent};
 use super::mpeg12;
 pub use super::picture_info::Dependency;
 use crate::media::{CodecKind, CodecParams};
 
-/// Determines the [`Dependency`] of one stream's packets and keeps the parameter sets that later headers depend on.
+/// Determines the [`Dependency`] of one stream's packets and keeps the parameter sets that later
+/// headers depend on.
 pub struct DependencyParser {
     parser: CodecDependencyParser,
 }
@@ -24,8 +25,9 @@ enum CodecDependencyParser {
     },
     Intra,
     Jpeg(MjpegDependencyParser),
-    /// VP8, VP9: entropy coder state, segmentation and filter levels carry over even from frames without
-    /// references to them. MPEG-4 part 2: see `mpeg4`. Headers of other codecs are not parsed here.
+    /// VP8, VP9: entropy coder state, segmentation and filter levels carry over even from frames
+    /// without references to them. MPEG-4 part 2: see `mpeg4`. Headers of other codecs are not
+    /// parsed here.
     NeverDisposable,
 }
 
@@ -34,12 +36,15 @@ impl DependencyParser {
     pub fn new(params: &CodecParams) -> Self {
         let extradata = &params.extradata;
         let parser = match params.codec.kind {
-            CodecKind::H264 => {
-                CodecDependencyParser::H264(H264DependencyParser::new(extradata, params.reorder.is_some()))
-            }
+            CodecKind::H264 => CodecDependencyParser::H264(H264DependencyParser::new(
+                extradata,
+                params.reorder.is_some(),
+            )),
             CodecKind::Hevc => CodecDependencyParser::Hevc(HevcDependencyParser::new(extradata)),
             CodecKind::Av1 => CodecDependencyParser::Av1(Av1DependencyParser::new(extradata)),
-            CodecKind::Mpeg12 => CodecDependencyParser::Mpeg12 { mpeg2: params.codec.name == "mpeg2video" },
+            CodecKind::Mpeg12 => CodecDependencyParser::Mpeg12 {
+                mpeg2: params.codec.name == "mpeg2video",
+            },
             CodecKind::Other if params.codec.name == "mjpeg" => {
                 CodecDependencyParser::Jpeg(MjpegDependencyParser::default())
             }
@@ -71,7 +76,8 @@ impl DependencyParser {
         }
     }
 
-    /// Returns the dependency of one packet, given its whole payload, and records its in-band parameter sets.
+    /// Returns the dependency of one packet, given its whole payload, and records its in-band
+    /// parameter sets.
     pub fn parse(&mut self, data: &[u8]) -> Dependency {
         let dependency = match &mut self.parser {
             CodecDependencyParser::H264(parser) => parser.parse(data),
@@ -79,7 +85,9 @@ impl DependencyParser {
             CodecDependencyParser::Av1(parser) => parser.parse(data),
             CodecDependencyParser::Mpeg12 { mpeg2 } => mpeg12::dependency(*mpeg2, data),
             CodecDependencyParser::Jpeg(parser) => parser.parse(data),
-            CodecDependencyParser::Intra if !data.is_empty() => Some(Dependency::Disposable { layer: 0 }),
+            CodecDependencyParser::Intra if !data.is_empty() => {
+                Some(Dependency::Disposable { layer: 0 })
+            }
             CodecDependencyParser::Intra | CodecDependencyParser::NeverDisposable => None,
         };
         dependency.unwrap_or(Dependency::Unknown)
@@ -92,7 +100,8 @@ pub(crate) fn declares_reorder_depth(params: &CodecParams) -> bool {
         || H264DependencyParser::new(&params.extradata, false).declares_reorder_depth()
 }
 
-/// Whether all sequences in an H.264 configuration, or else in a stream's first packet, exclude fields.
+/// Whether all sequences in an H.264 configuration, or else in a stream's first packet, exclude
+/// fields.
 pub(crate) fn declares_frames_only(extradata: &[u8], first: &[u8]) -> bool {
     let mut parser = H264DependencyParser::new(extradata, false);
     parser.parse(first);
@@ -120,10 +129,16 @@ mod tests {
 
     #[test]
     fn stateful_codecs_are_never_disposable() {
-        for name in ["vp8", "vp9", "mpeg4", "ffv1", "vc1", "theora", "gif", "cinepak", "png"] {
+        for name in [
+            "vp8", "vp9", "mpeg4", "ffv1", "vc1", "theora", "gif", "cinepak", "png",
+        ] {
             let mut parser = DependencyParser::new(&CodecParams::synthetic(name, &[]));
             assert!(!parser.may_have_disposable(), "{name}");
-            assert_eq!(parser.parse(&[0, 0, 1, 0xb6, 0x80, 0, 0]), Dependency::Unknown, "{name}");
+            assert_eq!(
+                parser.parse(&[0, 0, 1, 0xb6, 0x80, 0, 0]),
+                Dependency::Unknown,
+                "{name}"
+            );
         }
     }
 
@@ -133,7 +148,10 @@ mod tests {
             DependencyParser::new(&CodecParams::synthetic("rawvideo", &[])).parse(&[1, 2, 3]),
             Dependency::Disposable { layer: 0 }
         );
-        let palette = CodecParams { bits_per_coded_sample: 8, ..CodecParams::synthetic("rawvideo", &[]) };
+        let palette = CodecParams {
+            bits_per_coded_sample: 8,
+            ..CodecParams::synthetic("rawvideo", &[])
+        };
         assert!(!DependencyParser::new(&palette).may_have_disposable());
     }
 

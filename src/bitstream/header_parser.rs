@@ -1,6 +1,6 @@
-//! Parses a packet's headers to find random access points and shown pictures, because container key flags are
-//! unreliable.
-//! Reads no further than the first slice; for most codecs the first bytes of the packet suffice.
+//! Parses a packet's headers to find random access points and shown pictures, because container key
+//! flags are unreliable. Reads no further than the first slice; for most codecs the first bytes of
+//! the packet suffice.
 
 use super::mpeg4::VopTracker;
 use super::nal::Framing;
@@ -20,7 +20,12 @@ pub struct HeaderParser {
 impl HeaderParser {
     /// For a stream with this codec and configuration.
     pub fn new(kind: CodecKind, extradata: &[u8]) -> Self {
-        let mut parser = Self { kind, framing: Framing::AnnexB, mpeg4: VopTracker::default(), vc1: None };
+        let mut parser = Self {
+            kind,
+            framing: Framing::AnnexB,
+            mpeg4: VopTracker::default(),
+            vc1: None,
+        };
         parser.set_extradata(extradata);
         parser
     }
@@ -37,24 +42,34 @@ impl HeaderParser {
         self.kind
     }
 
-    /// Parses one packet. `container_key` is the container's key flag, trusted for codecs that are not parsed
-    /// here.
+    /// Parses one packet. `container_key` is the container's key flag, trusted for codecs that are
+    /// not parsed here.
     pub fn parse(&mut self, data: &[u8], container_key: bool) -> PictureInfo {
-        // Like FFmpeg's command-line tool, which sends no empty packet to a decoder: the previous picture
-        // stays on screen.
+        // Like FFmpeg's command-line tool, which sends no empty packet to a decoder: the previous
+        // picture stays on screen.
         if data.is_empty() {
-            return PictureInfo { shown: false, ..PictureInfo::default() };
+            return PictureInfo {
+                shown: false,
+                ..PictureInfo::default()
+            };
         }
         let picture = self.parse_headers(data, container_key);
         match picture.is_damaged && container_key {
             // Frames that are decoded from it cause an error, but are not missing.
-            true => PictureInfo { random_access: RandomAccessPoint::Open, ..picture },
+            true => PictureInfo {
+                random_access: RandomAccessPoint::Open,
+                ..picture
+            },
             false => picture,
         }
     }
 
     fn parse_headers(&mut self, data: &[u8], container_key: bool) -> PictureInfo {
-        let random_access = if container_key { RandomAccessPoint::Open } else { RandomAccessPoint::None };
+        let random_access = if container_key {
+            RandomAccessPoint::Open
+        } else {
+            RandomAccessPoint::None
+        };
         match self.kind {
             CodecKind::H264 => h264::picture_info(self.framing, data),
             CodecKind::Hevc => hevc::picture_info(self.framing, data),
@@ -65,11 +80,17 @@ impl HeaderParser {
             CodecKind::Mpeg12 => mpeg12::picture_info(data),
             CodecKind::Vc1 => PictureInfo {
                 random_access,
-                is_b_picture: self.vc1.and_then(|sequence| sequence.is_b_picture(data)).unwrap_or(false),
+                is_b_picture: self
+                    .vc1
+                    .and_then(|sequence| sequence.is_b_picture(data))
+                    .unwrap_or(false),
                 ..PictureInfo::default()
             },
             // Leading pictures are possible, so `Open` is the safe choice.
-            CodecKind::Other | CodecKind::Image => PictureInfo { random_access, ..PictureInfo::default() },
+            CodecKind::Other | CodecKind::Image => PictureInfo {
+                random_access,
+                ..PictureInfo::default()
+            },
         }
     }
 
@@ -82,8 +103,9 @@ impl HeaderParser {
         }
     }
 
-    /// Returns x264's user data SEI message from the first packet of an H.264 stream, in the stream's
-    /// framing. libavcodec's workarounds for old x264 versions depend on it, wherever decoding starts.
+    /// Returns x264's user data SEI message from the first packet of an H.264 stream, in the
+    /// stream's framing. libavcodec's workarounds for old x264 versions depend on it, wherever
+    /// decoding starts.
     pub fn x264_sei(&self, first: &[u8]) -> Vec<u8> {
         if self.kind != CodecKind::H264 {
             return Vec::new();
@@ -98,9 +120,25 @@ mod tests {
 
     #[test]
     fn empty_packet_shows_nothing_and_is_no_keyframe() {
-        for name in ["h264", "hevc", "vp8", "vp9", "av1", "mpeg4", "mpeg2video", "theora"] {
+        for name in [
+            "h264",
+            "hevc",
+            "vp8",
+            "vp9",
+            "av1",
+            "mpeg4",
+            "mpeg2video",
+            "theora",
+        ] {
             let look = HeaderParser::new(CodecKind::from_name(name), &[]).parse(&[], true);
-            assert_eq!(look, PictureInfo { shown: false, ..PictureInfo::default() }, "{name}");
+            assert_eq!(
+                look,
+                PictureInfo {
+                    shown: false,
+                    ..PictureInfo::default()
+                },
+                "{name}"
+            );
         }
     }
 
@@ -115,9 +153,14 @@ mod tests {
             CodecKind::Mpeg4,
             CodecKind::Mpeg12,
         ] {
-            for data in
-                [&[][..], &[0xff; 7], &[0; 9], &[0, 0, 1], &[0, 0, 1, 6, 255, 255, 255], &[0, 0, 1, 0xb6]]
-            {
+            for data in [
+                &[][..],
+                &[0xff; 7],
+                &[0; 9],
+                &[0, 0, 1],
+                &[0, 0, 1, 6, 255, 255, 255],
+                &[0, 0, 1, 0xb6],
+            ] {
                 HeaderParser::new(kind, &[1, 2, 3]).parse(data, false);
             }
         }

@@ -1,6 +1,6 @@
-//! Parses HEVC packets: their picture, parameter sets and SEI messages with lasting effect (ITU-T H.265
-//! 7.3.1, 7.4.2.2).
-//! Packets with layers above the base layer or with several pictures are not plain.
+//! Parses HEVC packets: their picture, parameter sets and SEI messages with lasting effect (ITU-T
+//! H.265 7.3.1, 7.4.2.2). Packets with layers above the base layer or with several pictures are not
+//! plain.
 
 pub(super) mod dependency;
 mod parameter_sets;
@@ -9,7 +9,7 @@ mod slice_header;
 
 pub(super) use parameter_sets::sps_sample_aspect;
 
-use super::nal::{parse_sei_messages, split_nal_units, unescape_rbsp, Framing};
+use super::nal::{Framing, parse_sei_messages, split_nal_units, unescape_rbsp};
 use super::parameter_set_tracker::config_nal_units;
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 
@@ -39,20 +39,27 @@ pub(super) fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
             ..PictureInfo::default()
         };
     }
-    PictureInfo { shown: false, ..PictureInfo::default() }
+    PictureInfo {
+        shown: false,
+        ..PictureInfo::default()
+    }
 }
 
 /// Whether a NAL unit is an SPS with a crop offset on the left or top.
 pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
     const SEQUENCE_SET: u8 = 33;
     let mut sets = parameter_sets::ParameterSets::default();
-    if unit.first().is_some_and(|head| head >> 1 & 63 == SEQUENCE_SET) {
+    if unit
+        .first()
+        .is_some_and(|head| head >> 1 & 63 == SEQUENCE_SET)
+    {
         sets.insert(unit);
     }
     sets.crops_left_or_top()
 }
 
-/// Whether the parameter sets of a configuration declare that presentation order equals decode order.
+/// Whether the parameter sets of a configuration declare that presentation order equals decode
+/// order.
 pub(super) fn excludes_reordering(extradata: &[u8]) -> bool {
     let mut sets = parameter_sets::ParameterSets::default();
     for unit in config_nal_units(true, Framing::detect(true, extradata), extradata) {
@@ -69,7 +76,8 @@ pub(crate) struct HevcAccessUnit<'a> {
     /// NAL unit type of all slices.
     pub nal_type: u8,
     pub temporal_id: u8,
-    /// It holds exactly one whole picture of the base layer, and no NAL unit types that are not understood.
+    /// It holds exactly one whole picture of the base layer, and no NAL unit types that are not
+    /// understood.
     pub plain: bool,
     /// Parameter sets of the base layer.
     pub parameter_sets: Vec<&'a [u8]>,
@@ -79,7 +87,10 @@ pub(crate) struct HevcAccessUnit<'a> {
 
 impl<'a> HevcAccessUnit<'a> {
     pub fn parse(framing: Framing, data: &'a [u8]) -> Self {
-        let mut this = Self { plain: true, ..Self::default() };
+        let mut this = Self {
+            plain: true,
+            ..Self::default()
+        };
         for unit in split_nal_units(framing, data) {
             if this.add_unit(unit).is_none() {
                 this.plain = false;
@@ -104,7 +115,8 @@ impl<'a> HevcAccessUnit<'a> {
                     (self.slice, self.nal_type, self.temporal_id) = (Some(unit), kind, temporal);
                     return begins.then_some(());
                 }
-                return ((self.nal_type, self.temporal_id) == (kind, temporal) && !begins).then_some(());
+                return ((self.nal_type, self.temporal_id) == (kind, temporal) && !begins)
+                    .then_some(());
             }
             32..=34 => self.parameter_sets.push(unit),
             39 | 40 => self.has_persistent_sei |= is_persistent_sei(unit),
@@ -116,20 +128,22 @@ impl<'a> HevcAccessUnit<'a> {
     }
 }
 
-/// Whether an SEI message changes later pictures: a recovery point, or film grain, which libavcodec applies
-/// until it is canceled and which has a message type of its own or is carried as AV1 film grain in ITU-T
-/// T.35.
+/// Whether an SEI message changes later pictures: a recovery point, or film grain, which libavcodec
+/// applies until it is canceled and which has a message type of its own or is carried as AV1 film
+/// grain in ITU-T T.35.
 fn is_persistent_sei(unit: &[u8]) -> bool {
     const RECOVERY_POINT: u32 = 6;
     const FILM_GRAIN: u32 = 19;
     const REGISTERED: u32 = 4;
     const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
     let messages = unescape_rbsp(&unit[1..]);
-    parse_sei_messages(&messages).iter().any(|(kind, body)| match *kind {
-        RECOVERY_POINT | FILM_GRAIN => true,
-        REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
-        _ => false,
-    })
+    parse_sei_messages(&messages)
+        .iter()
+        .any(|(kind, body)| match *kind {
+            RECOVERY_POINT | FILM_GRAIN => true,
+            REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
+            _ => false,
+        })
 }
 
 /// Builds parameter sets and slices for tests.
@@ -143,7 +157,10 @@ pub(crate) mod test_headers {
 
     /// A packet of units with two-byte length prefixes.
     pub fn packet(units: &[Vec<u8>]) -> Vec<u8> {
-        units.iter().flat_map(|u| [&(u.len() as u16).to_be_bytes(), &u[..]].concat()).collect()
+        units
+            .iter()
+            .flat_map(|u| [&(u.len() as u16).to_be_bytes(), &u[..]].concat())
+            .collect()
     }
 
     /// An hvcC with those parameter sets.
@@ -158,8 +175,8 @@ pub(crate) mod test_headers {
         out
     }
 
-    /// An SPS with 4-bit picture order counts and those reference picture sets (as text); `long`: with
-    /// long-term references.
+    /// An SPS with 4-bit picture order counts and those reference picture sets (as text); `long`:
+    /// with long-term references.
     pub fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
         let coded = ["1", &ue(0).repeat(16)].concat();
         let predicted = ["0", &ue(0)].concat().repeat(5 + 6 + 6 + 2);
@@ -187,19 +204,37 @@ pub(crate) mod test_headers {
 
     /// A PPS; slice headers carry `extra` additional bits.
     pub fn picture_set(extra: u32) -> Vec<u8> {
-        unit(34, 0, &[&ue(0), &ue(0), "0 1", &format!("{extra:03b}"), "1"].concat())
+        unit(
+            34,
+            0,
+            &[&ue(0), &ue(0), "0 1", &format!("{extra:03b}"), "1"].concat(),
+        )
     }
 
     /// First slice of a picture. `references`: the bits after the picture order count, as text.
     pub fn slice(kind: u8, temporal: u8, lsb: u32, references: &str) -> Vec<u8> {
         let random_access = if kind >= 16 { "0" } else { "" };
-        let order = if kind == 19 { String::new() } else { format!("{lsb:04b} {references}") };
+        let order = if kind == 19 {
+            String::new()
+        } else {
+            format!("{lsb:04b} {references}")
+        };
         // Extra bits, slice type, pic_output_flag.
-        let text = ["1", random_access, &ue(0), "11", &ue(1), "1", &order, "1 1111 1111"];
+        let text = [
+            "1",
+            random_access,
+            &ue(0),
+            "11",
+            &ue(1),
+            "1",
+            &order,
+            "1 1111 1111",
+        ];
         unit(kind, temporal, &text.concat())
     }
 
-    /// A reference picture set: distances before and after, each with whether the picture itself uses it.
+    /// A reference picture set: distances before and after, each with whether the picture itself
+    /// uses it.
     pub fn set(first: bool, before: &[(u32, bool)], after: &[(u32, bool)]) -> String {
         let mut text = if first { String::new() } else { "0".into() };
         text += &ue(before.len() as u32);

@@ -1,6 +1,6 @@
-//! Determines for codecs without temporal prediction whether their decoder keeps state between packets.
-//! Lists only codecs whose libavcodec decoder is known to reset with every packet. Intra-only is not
-//! sufficient: FFV1 keeps its coder state, MJPEG its tables, raw video a palette.
+//! Determines for codecs without temporal prediction whether their decoder keeps state between
+//! packets. Lists only codecs whose libavcodec decoder is known to reset with every packet.
+//! Intra-only is not sufficient: FFV1 keeps its coder state, MJPEG its tables, raw video a palette.
 
 use super::picture_info::Dependency;
 use crate::media::CodecParams;
@@ -37,10 +37,12 @@ pub(crate) struct MjpegTableTracker {
 }
 
 impl MjpegTableTracker {
-    /// Whether a picture contains all tables that it needs: it may rely on the default Huffman tables until a
-    /// picture contains its own.
+    /// Whether a picture contains all tables that it needs: it may rely on the default Huffman
+    /// tables until a picture contains its own.
     pub fn is_self_contained(&mut self, data: &[u8]) -> bool {
-        let Some((quantisers, codes)) = find_tables(data) else { return true };
+        let Some((quantisers, codes)) = find_tables(data) else {
+            return true;
+        };
         let alone = quantisers && (codes || !self.seen_huffman_tables);
         self.seen_huffman_tables |= codes;
         alone
@@ -86,7 +88,8 @@ mod tests {
         let own = [&image[..], &quantisers, &codes, &scan].concat();
         let bare = [&image[..], &scan].concat();
         let mut jpeg = MjpegTableTracker::default();
-        let alone = [&usual, &bare, &usual, &own, &usual, &own].map(|data| jpeg.is_self_contained(data));
+        let alone =
+            [&usual, &bare, &usual, &own, &usual, &own].map(|data| jpeg.is_self_contained(data));
         assert_eq!(alone, [true, false, true, true, false, true]);
     }
 
@@ -96,7 +99,10 @@ mod tests {
         let scan = [0xff, 0xda, 0, 2];
         let whole = [&[0xff, 0xd8][..], &quantisers, &scan].concat();
         let mut jpeg = MjpegDependencyParser::default();
-        assert_eq!(jpeg.parse(&whole), Some(Dependency::Disposable { layer: 0 }));
+        assert_eq!(
+            jpeg.parse(&whole),
+            Some(Dependency::Disposable { layer: 0 })
+        );
         assert_eq!(jpeg.parse(&whole[..4]), None);
         assert_eq!(jpeg.parse(&[&[0xff, 0xd8][..], &scan].concat()), None);
         assert_eq!(jpeg.parse(&whole), None);

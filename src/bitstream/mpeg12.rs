@@ -1,11 +1,12 @@
-//! MPEG-1 and MPEG-2: random access points, and packets that hold one B picture, coded as a frame, and nothing that
-//! affects later packets.
-//! B pictures are never references; only quantizer matrices sent with one would stay in force.
+//! MPEG-1 and MPEG-2: random access points, and packets that hold one B picture, coded as a frame,
+//! and nothing that affects later packets. B pictures are never references; only quantizer matrices
+//! sent with one would stay in force.
 
-use super::nal::{find_start_code, holds_only_headers, BitReader};
+use super::nal::{BitReader, find_start_code, holds_only_headers};
 use super::picture_info::{Dependency, FieldInfo, PictureInfo, RandomAccessPoint};
 
-/// Reads a packet's picture from its sequence, group and picture headers (ISO/IEC 13818-2 6.2.2 to 6.2.3).
+/// Reads a packet's picture from its sequence, group and picture headers (ISO/IEC 13818-2 6.2.2 to
+/// 6.2.3).
 pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     const INTRA: u8 = 1;
     const BIDIRECTIONAL: u8 = 3;
@@ -14,7 +15,10 @@ pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     let Some(picture) = find_start_code(data, 0..=0) else {
         let has_slices = find_start_code(data, 0x01..=0xaf).is_some();
         return match holds_only_headers(data) && !has_slices {
-            true => PictureInfo { shown: false, ..PictureInfo::default() },
+            true => PictureInfo {
+                shown: false,
+                ..PictureInfo::default()
+            },
             false => PictureInfo::damaged(),
         };
     };
@@ -23,7 +27,10 @@ pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     let before = &data[..picture];
     let sequence = find_start_code(before, 0xb3..=0xb3).is_some();
     // 25 bits of time code, then the two flags.
-    let group = find_start_code(before, 0xb8..=0xb8).and_then(|at| before.get(at + 3)).copied().unwrap_or(0);
+    let group = find_start_code(before, 0xb8..=0xb8)
+        .and_then(|at| before.get(at + 3))
+        .copied()
+        .unwrap_or(0);
     let random_access = match (sequence, kind == INTRA) {
         (true, true) if group & CLOSED != 0 => RandomAccessPoint::Closed,
         (true, true) => RandomAccessPoint::Open,
@@ -46,13 +53,22 @@ fn single_field(picture: &[u8]) -> Option<FieldInfo> {
     const FRAME: u8 = 3;
     // It directly follows the picture header (6.2.2.1), before any slice.
     let extension = &picture[find_start_code(picture, 0x00..=0xff)?.checked_sub(1)?..];
-    let &[0xb5, first, _, third, ..] = extension else { return None };
-    let structure = if first >> 4 == CODING_EXTENSION { third & 3 } else { FRAME };
+    let &[0xb5, first, _, third, ..] = extension else {
+        return None;
+    };
+    let structure = if first >> 4 == CODING_EXTENSION {
+        third & 3
+    } else {
+        FRAME
+    };
     if structure == 0 || structure == FRAME || find_start_code(extension, 0..=0).is_some() {
         return None;
     }
     let frame_number = u32::from(*picture.first()?) << 2 | u32::from(*picture.get(1)? >> 6);
-    Some(FieldInfo { is_bottom: structure == BOTTOM, frame_number })
+    Some(FieldInfo {
+        is_bottom: structure == BOTTOM,
+        frame_number,
+    })
 }
 
 /// Whether a packet's picture is a reference; `None` if it is not understood.
@@ -87,7 +103,8 @@ pub(super) fn dependency(mpeg2: bool, data: &[u8]) -> Option<Dependency> {
                     }
                     described = true;
                 }
-                // Display and copyright extensions do not affect decoding; matrices and scalability do.
+                // Display and copyright extensions do not affect decoding; matrices and scalability
+                // do.
                 4 | 7 => {}
                 _ => return None,
             },
@@ -108,8 +125,17 @@ mod tests {
     /// A picture header of the given type (1 I, 2 P, 3 B), a coding extension and a slice.
     fn picture(kind: u8, structure: u8) -> Vec<u8> {
         let head = bits(&format!("0000000001 {kind:03b} 1111111111111111 000"));
-        let extension = bits(&format!("1000 1111111111111111 00 {structure:02b} 000000000"));
-        [&[0, 0, 1, 0], &head[..], &[0, 0, 1, 0xb5], &extension, &[0, 0, 1, 1, 0x55]].concat()
+        let extension = bits(&format!(
+            "1000 1111111111111111 00 {structure:02b} 000000000"
+        ));
+        [
+            &[0, 0, 1, 0],
+            &head[..],
+            &[0, 0, 1, 0xb5],
+            &extension,
+            &[0, 0, 1, 1, 0x55],
+        ]
+        .concat()
     }
 
     const DISPOSABLE: Option<Dependency> = Some(Dependency::Disposable { layer: 0 });
@@ -120,8 +146,12 @@ mod tests {
         assert_eq!(dependency(true, &picture(3, 3)), DISPOSABLE);
         assert_eq!(dependency(true, &picture(1, 3)), REFERENCE);
         assert_eq!(dependency(true, &picture(2, 3)), REFERENCE);
-        let mpeg1 =
-            [&[0, 0, 1, 0][..], &bits("0000000001 011 1111111111111111 000"), &[0, 0, 1, 1, 5]].concat();
+        let mpeg1 = [
+            &[0, 0, 1, 0][..],
+            &bits("0000000001 011 1111111111111111 000"),
+            &[0, 0, 1, 1, 5],
+        ]
+        .concat();
         assert_eq!(dependency(false, &mpeg1), DISPOSABLE);
         assert_eq!(
             dependency(true, &mpeg1),
@@ -133,9 +163,17 @@ mod tests {
     #[test]
     fn fields_and_persistent_state_are_not_disposable() {
         assert_eq!(dependency(true, &picture(3, 1)), None, "a field");
-        assert_eq!(dependency(true, &[picture(3, 3), picture(3, 3)].concat()), None, "two pictures");
+        assert_eq!(
+            dependency(true, &[picture(3, 3), picture(3, 3)].concat()),
+            None,
+            "two pictures"
+        );
         let matrices = [0, 0, 1, 0xb5, 0x30, 0];
-        assert_eq!(dependency(true, &[&picture(3, 3)[..], &matrices].concat()), None, "matrices");
+        assert_eq!(
+            dependency(true, &[&picture(3, 3)[..], &matrices].concat()),
+            None,
+            "matrices"
+        );
         for code in [0xb3, 0xb4, 0xb7, 0xb8] {
             assert_eq!(
                 dependency(true, &[&[0, 0, 1, code, 0, 0], &picture(3, 3)[..]].concat()),
@@ -149,23 +187,46 @@ mod tests {
     #[test]
     fn packet_of_one_field_is_recognized() {
         let field = |structure: u8| picture_info(&picture(2, structure)).field;
-        assert_eq!((field(3), field(0)), (None, None), "a frame, and a reserved value");
+        assert_eq!(
+            (field(3), field(0)),
+            (None, None),
+            "a frame, and a reserved value"
+        );
         let (top, bottom) = (field(1).expect("top"), field(2).expect("bottom"));
         assert_eq!((top.is_bottom, bottom.is_bottom), (false, true));
-        assert!(top.is_completed_by(bottom) && bottom.is_completed_by(top) && !top.is_completed_by(top));
+        assert!(
+            top.is_completed_by(bottom) && bottom.is_completed_by(top) && !top.is_completed_by(top)
+        );
         let both = [picture(2, 1), picture(2, 2)].concat();
         assert_eq!(picture_info(&both).field, None, "both fields");
         let mut other = picture(2, 2);
         other[4] ^= 1; // temporal_reference
-        assert!(!top.is_completed_by(picture_info(&other).field.expect("bottom")), "of another frame");
-        assert_eq!(picture_info(&[0, 0, 1, 0, 0, 8, 0, 0, 0, 0, 1, 1, 5]).field, None, "MPEG-1");
+        assert!(
+            !top.is_completed_by(picture_info(&other).field.expect("bottom")),
+            "of another frame"
+        );
+        assert_eq!(
+            picture_info(&[0, 0, 1, 0, 0, 8, 0, 0, 0, 0, 1, 1, 5]).field,
+            None,
+            "MPEG-1"
+        );
     }
 
     #[test]
     fn packet_without_a_picture_header_is_damaged() {
         assert_eq!(picture_info(&[0; 40]), PictureInfo::damaged());
-        assert_eq!(picture_info(&[0, 0, 1, 5, 0x55, 0x66]), PictureInfo::damaged(), "a slice");
-        assert_eq!(picture_info(&[0, 0, 1, 0xb7]), PictureInfo { shown: false, ..PictureInfo::default() });
+        assert_eq!(
+            picture_info(&[0, 0, 1, 5, 0x55, 0x66]),
+            PictureInfo::damaged(),
+            "a slice"
+        );
+        assert_eq!(
+            picture_info(&[0, 0, 1, 0xb7]),
+            PictureInfo {
+                shown: false,
+                ..PictureInfo::default()
+            }
+        );
     }
 
     #[test]
@@ -174,7 +235,10 @@ mod tests {
             let group = [0, 0, 1, 0xb3, 1, 2, 0, 0, 1, 0xb8, 0, 8, 0, flags];
             picture_info(&[&group[..], &[0, 0, 1, 0, 0, kind << 3, 0, 0]].concat())
         };
-        assert_eq!((look(0, 1).random_access, look(0, 1).is_broken_link), (RandomAccessPoint::Open, false));
+        assert_eq!(
+            (look(0, 1).random_access, look(0, 1).is_broken_link),
+            (RandomAccessPoint::Open, false)
+        );
         assert_eq!(
             (look(0x40, 1).random_access, look(0x40, 1).is_broken_link),
             (RandomAccessPoint::Closed, false)
@@ -188,7 +252,11 @@ mod tests {
             (RandomAccessPoint::Closed, false),
             "nothing is missing"
         );
-        assert_eq!(look(0x40, 2).random_access, RandomAccessPoint::None, "a P picture");
+        assert_eq!(
+            look(0x40, 2).random_access,
+            RandomAccessPoint::None,
+            "a P picture"
+        );
         assert_eq!(
             picture_info(&[0, 0, 1, 0xb8, 0, 8, 0, 0x40, 0, 0, 1, 0, 0, 8, 0]).random_access,
             RandomAccessPoint::Inexact,

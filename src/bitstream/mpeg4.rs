@@ -1,9 +1,10 @@
-//! MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5): picture types, and pictures that are packed into earlier packets.
-//! Its pictures are never disposable: a packet may hold several, whose times depend on each other.
+//! MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5): picture types, and pictures that are packed into
+//! earlier packets. Its pictures are never disposable: a packet may hold several, whose times
+//! depend on each other.
 
 use std::collections::VecDeque;
 
-use super::nal::{find_start_code, holds_only_headers, BitReader};
+use super::nal::{BitReader, find_start_code, holds_only_headers};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 use super::sample_aspect::parse_mpeg4;
 
@@ -12,8 +13,8 @@ use super::sample_aspect::parse_mpeg4;
 pub(super) struct VopTracker {
     /// Bits of `vop_time_increment`; 0 before the first VOL header.
     increment_bits: u32,
-    /// Pictures packed with an earlier one ("packed bitstream"), which are decoded when the next packet,
-    /// usually an empty placeholder, arrives.
+    /// Pictures packed with an earlier one ("packed bitstream"), which are decoded when the next
+    /// packet, usually an empty placeholder, arrives.
     packed: VecDeque<Vop>,
     /// The encoder packs pictures.
     is_packed: bool,
@@ -78,10 +79,14 @@ impl VopTracker {
                 self.after_damage = !is_placeholder;
                 return PictureInfo::damaged();
             }
-            return PictureInfo { shown: false, ..PictureInfo::default() };
+            return PictureInfo {
+                shown: false,
+                ..PictureInfo::default()
+            };
         };
         // The packed picture is intact, but not the one that this packet held.
-        let is_damaged = !has_vop && data.len() > MAX_PLACEHOLDER_BYTES && !holds_only_headers(data);
+        let is_damaged =
+            !has_vop && data.len() > MAX_PLACEHOLDER_BYTES && !holds_only_headers(data);
         self.after_damage |= is_damaged;
         PictureInfo {
             is_damaged,
@@ -107,12 +112,18 @@ impl VopTracker {
     }
 }
 
-/// Whether user data states that pictures are packed, as encoders of DivX and Xvid do: "DivX503b1393p".
+/// Whether user data states that pictures are packed, as encoders of DivX and Xvid do:
+/// "DivX503b1393p".
 fn declares_packing(data: &[u8]) -> bool {
     const SEARCHED_BYTES: usize = 1024; // before the picture
     let data = &data[..data.len().min(SEARCHED_BYTES)];
-    let text = find_start_code(data, 0xb2..=0xb2).and_then(|at| data.get(at..)).unwrap_or(&[]);
-    let end = text.iter().position(|&byte| !byte.is_ascii_graphic()).unwrap_or(text.len());
+    let text = find_start_code(data, 0xb2..=0xb2)
+        .and_then(|at| data.get(at..))
+        .unwrap_or(&[]);
+    let end = text
+        .iter()
+        .position(|&byte| !byte.is_ascii_graphic())
+        .unwrap_or(text.len());
     text.starts_with(b"DivX") && text[..end].ends_with(b"p")
 }
 
@@ -145,18 +156,40 @@ mod tests {
 
     #[test]
     fn packed_picture_belongs_to_the_next_packet() {
-        // One VOL with a time resolution of 25 (5 bits); then I, P packed with B, the empty placeholder, P.
+        // One VOL with a time resolution of 25 (5 bits); then I, P packed with B, the empty
+        // placeholder, P.
         let vop = |kind: u8, coded: bool| {
-            // type 2 bits, modulo_time_base '0', marker '1', increment 5 bits, marker '1', coded 1 bit
+            // type 2 bits, modulo_time_base '0', marker '1', increment 5 bits, marker '1', coded 1
+            // bit
             let bits = u16::from(kind) << 14 | 1 << 12 | 1 << 6 | u16::from(coded) << 5;
             [&[0, 0, 1, 0xb6][..], &bits.to_be_bytes(), &[0xff]].concat()
         };
-        let mut mpeg4 = VopTracker { increment_bits: 5, ..VopTracker::default() };
-        let packets =
-            [vop(0, true), [vop(1, true), vop(2, true)].concat(), vop(1, false), vop(1, true), vop(1, false)];
-        let looks: Vec<_> =
-            packets.iter().map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_b_picture)).collect();
-        assert_eq!(looks, [(true, false), (true, false), (true, true), (true, false), (false, false)]);
+        let mut mpeg4 = VopTracker {
+            increment_bits: 5,
+            ..VopTracker::default()
+        };
+        let packets = [
+            vop(0, true),
+            [vop(1, true), vop(2, true)].concat(),
+            vop(1, false),
+            vop(1, true),
+            vop(1, false),
+        ];
+        let looks: Vec<_> = packets
+            .iter()
+            .map(|p| mpeg4.parse(p))
+            .map(|l| (l.shown, l.is_b_picture))
+            .collect();
+        assert_eq!(
+            looks,
+            [
+                (true, false),
+                (true, false),
+                (true, true),
+                (true, false),
+                (false, false)
+            ]
+        );
     }
 
     #[test]
@@ -165,19 +198,47 @@ mod tests {
             let bits = u16::from(kind) << 14 | 1 << 12 | 1 << 6 | u16::from(coded) << 5;
             [&[0, 0, 1, 0xb6][..], &bits.to_be_bytes(), &[0xff]].concat()
         };
-        let mut mpeg4 = VopTracker { increment_bits: 5, ..VopTracker::default() };
+        let mut mpeg4 = VopTracker {
+            increment_bits: 5,
+            ..VopTracker::default()
+        };
         let (pair, placeholder) = ([vop(1, true), vop(2, true)].concat(), vop(1, false));
         let first = [&[0, 0, 1, 0xb2][..], b"DivX503b1393p", &vop(0, true)].concat();
         let (b, zeros) = (vop(2, true), vec![0; 40]);
         let packets = [
-            &[&first, &pair, &placeholder, &zeros, &placeholder, &placeholder][..],
-            &[&zeros, &b, &placeholder, &pair, &zeros, &placeholder, &pair, &vec![0; 6], &pair],
+            &[
+                &first,
+                &pair,
+                &placeholder,
+                &zeros,
+                &placeholder,
+                &placeholder,
+            ][..],
+            &[
+                &zeros,
+                &b,
+                &placeholder,
+                &pair,
+                &zeros,
+                &placeholder,
+                &pair,
+                &vec![0; 6],
+                &pair,
+            ],
         ];
         let packets = packets.concat();
-        let looks: Vec<_> = packets.iter().map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_damaged)).collect();
+        let looks: Vec<_> = packets
+            .iter()
+            .map(|p| mpeg4.parse(p))
+            .map(|l| (l.shown, l.is_damaged))
+            .collect();
         let (intact, damaged, nothing) = ((true, false), (true, true), (false, false));
-        let (first_of_three, second_of_three) = ([damaged, intact, damaged], [intact, damaged, damaged]);
-        assert_eq!(looks[..6], [intact, intact, intact, damaged, damaged, nothing]);
+        let (first_of_three, second_of_three) =
+            ([damaged, intact, damaged], [intact, damaged, damaged]);
+        assert_eq!(
+            looks[..6],
+            [intact, intact, intact, damaged, damaged, nothing]
+        );
         assert_eq!(looks[6..9], first_of_three);
         assert_eq!(looks[9..12], second_of_three);
         assert_eq!(looks[12..], [intact; 3], "a placeholder");
@@ -185,12 +246,25 @@ mod tests {
 
     #[test]
     fn packet_without_a_vop_is_damaged() {
-        let mut mpeg4 = VopTracker { increment_bits: 5, ..VopTracker::default() };
+        let mut mpeg4 = VopTracker {
+            increment_bits: 5,
+            ..VopTracker::default()
+        };
         assert_eq!(mpeg4.parse(&[0; 40]), PictureInfo::damaged());
         assert_eq!(mpeg4.parse(&[0xff; 2]), PictureInfo::damaged());
-        let nothing = PictureInfo { shown: false, ..PictureInfo::default() };
+        let nothing = PictureInfo {
+            shown: false,
+            ..PictureInfo::default()
+        };
         assert_eq!(mpeg4.parse(&[0x7f]), nothing, "a dropped frame of DivX");
-        assert_eq!(mpeg4.parse(&[0, 0, 1, 0xb0, 1, 0, 0, 1, 0xb5, 9]), nothing, "headers");
-        assert_eq!(mpeg4.parse(&[&[0, 0, 1, 0xb0][..], &[0; 2000]].concat()), PictureInfo::damaged());
+        assert_eq!(
+            mpeg4.parse(&[0, 0, 1, 0xb0, 1, 0, 0, 1, 0xb5, 9]),
+            nothing,
+            "headers"
+        );
+        assert_eq!(
+            mpeg4.parse(&[&[0, 0, 1, 0xb0][..], &[0; 2000]].concat()),
+            PictureInfo::damaged()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Splits H.264/HEVC packets, with start codes or length prefixes, into NAL units, and reads their bits.
-//! Nothing beyond the end of the packet is read, even if a length prefix is wrong.
+//! Splits H.264/HEVC packets, with start codes or length prefixes, into NAL units, and reads their
+//! bits. Nothing beyond the end of the packet is read, even if a length prefix is wrong.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,15 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// Detects the framing from the codec configuration: avcC and hvcC begin with 1 (old hvcC drafts with 0),
-    /// Annex B with 0 0.
+    /// Detects the framing from the codec configuration: avcC and hvcC begin with 1 (old hvcC
+    /// drafts with 0), Annex B with 0 0.
     pub fn detect(hevc: bool, extradata: &[u8]) -> Self {
         let at = if hevc { 21 } else { 4 };
         match extradata {
             [0, 0, 1, ..] | [0, 0, 0, 1, ..] | [] => Framing::AnnexB,
-            _ => extradata.get(at).map_or(Framing::AnnexB, |b| Framing::LengthPrefixed((b & 3) + 1)),
+            _ => extradata
+                .get(at)
+                .map_or(Framing::AnnexB, |b| Framing::LengthPrefixed((b & 3) + 1)),
         }
     }
 }
@@ -37,8 +39,8 @@ impl Framing {
     }
 }
 
-/// Returns the NAL units of a packet; the last one may be truncated if only the first bytes of a packet were
-/// read.
+/// Returns the NAL units of a packet; the last one may be truncated if only the first bytes of a
+/// packet were read.
 pub(crate) fn split_nal_units(framing: Framing, data: &[u8]) -> Vec<&[u8]> {
     match framing {
         Framing::LengthPrefixed(n) => split_length_prefixed(n.into(), data),
@@ -49,7 +51,9 @@ pub(crate) fn split_nal_units(framing: Framing, data: &[u8]) -> Vec<&[u8]> {
 fn split_length_prefixed(n: usize, mut data: &[u8]) -> Vec<&[u8]> {
     let mut out = Vec::new();
     while data.len() > n {
-        let len = data[..n].iter().fold(0usize, |len, &b| len << 8 | usize::from(b));
+        let len = data[..n]
+            .iter()
+            .fold(0usize, |len, &b| len << 8 | usize::from(b));
         let end = n.saturating_add(len).min(data.len());
         if len > 0 {
             out.push(&data[n..end]);
@@ -88,8 +92,9 @@ fn trim_trailing_zeros(unit: &[u8]) -> &[u8] {
     &unit[..end]
 }
 
-/// Whether a unit contains bytes that no encoder writes inside a unit (H.264 and H.265 7.4.1: 00 00 00, 00 00 01 and
-/// 00 00 02), so that a part of it was overwritten or is missing. A few zeros at its end are padding.
+/// Whether a unit contains bytes that no encoder writes inside a unit (H.264 and H.265 7.4.1: 00 00
+/// 00, 00 00 01 and 00 00 02), so that a part of it was overwritten or is missing. A few zeros at
+/// its end are padding.
 pub(crate) fn has_forbidden_bytes(unit: &[u8]) -> bool {
     const MAX_PADDING: usize = 64;
     let len = unit.len();
@@ -97,7 +102,8 @@ pub(crate) fn has_forbidden_bytes(unit: &[u8]) -> bool {
     if len - unit.len() > MAX_PADDING {
         return true;
     }
-    memchr::memmem::find_iter(unit, b"\0\0").any(|at| unit.get(at + 2).is_some_and(|&next| next <= 2))
+    memchr::memmem::find_iter(unit, b"\0\0")
+        .any(|at| unit.get(at + 2).is_some_and(|&next| next <= 2))
 }
 
 /// Returns a unit's payload without emulation prevention bytes.
@@ -120,11 +126,13 @@ pub(crate) fn unescape_rbsp(unit: &[u8]) -> Cow<'_, [u8]> {
 
 /// Offset after the first start code whose last byte is in a range.
 pub(crate) fn find_start_code(data: &[u8], codes: std::ops::RangeInclusive<u8>) -> Option<usize> {
-    data.windows(4).position(|w| w[..3] == [0, 0, 1] && codes.contains(&w[3])).map(|i| i + 4)
+    data.windows(4)
+        .position(|w| w[..3] == [0, 0, 1] && codes.contains(&w[3]))
+        .map(|i| i + 4)
 }
 
-/// Whether a packet without a picture (MPEG-1, MPEG-2, MPEG-4 part 2) consists of headers, and is not a picture whose
-/// headers are overwritten.
+/// Whether a packet without a picture (MPEG-1, MPEG-2, MPEG-4 part 2) consists of headers, and is
+/// not a picture whose headers are overwritten.
 pub(super) fn holds_only_headers(data: &[u8]) -> bool {
     const MAX_HEADER_BYTES: usize = 1024;
     data.starts_with(&[0, 0, 1]) && data.len() <= MAX_HEADER_BYTES
@@ -134,8 +142,8 @@ pub(super) fn holds_only_headers(data: &[u8]) -> bool {
 pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();
     let mut rest = unit.get(1..).unwrap_or(&[]);
-    // Types and sizes below 255 are assumed to contain no emulation prevention bytes; readers handle those in
-    // payloads.
+    // Types and sizes below 255 are assumed to contain no emulation prevention bytes; readers
+    // handle those in payloads.
     while rest.len() > 2 {
         let number = |rest: &mut &[u8]| {
             let mut value = 0u32;
@@ -168,12 +176,21 @@ pub(crate) struct BitReader<'a> {
 
 impl<'a> BitReader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, bit: 0, zeros: 0, escaped: true }
+        Self {
+            bytes,
+            at: 0,
+            bit: 0,
+            zeros: 0,
+            escaped: true,
+        }
     }
 
     /// Reads bytes without emulation prevention (AV1, MPEG).
     pub fn plain(bytes: &'a [u8]) -> Self {
-        Self { escaped: false, ..Self::new(bytes) }
+        Self {
+            escaped: false,
+            ..Self::new(bytes)
+        }
     }
 
     pub fn bit(&mut self) -> Option<u32> {
@@ -219,10 +236,18 @@ impl<'a> BitReader<'a> {
 pub(crate) mod test_headers {
     /// Converts a bit string such as "1 010" to bytes, padded with zeros; blanks are ignored.
     pub fn bits(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
+        let digits: Vec<u8> = text
+            .bytes()
+            .filter(u8::is_ascii_digit)
+            .map(|b| b - b'0')
+            .collect();
         digits
             .chunks(8)
-            .map(|c| c.iter().enumerate().fold(0, |byte, (i, bit)| byte | bit << (7 - i)))
+            .map(|c| {
+                c.iter()
+                    .enumerate()
+                    .fold(0, |byte, (i, bit)| byte | bit << (7 - i))
+            })
             .collect()
     }
 
@@ -255,21 +280,34 @@ mod tests {
 
     #[test]
     fn forbidden_bytes_are_found_inside_a_unit_only() {
-        for intact in [&[0x65u8, 0, 0, 3, 0, 0, 3, 1][..], &[0x65, 1, 0, 0, 0, 0], &[0x65, 0, 0, 4], &[0, 0]]
-        {
+        for intact in [
+            &[0x65u8, 0, 0, 3, 0, 0, 3, 1][..],
+            &[0x65, 1, 0, 0, 0, 0],
+            &[0x65, 0, 0, 4],
+            &[0, 0],
+        ] {
             assert!(!has_forbidden_bytes(intact), "{intact:?}");
         }
-        assert!(has_forbidden_bytes(&[&[0x65u8][..], &[0; 65]].concat()), "no padding is that long");
-        for broken in
-            [&[0x65u8, 0, 0, 0, 7][..], &[0x65, 0, 0, 1], &[0x65, 9, 0, 0, 2, 5], &[0, 0, 0, 0, 0, 1]]
-        {
+        assert!(
+            has_forbidden_bytes(&[&[0x65u8][..], &[0; 65]].concat()),
+            "no padding is that long"
+        );
+        for broken in [
+            &[0x65u8, 0, 0, 0, 7][..],
+            &[0x65, 0, 0, 1],
+            &[0x65, 9, 0, 0, 2, 5],
+            &[0, 0, 0, 0, 0, 1],
+        ] {
             assert!(has_forbidden_bytes(broken), "{broken:?}");
         }
     }
 
     #[test]
     fn length_beyond_the_packet_is_clamped() {
-        assert_eq!(split_nal_units(Framing::LengthPrefixed(4), &[0xff, 0xff, 0xff, 0xff, 5]), [[5u8]]);
+        assert_eq!(
+            split_nal_units(Framing::LengthPrefixed(4), &[0xff, 0xff, 0xff, 0xff, 5]),
+            [[5u8]]
+        );
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! Tracks the H.264/HEVC parameter sets in force at each random access point.
-//! A point without sets of its own needs the in-band sets before it. Of the sets, only the ids are parsed.
+//! Tracks the H.264/HEVC parameter sets in force at each random access point. A point without sets
+//! of its own needs the in-band sets before it. Of the sets, only the ids are parsed.
 
 use std::collections::BTreeMap;
 
-use super::nal::{split_nal_units, BitReader, Framing};
+use super::nal::{BitReader, Framing, split_nal_units};
 use crate::media::{CodecKind, CodecParams};
 
 /// (NAL unit type, parameter set id). Its order puts sets before those that refer to them.
 type ParameterSetId = (u8, u32);
 
-/// Whether a packet replaces a parameter set of its stream's configuration, which a decoder that has seen it
-/// then uses. Only for streams with length prefixes: for others the index has seen every packet.
+/// Whether a packet replaces a parameter set of its stream's configuration, which a decoder that
+/// has seen it then uses. Only for streams with length prefixes: for others the index has seen
+/// every packet.
 pub(crate) fn replaces_parameter_sets(params: &CodecParams, data: &[u8]) -> bool {
     let hevc = match params.codec.kind {
         CodecKind::H264 => false,
@@ -25,7 +26,9 @@ pub(crate) fn replaces_parameter_sets(params: &CodecParams, data: &[u8]) -> bool
     if framing == Framing::AnnexB || !split_nal_units(framing, data).iter().any(is_set) {
         return false;
     }
-    let Some(mut sets) = ParameterSetTracker::new(params.codec.kind, &params.extradata) else { return false };
+    let Some(mut sets) = ParameterSetTracker::new(params.codec.kind, &params.extradata) else {
+        return false;
+    };
     sets.observe(data);
     sets.changed()
 }
@@ -75,8 +78,13 @@ impl ParameterSetTracker {
 
     /// Returns the sets in force before the next packet that the configuration does not contain.
     pub fn not_in_config(&self) -> Vec<u8> {
-        let unsaid = self.current.iter().filter(|(name, unit)| self.configured.get(name) != Some(unit));
-        unsaid.flat_map(|(_, unit)| self.framing.wrap(unit)).collect()
+        let unsaid = self
+            .current
+            .iter()
+            .filter(|(name, unit)| self.configured.get(name) != Some(unit));
+        unsaid
+            .flat_map(|(_, unit)| self.framing.wrap(unit))
+            .collect()
     }
 
     /// Records the sets in a packet.
@@ -100,8 +108,8 @@ impl ParameterSetTracker {
         }
     }
 
-    /// Whether a set was replaced by a different one with the same id: then the sets that a decoder keeps
-    /// from elsewhere in the stream are wrong here.
+    /// Whether a set was replaced by a different one with the same id: then the sets that a decoder
+    /// keeps from elsewhere in the stream are wrong here.
     pub fn changed(&self) -> bool {
         self.changed
     }
@@ -111,7 +119,8 @@ impl ParameterSetTracker {
         self.changed || self.late
     }
 
-    /// Whether any packet contained a set, or refers to one that only a packet not seen here can contain.
+    /// Whether any packet contained a set, or refers to one that only a packet not seen here can
+    /// contain.
     pub fn has_in_band(&self) -> bool {
         self.in_band
     }
@@ -119,7 +128,9 @@ impl ParameterSetTracker {
     /// Whether there is a set of each kind that decoding a slice requires: an SPS and a PPS.
     pub fn is_complete(&self) -> bool {
         let needed = if self.hevc { [33, 34] } else { [7, 8] };
-        needed.iter().all(|kind| self.current.keys().any(|name| name.0 == *kind))
+        needed
+            .iter()
+            .all(|kind| self.current.keys().any(|name| name.0 == *kind))
     }
 
     /// The PPS that a slice refers to (H.264 7.3.3, HEVC 7.3.6.1).
@@ -134,7 +145,10 @@ impl ParameterSetTracker {
             }
             return Some((34, bits.ue()?));
         }
-        let mut bits = BitReader::new(unit.get(1..).filter(|_| [1, 2, 5].contains(&(first & 31)))?);
+        let mut bits = BitReader::new(
+            unit.get(1..)
+                .filter(|_| [1, 2, 5].contains(&(first & 31)))?,
+        );
         bits.ue()?; // first_mb_in_slice
         bits.ue()?; // slice_type
         Some((8, bits.ue()?))
@@ -166,8 +180,8 @@ impl ParameterSetTracker {
     }
 }
 
-/// `sps_seq_parameter_set_id`, which follows `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3). `bits` begin
-/// after the NAL unit header.
+/// `sps_seq_parameter_set_id`, which follows `profile_tier_level` (ITU-T H.265 7.3.2.2, 7.3.3).
+/// `bits` begin after the NAL unit header.
 pub(crate) fn parse_sps_id(bits: &mut BitReader) -> Option<u32> {
     const PROFILE: u32 = 88;
     const LEVEL: u32 = 8;
@@ -228,12 +242,16 @@ mod tests {
     use super::*;
 
     /// An avcC with one SPS (id 0) and one PPS (id 0), and four-byte lengths.
-    const AVCC: [u8; 18] = [1, 100, 0, 31, 0xff, 0xe1, 0, 5, 0x67, 100, 0, 31, 0x80, 1, 0, 2, 0x68, 0x80];
+    const AVCC: [u8; 18] = [
+        1, 100, 0, 31, 0xff, 0xe1, 0, 5, 0x67, 100, 0, 31, 0x80, 1, 0, 2, 0x68, 0x80,
+    ];
 
     #[test]
     fn configured_sets_need_not_be_repeated() {
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &AVCC).unwrap();
-        sets.observe(&[0, 0, 0, 5, 0x67, 100, 0, 31, 0x80, 0, 0, 0, 2, 0x68, 0x80, 0, 0, 0, 2, 0x65, 1]);
+        sets.observe(&[
+            0, 0, 0, 5, 0x67, 100, 0, 31, 0x80, 0, 0, 0, 2, 0x68, 0x80, 0, 0, 0, 2, 0x65, 1,
+        ]);
         assert!(sets.not_in_config().is_empty() && !sets.changed());
     }
 
@@ -257,7 +275,11 @@ mod tests {
 
     #[test]
     fn slice_needs_an_sps_and_a_pps() {
-        assert!(ParameterSetTracker::new(CodecKind::H264, &AVCC).unwrap().is_complete());
+        assert!(
+            ParameterSetTracker::new(CodecKind::H264, &AVCC)
+                .unwrap()
+                .is_complete()
+        );
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &[]).unwrap();
         sets.observe(&[0, 0, 1, 0x65, 1]);
         assert!(!sets.is_complete() && !sets.has_in_band());
@@ -270,7 +292,10 @@ mod tests {
     #[test]
     fn set_after_the_first_slice_is_a_change() {
         // PPS 1 ('010'), then a slice that uses it.
-        let (picture_set, slice) = ([0, 0, 1, 0x68, 0b0101_0000], [0, 0, 1, 0x65, 0b1000_1000, 0b0101_0000]);
+        let (picture_set, slice) = (
+            [0, 0, 1, 0x68, 0b0101_0000],
+            [0, 0, 1, 0x65, 0b1000_1000, 0b0101_0000],
+        );
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &[]).unwrap();
         sets.observe(&[&picture_set[..], &slice].concat());
         assert!(!sets.is_changing());

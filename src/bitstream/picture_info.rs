@@ -7,11 +7,11 @@ use crate::media::ColorTags;
 pub enum RandomAccessPoint {
     /// Decoding cannot start here.
     None,
-    /// Decoding from here is not exact, but a decoder starts to output pictures; used only before the first
-    /// exact start.
+    /// Decoding from here is not exact, but a decoder starts to output pictures; used only before
+    /// the first exact start.
     Inexact,
-    /// Decoding from here is exact for every picture shown at or after this one; leading pictures may need
-    /// earlier pictures.
+    /// Decoding from here is exact for every picture shown at or after this one; leading pictures
+    /// may need earlier pictures.
     Open,
     /// Decoding from here is exact, and no later packet refers to anything before it.
     Closed,
@@ -22,21 +22,22 @@ pub enum RandomAccessPoint {
 pub struct PictureInfo {
     /// Whether decoding may start here.
     pub random_access: RandomAccessPoint,
-    /// A picture of this packet is shown (VP8 and VP9 have hidden frames, MPEG-4 has empty packets).
+    /// A picture of this packet is shown (VP8 and VP9 have hidden frames, MPEG-4 has empty
+    /// packets).
     pub shown: bool,
-    /// It refers to pictures before the preceding random access point (HEVC RASL) and cannot be decoded from
-    /// there.
+    /// It refers to pictures before the preceding random access point (HEVC RASL) and cannot be
+    /// decoded from there.
     pub is_rasl: bool,
-    /// A random access point whose leading pictures are never shown, even in sequential decoding: the RASL
-    /// pictures of an HEVC BLA picture, the B pictures after an MPEG-1/2 `broken_link`.
+    /// A random access point whose leading pictures are never shown, even in sequential decoding:
+    /// the RASL pictures of an HEVC BLA picture, the B pictures after an MPEG-1/2 `broken_link`.
     pub is_broken_link: bool,
-    /// It is a B picture. In MPEG-1/2/4 it is shown as soon as it is decoded. In H.264 this describes the
-    /// first slice and means that presentation order may differ from decode order.
+    /// It is a B picture. In MPEG-1/2/4 it is shown as soon as it is decoded. In H.264 this
+    /// describes the first slice and means that presentation order may differ from decode order.
     pub is_b_picture: bool,
     /// It is one field of a frame whose other field is in another packet.
     pub field: Option<FieldInfo>,
-    /// Its headers are not those of a picture: they are overwritten or missing. It counts as shown, so that no other
-    /// frame moves.
+    /// Its headers are not those of a picture: they are overwritten or missing. It counts as shown,
+    /// so that no other frame moves.
     pub is_damaged: bool,
     /// H.264: number of frames after which a gradual refresh that begins here is complete.
     pub recovery_frames: u32,
@@ -60,7 +61,10 @@ impl Default for PictureInfo {
 impl PictureInfo {
     /// A packet without any picture header.
     pub(super) fn damaged() -> Self {
-        Self { is_damaged: true, ..Self::default() }
+        Self {
+            is_damaged: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -69,8 +73,8 @@ impl PictureInfo {
 pub struct FieldInfo {
     /// The bottom field.
     pub is_bottom: bool,
-    /// Number that both fields of a frame have, and those of the next frame do not; 0 where headers are not parsed
-    /// that far.
+    /// Number that both fields of a frame have, and those of the next frame do not; 0 where headers
+    /// are not parsed that far.
     pub frame_number: u32,
 }
 
@@ -108,7 +112,11 @@ pub(crate) struct SequenceColor {
 
 /// Color tags with a matrix and a range.
 pub(super) fn tags(matrix: u8, full_range: bool) -> ColorTags {
-    ColorTags { matrix, full_range: Some(full_range), ..ColorTags::default() }
+    ColorTags {
+        matrix,
+        full_range: Some(full_range),
+        ..ColorTags::default()
+    }
 }
 
 /// Dependencies of one packet. Indices count from the beginning of the range.

@@ -1,6 +1,6 @@
-//! Finds the packets needed to decode pictures exactly, by following the references in slice and frame
-//! headers.
-//! Packets that are damaged, unusual or not understood give no result; the caller then uses `Dependency`.
+//! Finds the packets needed to decode pictures exactly, by following the references in slice and
+//! frame headers. Packets that are damaged, unusual or not understood give no result; the caller
+//! then uses `Dependency`.
 
 use super::av1::references::Av1ReferenceParser;
 use super::hevc::references::{self as hevc, HevcReferenceParser};
@@ -9,7 +9,8 @@ use crate::media::{CodecKind, CodecParams};
 
 /// Records which pictures each picture in a range of packets refers to.
 ///
-/// H.264 is excluded on purpose: libavcodec treats a missing reference picture as a gap in `frame_num`.
+/// H.264 is excluded on purpose: libavcodec treats a missing reference picture as a gap in
+/// `frame_num`.
 pub struct ReferenceGraph {
     parser: CodecReferenceParser,
     /// `None` once a packet was not understood.
@@ -31,12 +32,17 @@ impl ReferenceGraph {
             CodecKind::Av1 => CodecReferenceParser::Av1(Av1ReferenceParser::new(&params.extradata)),
             _ => return None,
         };
-        Some(Self { parser, pictures: Some(Vec::new()) })
+        Some(Self {
+            parser,
+            pictures: Some(Vec::new()),
+        })
     }
 
     /// Records the next packet of the range in decode order; the first one is the start packet.
     pub fn push(&mut self, data: &[u8]) {
-        let Some(pictures) = &mut self.pictures else { return };
+        let Some(pictures) = &mut self.pictures else {
+            return;
+        };
         let place = pictures.len();
         let picture = match &mut self.parser {
             CodecReferenceParser::Hevc(parser) => parser.parse(place, data),
@@ -48,8 +54,8 @@ impl ReferenceGraph {
         }
     }
 
-    /// Returns which of the recorded packets must be decoded so that `wanted` (indices in the range) are
-    /// exact. Returns `None` if a packet was not understood: then use `Dependency`.
+    /// Returns which of the recorded packets must be decoded so that `wanted` (indices in the
+    /// range) are exact. Returns `None` if a packet was not understood: then use `Dependency`.
     pub fn required_for(&self, wanted: &[usize]) -> Option<Vec<bool>> {
         let pictures = self.pictures.as_deref().filter(|p| !p.is_empty())?;
         let lasting = (0..pictures.len()).filter(|&place| pictures[place].affects_later);
@@ -80,7 +86,10 @@ mod tests {
     #[test]
     fn other_codecs_have_no_reference_graph() {
         for name in ["h264", "vp8", "vp9", "mpeg4", "mpeg2video", "mjpeg"] {
-            assert!(ReferenceGraph::new(&CodecParams::synthetic(name, &[])).is_none(), "{name}");
+            assert!(
+                ReferenceGraph::new(&CodecParams::synthetic(name, &[])).is_none(),
+                "{name}"
+            );
         }
     }
 
@@ -100,7 +109,10 @@ mod tests {
             references: places.to_vec(),
             ..PictureReferences::default()
         };
-        let affects_later = PictureReferences { affects_later: true, ..references(&[3]) };
+        let affects_later = PictureReferences {
+            affects_later: true,
+            ..references(&[3])
+        };
         graph.pictures = Some(vec![
             references(&[]),
             references(&[0]),
@@ -109,10 +121,24 @@ mod tests {
             affects_later,
             references(&[2]),
         ]);
-        assert_eq!(graph.required_for(&[2]).expect("understood"), [true, true, true, true, true, false]);
-        let unresolved = PictureReferences { unresolved: true, ..PictureReferences::default() };
-        graph.pictures = Some(vec![references(&[]), unresolved, references(&[1]), references(&[0])]);
-        assert_eq!(graph.required_for(&[3]).expect("not concerned"), [true, false, false, true]);
+        assert_eq!(
+            graph.required_for(&[2]).expect("understood"),
+            [true, true, true, true, true, false]
+        );
+        let unresolved = PictureReferences {
+            unresolved: true,
+            ..PictureReferences::default()
+        };
+        graph.pictures = Some(vec![
+            references(&[]),
+            unresolved,
+            references(&[1]),
+            references(&[0]),
+        ]);
+        assert_eq!(
+            graph.required_for(&[3]).expect("not concerned"),
+            [true, false, false, true]
+        );
         assert_eq!(graph.required_for(&[2]), None);
     }
 

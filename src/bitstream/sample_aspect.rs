@@ -1,7 +1,7 @@
-//! Reads the sample aspect ratio from the headers of a stream (H.264 and H.265 table E.1, ISO/IEC 14496-2 table 6-12),
-//! for containers that do not state it.
+//! Reads the sample aspect ratio from the headers of a stream (H.264 and H.265 table E.1, ISO/IEC
+//! 14496-2 table 6-12), for containers that do not state it.
 
-use crate::bitstream::nal::{split_nal_units, BitReader, Framing};
+use crate::bitstream::nal::{BitReader, Framing, split_nal_units};
 use crate::bitstream::parameter_set_tracker::config_nal_units;
 use crate::bitstream::{h264, hevc, mpeg4};
 use crate::media::{CodecKind, CodecParams};
@@ -29,25 +29,29 @@ const RATIOS: [(u32, u32); 16] = [
     (2, 1),
 ];
 
-/// Width of a pixel divided by its height, from the codec configuration or else from the first packet. `None` if the
-/// stream does not state it, or its codec is not parsed here.
+/// Width of a pixel divided by its height, from the codec configuration or else from the first
+/// packet. `None` if the stream does not state it, or its codec is not parsed here.
 pub(crate) fn sample_aspect(params: &CodecParams, first_packet: &[u8]) -> Option<(u32, u32)> {
     let of_sps: fn(&[u8]) -> Option<(u32, u32)> = match params.codec.kind {
         CodecKind::H264 => h264::sps_sample_aspect,
         CodecKind::Hevc => hevc::sps_sample_aspect,
         CodecKind::Mpeg4 => {
-            return mpeg4::sample_aspect(&params.extradata).or_else(|| mpeg4::sample_aspect(first_packet));
+            return mpeg4::sample_aspect(&params.extradata)
+                .or_else(|| mpeg4::sample_aspect(first_packet));
         }
         _ => return None,
     };
     let is_hevc = params.codec.kind == CodecKind::Hevc;
     let framing = Framing::detect(is_hevc, &params.extradata);
     let config = config_nal_units(is_hevc, framing, &params.extradata);
-    let mut units = config.into_iter().chain(split_nal_units(framing, first_packet));
+    let mut units = config
+        .into_iter()
+        .chain(split_nal_units(framing, first_packet));
     units.find_map(of_sps)
 }
 
-/// Reads `vui_parameters_present_flag` and the sample aspect ratio that the video usability information begins with.
+/// Reads `vui_parameters_present_flag` and the sample aspect ratio that the video usability
+/// information begins with.
 pub(super) fn parse_vui(bits: &mut BitReader) -> Option<(u32, u32)> {
     if bits.bit()? == 0 || bits.bit()? == 0 {
         return None;
@@ -86,10 +90,19 @@ mod tests {
         let vui = |text: &str| parse_vui(&mut BitReader::new(&bits(text)));
         assert_eq!(vui("1 1 00000001"), Some((1, 1)));
         assert_eq!(vui("1 1 00010000"), Some((2, 1)));
-        assert_eq!(vui("1 1 11111111 0000000001000000 0000000000110110"), Some((32, 27)), "64:54");
-        for unstated in
-            ["0", "1 0", "1 1 00000000", "1 1 00010001", "1 1 11111111 0000000000000000", "1 1 0000"]
-        {
+        assert_eq!(
+            vui("1 1 11111111 0000000001000000 0000000000110110"),
+            Some((32, 27)),
+            "64:54"
+        );
+        for unstated in [
+            "0",
+            "1 0",
+            "1 1 00000000",
+            "1 1 00010001",
+            "1 1 11111111 0000000000000000",
+            "1 1 0000",
+        ] {
             assert_eq!(vui(unstated), None, "{unstated}");
         }
     }

@@ -1,24 +1,30 @@
 //! VP8: key frames, hidden frames and color (RFC 6386 9.1, 9.2).
 
-use super::picture_info::{tags, PictureInfo, RandomAccessPoint, SequenceColor};
+use super::picture_info::{PictureInfo, RandomAccessPoint, SequenceColor, tags};
 
 /// Reads a packet's picture from its frame tag.
 pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     // RFC 6386 9.1: bit 0 is clear for keyframes, bit 4 is set for shown frames.
     const KEY_START_CODE: [u8; 3] = [0x9d, 0x01, 0x2a];
-    let &[tag, _, _, ref rest @ ..] = data else { return PictureInfo::damaged() };
+    let &[tag, _, _, ref rest @ ..] = data else {
+        return PictureInfo::damaged();
+    };
     if tag & 1 == 0 && !rest.starts_with(&KEY_START_CODE) {
         return PictureInfo::damaged();
     }
     PictureInfo {
-        random_access: if tag & 1 == 0 { RandomAccessPoint::Closed } else { RandomAccessPoint::None },
+        random_access: if tag & 1 == 0 {
+            RandomAccessPoint::Closed
+        } else {
+            RandomAccessPoint::None
+        },
         shown: tag & 16 != 0,
         ..PictureInfo::default()
     }
 }
 
-/// Reads a VP8 key frame (RFC 6386 9.1, 9.2). Its only defined color space is BT.601; libavcodec interprets
-/// "no clamping needed" as full range.
+/// Reads a VP8 key frame (RFC 6386 9.1, 9.2). Its only defined color space is BT.601; libavcodec
+/// interprets "no clamping needed" as full range.
 pub(crate) fn sequence_color(frame: &[u8]) -> Option<SequenceColor> {
     const HEADER: usize = 10;
     let (head, partition) = frame.split_at_checked(HEADER)?;
@@ -26,13 +32,18 @@ pub(crate) fn sequence_color(frame: &[u8]) -> Option<SequenceColor> {
         return None;
     }
     // The first two flags of the arithmetic code (7.3), each with probability 1/2.
-    let &[first, second, ..] = partition else { return None };
+    let &[first, second, ..] = partition else {
+        return None;
+    };
     let value = u32::from(first) << 8 | u32::from(second);
     let no_clamping = match value.checked_sub(128 << 8) {
         None => value >= 64 << 8,
         Some(rest) => rest << 1 >= 127 << 8,
     };
-    Some(SequenceColor { color: tags(5, no_clamping), is_resized: false })
+    Some(SequenceColor {
+        color: tags(5, no_clamping),
+        is_resized: false,
+    })
 }
 
 #[cfg(test)]
@@ -60,13 +71,19 @@ mod tests {
 
     #[test]
     fn key_frames_of_vp8_state_their_range() {
-        let key = |tag: u8, first: u8| sequence_color(&[tag, 0, 0, 0x9d, 1, 0x2a, 0, 1, 0, 1, first, 0, 0]);
+        let key = |tag: u8, first: u8| {
+            sequence_color(&[tag, 0, 0, 0x9d, 1, 0x2a, 0, 1, 0, 1, first, 0, 0])
+        };
         assert_eq!(color(key(0x10, 0)), Some((5, Some(false))));
         assert_eq!(color(key(0x10, 0x40)), Some((5, Some(true))));
         // With the color space flag set, decoding continues with twice the remainder.
         assert_eq!(color(key(0x10, 0x80)), Some((5, Some(false))));
         assert_eq!(color(key(0x10, 0xc0)), Some((5, Some(true))));
         assert_eq!(key(0x11, 0), None, "an inter frame");
-        assert_eq!(sequence_color(&[0x10, 0, 0, 0x9d, 1, 0x2a, 0, 1, 0, 1]), None, "truncated");
+        assert_eq!(
+            sequence_color(&[0x10, 0, 0, 0x9d, 1, 0x2a, 0, 1, 0, 1]),
+            None,
+            "truncated"
+        );
     }
 }

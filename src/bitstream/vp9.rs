@@ -1,19 +1,26 @@
-//! VP9: superframes, key frames, hidden frames and color (VP9 bitstream specification 6.1, 6.2, 7.2, annex B).
+//! VP9: superframes, key frames, hidden frames and color (VP9 bitstream specification 6.1, 6.2,
+//! 7.2, annex B).
 
 use super::nal::BitReader;
-use super::picture_info::{tags, PictureInfo, RandomAccessPoint, SequenceColor};
+use super::picture_info::{PictureInfo, RandomAccessPoint, SequenceColor, tags};
 use crate::media::ColorTags;
 
 /// Reads a packet's picture from the headers of its frames.
 pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     let frames = split_superframe(data);
-    let frames: Option<Vec<_>> =
-        frames.into_iter().filter(|frame| !frame.is_empty()).map(parse_frame).collect();
-    let Some(frames) = frames.filter(|frames| !frames.is_empty()) else { return PictureInfo::damaged() };
+    let frames: Option<Vec<_>> = frames
+        .into_iter()
+        .filter(|frame| !frame.is_empty())
+        .map(parse_frame)
+        .collect();
+    let Some(frames) = frames.filter(|frames| !frames.is_empty()) else {
+        return PictureInfo::damaged();
+    };
     PictureInfo {
         random_access: match frames[0].kind {
             FrameKind::Key => RandomAccessPoint::Closed,
-            // A decoder may start here; frames that refer to other pictures before this one cannot be decoded.
+            // A decoder may start here; frames that refer to other pictures before this one cannot
+            // be decoded.
             FrameKind::IntraOnly => RandomAccessPoint::Inexact,
             FrameKind::Inter | FrameKind::ShownAgain => RandomAccessPoint::None,
         },
@@ -37,15 +44,20 @@ struct FrameHeader {
     shown: bool,
 }
 
-/// Frames of a VP9 packet: a superframe with an index at its end, or a single frame (VP9 specification, annex
-/// B).
+/// Frames of a VP9 packet: a superframe with an index at its end, or a single frame (VP9
+/// specification, annex B).
 fn split_superframe(data: &[u8]) -> Vec<&[u8]> {
     let whole = || vec![data];
-    let Some(&marker) = data.last() else { return Vec::new() };
+    let Some(&marker) = data.last() else {
+        return Vec::new();
+    };
     if marker & 0xe0 != 0xc0 {
         return whole();
     }
-    let (frames, bytes) = (usize::from(marker & 7) + 1, usize::from(marker >> 3 & 3) + 1);
+    let (frames, bytes) = (
+        usize::from(marker & 7) + 1,
+        usize::from(marker >> 3 & 3) + 1,
+    );
     let index = 2 + frames * bytes;
     if data.len() < index || data[data.len() - index] != marker {
         return whole();
@@ -54,8 +66,13 @@ fn split_superframe(data: &[u8]) -> Vec<&[u8]> {
     let mut rest = &data[..data.len() - index];
     let mut out = Vec::new();
     for size in sizes.chunks(bytes) {
-        let size = size.iter().rev().fold(0usize, |n, &b| n << 8 | usize::from(b));
-        let Some(frame) = rest.get(..size) else { return whole() };
+        let size = size
+            .iter()
+            .rev()
+            .fold(0usize, |n, &b| n << 8 | usize::from(b));
+        let Some(frame) = rest.get(..size) else {
+            return whole();
+        };
         out.push(frame);
         rest = &rest[size..];
     }
@@ -79,7 +96,10 @@ fn parse_frame(frame: &[u8]) -> Option<FrameHeader> {
     let mut bits = BitReader::new(frame.get(..frame.len().min(4))?);
     parse_profile(&mut bits)?;
     if bits.bit()? == 1 {
-        return Some(FrameHeader { kind: FrameKind::ShownAgain, shown: true });
+        return Some(FrameHeader {
+            kind: FrameKind::ShownAgain,
+            shown: true,
+        });
     }
     let (inter, shown) = (bits.bit()? == 1, bits.bit()? == 1);
     // The flag is followed by error_resilient_mode and, in a hidden frame, intra_only.
@@ -92,7 +112,8 @@ fn parse_frame(frame: &[u8]) -> Option<FrameHeader> {
     Some(FrameHeader { kind, shown })
 }
 
-/// Reads a VP9 frame that signals its color (VP9 specification 7.2, 6.2): a key frame or an intra-only frame.
+/// Reads a VP9 frame that signals its color (VP9 specification 7.2, 6.2): a key frame or an
+/// intra-only frame.
 pub(crate) fn sequence_color(frame: &[u8]) -> Option<SequenceColor> {
     const SYNC: u32 = 0x49_83_42;
     let mut bits = BitReader::plain(frame);
@@ -113,12 +134,19 @@ pub(crate) fn sequence_color(frame: &[u8]) -> Option<SequenceColor> {
     if bits.take(24)? != SYNC {
         return None;
     }
-    let color = if inter && profile == 0 { tags(5, false) } else { color_config(&mut bits, profile)? };
+    let color = if inter && profile == 0 {
+        tags(5, false)
+    } else {
+        color_config(&mut bits, profile)?
+    };
     if inter {
         bits.skip(8)?; // refresh_frame_flags
     }
     bits.skip(16 + 16)?; // size
-    Some(SequenceColor { color, is_resized: bits.bit()? == 1 })
+    Some(SequenceColor {
+        color,
+        is_resized: bits.bit()? == 1,
+    })
 }
 
 /// Reads `color_config`.
@@ -143,8 +171,8 @@ mod tests {
 
     #[test]
     fn a_vp9_superframe_shows_what_its_last_frame_shows() {
-        // Two one-byte frames: a hidden inter frame (10 00 0 1 0 0) and a shown one (10 00 0 1 1 0), with
-        // one-byte sizes.
+        // Two one-byte frames: a hidden inter frame (10 00 0 1 0 0) and a shown one (10 00 0 1 1
+        // 0), with one-byte sizes.
         let packet = [0b1000_0100, 0b1000_0110, 0b1100_0001, 1, 1, 0b1100_0001];
         assert!(picture_info(&packet).shown);
         let hidden = [0b1000_0100, 0b1000_0100, 0b1100_0001, 1, 1, 0b1100_0001];
@@ -154,9 +182,21 @@ mod tests {
     #[test]
     fn intra_only_frame_is_an_inexact_start() {
         let start = |head: &str| picture_info(&bits(head)).random_access;
-        assert_eq!(start("10 00 0 0 1 0"), RandomAccessPoint::Closed, "a key frame");
-        assert_eq!(start("10 00 0 1 0 1 1 0000000"), RandomAccessPoint::Inexact, "intra-only");
-        assert_eq!(start("10 00 0 1 0 0 0 0000000"), RandomAccessPoint::None, "a hidden inter frame");
+        assert_eq!(
+            start("10 00 0 0 1 0"),
+            RandomAccessPoint::Closed,
+            "a key frame"
+        );
+        assert_eq!(
+            start("10 00 0 1 0 1 1 0000000"),
+            RandomAccessPoint::Inexact,
+            "intra-only"
+        );
+        assert_eq!(
+            start("10 00 0 1 0 0 0 0000000"),
+            RandomAccessPoint::None,
+            "a hidden inter frame"
+        );
         assert_eq!(
             start("10 00 0 1 1 1 1 0000000"),
             RandomAccessPoint::None,
@@ -183,20 +223,35 @@ mod tests {
         let size = "0000000000000001 0000000000000001";
         let of = |head: &str, tail: &str| sequence_color(&bits(&[head, sync, tail].concat()));
         let key = of("10 0 0 0 0 1 0", &["010 0", size, "0"].concat());
-        assert_eq!((color(key), key.map(|k| k.is_resized)), (Some((1, Some(false))), Some(false)));
+        assert_eq!(
+            (color(key), key.map(|k| k.is_resized)),
+            (Some((1, Some(false))), Some(false))
+        );
         let is_resized = of("10 0 0 0 0 1 0", &["010 1", size, "1"].concat());
         assert_eq!(
             (color(is_resized), is_resized.map(|k| k.is_resized)),
             (Some((1, Some(true))), Some(true))
         );
         let deep = of("10 0 1 0 0 1 0", &["1 101 0", size, "0"].concat());
-        assert_eq!(color(deep), Some((9, Some(false))), "profile 2 says 10 or 12 bit first");
+        assert_eq!(
+            color(deep),
+            Some((9, Some(false))),
+            "profile 2 says 10 or 12 bit first"
+        );
         let rgb = of("10 1 0 0 0 1 0", &["111 0", size, "0"].concat());
         assert_eq!(color(rgb), Some((0, Some(true))));
         let intra = of("10 0 0 0 1 0 0 1 00", &["00000001", size, "0"].concat());
-        assert_eq!(color(intra), Some((5, Some(false))), "an intra-only frame of profile 0 is BT.601");
+        assert_eq!(
+            color(intra),
+            Some((5, Some(false))),
+            "an intra-only frame of profile 0 is BT.601"
+        );
         assert_eq!(of("10 0 0 0 1 1 0 00", size), None, "an inter frame");
-        assert_eq!(sequence_color(&bits("10 0 0 1 000")), None, "a frame shown again");
+        assert_eq!(
+            sequence_color(&bits("10 0 0 1 000")),
+            None,
+            "a frame shown again"
+        );
         assert_eq!(of("10 0 0 0 0 1 0", "010"), None, "truncated");
     }
 }

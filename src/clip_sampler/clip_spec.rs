@@ -1,10 +1,10 @@
-//! The shape of a clip: number of frames and their spacing, in frames or in seconds.
-//! Computes the frame positions for a given start and the number of possible starts; it does not choose the
+//! The shape of a clip: number of frames and their spacing, in frames or in seconds. Computes the
+//! frame positions for a given start and the number of possible starts; it does not choose the
 //! start.
 
 use super::common::check_nonzero;
 use super::frame_position::FramePosition;
-use super::padding::{length_of, seconds, PaddingPolicy};
+use super::padding::{PaddingPolicy, length_of, seconds};
 use super::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -16,8 +16,9 @@ pub const MAX_FRAMES: u32 = 1 << 24;
 pub enum Spacing {
     /// The distance in frames: frame *i* of the clip is `start + i * stride`.
     Stride(u32),
-    /// Frames per second: frame *i* of the clip is the one on screen at `start + i / fps`, independent of the
-    /// video's own frame rate, constant or variable; frames repeat or are skipped as needed.
+    /// Frames per second: frame *i* of the clip is the one on screen at `start + i / fps`,
+    /// independent of the video's own frame rate, constant or variable; frames repeat or are
+    /// skipped as needed.
     Fps(f64),
 }
 
@@ -28,8 +29,8 @@ impl From<u32> for Spacing {
 }
 
 impl Spacing {
-    /// `sequence_length` frames spread evenly over `seconds`: a rate of `sequence_length / seconds` frames
-    /// per second.
+    /// `sequence_length` frames spread evenly over `seconds`: a rate of `sequence_length / seconds`
+    /// frames per second.
     pub fn duration(sequence_length: u32, seconds: f64) -> Result<Self> {
         let fps = f64::from(sequence_length.max(1)) / seconds;
         if seconds > 0.0 && fps.is_finite() && fps > 0.0 {
@@ -52,7 +53,11 @@ pub struct ClipSpec {
 impl ClipSpec {
     /// Checks the arguments.
     pub fn new(sequence_length: u32, spacing: impl Into<Spacing>) -> Result<Self> {
-        check_nonzero("sequence_length", sequence_length, "it is the number of frames of a clip")?;
+        check_nonzero(
+            "sequence_length",
+            sequence_length,
+            "it is the number of frames of a clip",
+        )?;
         let spacing = spacing.into();
         match spacing {
             Spacing::Stride(stride) => {
@@ -65,22 +70,29 @@ impl ClipSpec {
             }
             Spacing::Fps(_) => {}
         }
-        Ok(Self { sequence_length, spacing, jitter: false })
+        Ok(Self {
+            sequence_length,
+            spacing,
+            jitter: false,
+        })
     }
 
-    /// Moves each frame independently by a random part of the distance to the next frame: 0 to `stride - 1`
-    /// frames, or 0 up to `1 / fps` seconds. A clip then needs this distance after its last frame as well.
+    /// Moves each frame independently by a random part of the distance to the next frame: 0 to
+    /// `stride - 1` frames, or 0 up to `1 / fps` seconds. A clip then needs this distance after its
+    /// last frame as well.
     #[must_use]
     pub fn with_jitter(self, jitter: bool) -> Self {
         Self { jitter, ..self }
     }
 
-    /// The same at another speed: the distance between frames is multiplied by `factor`, strides are rounded to whole
-    /// frames.
+    /// The same at another speed: the distance between frames is multiplied by `factor`, strides
+    /// are rounded to whole frames.
     pub(super) fn at_speed(self, factor: f64) -> Self {
         let spacing = match self.spacing {
             // At most 2^32 - 1: a cast from a float saturates.
-            Spacing::Stride(stride) => Spacing::Stride((f64::from(stride) * factor).round().max(1.0) as u32),
+            Spacing::Stride(stride) => {
+                Spacing::Stride((f64::from(stride) * factor).round().max(1.0) as u32)
+            }
             Spacing::Fps(fps) => Spacing::Fps(fps / factor),
         };
         Self { spacing, ..self }
@@ -96,13 +108,14 @@ impl ClipSpec {
         self.spacing
     }
 
-    /// Number of distances between the first and the last frame; with jitter, plus the one after the last
-    /// frame.
+    /// Number of distances between the first and the last frame; with jitter, plus the one after
+    /// the last frame.
     fn num_intervals(&self) -> u32 {
         self.sequence_length - u32::from(!self.jitter)
     }
 
-    /// Number of frames of the video from the first one that a clip may need to the last one, inclusive.
+    /// Number of frames of the video from the first one that a clip may need to the last one,
+    /// inclusive.
     fn span_frames(&self, stride: u32) -> u64 {
         u64::from(self.num_intervals()) * u64::from(stride) + u64::from(!self.jitter)
     }
@@ -111,17 +124,22 @@ impl ClipSpec {
         f64::from(self.num_intervals()) / fps
     }
 
-    /// Number of frames at which a clip can start and fit into the video: frames 0, 1, … below this number.
+    /// Number of frames at which a clip can start and fit into the video: frames 0, 1, … below this
+    /// number.
     pub fn num_starts(&self, video: &dyn VideoTiming) -> u64 {
         let frames = video.num_frames();
         match self.spacing {
-            Spacing::Stride(stride) => (u64::from(frames) + 1).saturating_sub(self.span_frames(stride)),
+            Spacing::Stride(stride) => {
+                (u64::from(frames) + 1).saturating_sub(self.span_frames(stride))
+            }
             Spacing::Fps(fps) => {
                 let span = self.span_seconds(fps);
                 let end = video.pts_seconds(frames);
                 u64::from(partition_point(frames, |at| match self.jitter {
                     true => video.pts_seconds(at) + span <= end + video.pts_tolerance_seconds(),
-                    false => FramePosition::at_seconds(video, video.pts_seconds(at) + span).is_in_range(),
+                    false => {
+                        FramePosition::at_seconds(video, video.pts_seconds(at) + span).is_in_range()
+                    }
                 }))
             }
         }
@@ -129,8 +147,8 @@ impl ClipSpec {
 
     /// The frame positions of a clip that starts with frame `start`.
     ///
-    /// With jitter, takes one random number per frame, in order: an integer below the stride or, with a rate,
-    /// a float.
+    /// With jitter, takes one random number per frame, in order: an integer below the stride or,
+    /// with a rate, a float.
     pub fn positions(
         &self,
         video: &dyn VideoTiming,
@@ -140,7 +158,13 @@ impl ClipSpec {
         match self.spacing {
             Spacing::Stride(stride) => {
                 self.check_length()?;
-                let mut moved = |_| if self.jitter { rng.next_below(u64::from(stride)) } else { 0 };
+                let mut moved = |_| {
+                    if self.jitter {
+                        rng.next_below(u64::from(stride))
+                    } else {
+                        0
+                    }
+                };
                 // At most 2^24 frames at distances below 2^32: this cannot overflow.
                 let at = |i: u32| u64::from(start) + u64::from(i) * u64::from(stride);
                 Ok((0..self.sequence_length)
@@ -151,8 +175,8 @@ impl ClipSpec {
         }
     }
 
-    /// The frame positions of a clip that starts at timestamp `begin` of the video, in seconds. Empty with a
-    /// stride.
+    /// The frame positions of a clip that starts at timestamp `begin` of the video, in seconds.
+    /// Empty with a stride.
     pub fn positions_from_seconds(
         &self,
         video: &dyn VideoTiming,
@@ -160,7 +184,9 @@ impl ClipSpec {
         rng: &mut dyn RandomSource,
     ) -> Result<Vec<FramePosition>> {
         self.check_length()?;
-        let Spacing::Fps(fps) = self.spacing else { return Ok(Vec::new()) };
+        let Spacing::Fps(fps) = self.spacing else {
+            return Ok(Vec::new());
+        };
         if !self.jitter {
             return Ok((0..self.sequence_length)
                 .map(|i| FramePosition::at_seconds(video, begin + f64::from(i) / fps))
@@ -169,7 +195,11 @@ impl ClipSpec {
         // Rounding errors must not move a clip that ends with the video past its end.
         let end = video.pts_seconds(video.num_frames());
         let fits = begin + self.span_seconds(fps) <= end + video.pts_tolerance_seconds();
-        let latest = if fits { end - 2.0 * video.pts_tolerance_seconds() } else { f64::INFINITY };
+        let latest = if fits {
+            end - 2.0 * video.pts_tolerance_seconds()
+        } else {
+            f64::INFINITY
+        };
         let mut seconds_of = |i: u32| begin + (f64::from(i) + rng.next_f64()) / fps;
         Ok((0..self.sequence_length)
             .map(|i| FramePosition::at_seconds(video, seconds_of(i).min(latest).max(begin)))
@@ -181,7 +211,9 @@ impl ClipSpec {
         match self.spacing {
             Spacing::Stride(stride) => format!("{} frames", self.span_frames(stride)),
             Spacing::Fps(_) if self.num_intervals() == 0 => "1 frame".to_owned(),
-            Spacing::Fps(fps) if self.jitter => format!("{} seconds", seconds(self.span_seconds(fps))),
+            Spacing::Fps(fps) if self.jitter => {
+                format!("{} seconds", seconds(self.span_seconds(fps)))
+            }
             Spacing::Fps(fps) => format!("more than {} seconds", seconds(self.span_seconds(fps))),
         }
     }
@@ -226,11 +258,13 @@ pub(super) fn check_length(frames: u64) -> Result<()> {
     if frames <= u64::from(MAX_FRAMES) {
         return Ok(());
     }
-    Err(Error::Argument(format!("a clip of {frames} frames is too long; at most {MAX_FRAMES} are possible")))
+    Err(Error::Argument(format!(
+        "a clip of {frames} frames is too long; at most {MAX_FRAMES} are possible"
+    )))
 }
 
-/// The first number below `n` for which `has` is false, or `n`. `has` must be true before it and false from
-/// there on.
+/// The first number below `n` for which `has` is false, or `n`. `has` must be true before it and
+/// false from there on.
 pub(super) fn partition_point(n: u32, has: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, n);
     while low < high {
@@ -246,19 +280,35 @@ pub(super) fn partition_point(n: u32, has: impl Fn(u32) -> bool) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, ScriptedRng};
+    use super::super::tests::{ScriptedRng, video};
     use super::super::video_timing::{ConstantFrameRate, FrameTimestamps};
     use super::*;
 
     fn positions(spec: ClipSpec, video: &dyn VideoTiming, start: u32) -> Vec<Option<u32>> {
-        let real = |position| if let FramePosition::InRange(at) = position { Some(at) } else { None };
-        spec.positions(video, start, &mut ScriptedRng(&[])).unwrap().into_iter().map(real).collect()
+        let real = |position| {
+            if let FramePosition::InRange(at) = position {
+                Some(at)
+            } else {
+                None
+            }
+        };
+        spec.positions(video, start, &mut ScriptedRng(&[]))
+            .unwrap()
+            .into_iter()
+            .map(real)
+            .collect()
     }
 
     #[test]
     fn rate_conversion_repeats_and_skips_frames() {
         // A video of 25 frames per second sampled at 10 and at 40 frames per second.
-        let at = |fps, length| positions(ClipSpec::new(length, Spacing::Fps(fps)).unwrap(), &video(100), 3);
+        let at = |fps, length| {
+            positions(
+                ClipSpec::new(length, Spacing::Fps(fps)).unwrap(),
+                &video(100),
+                3,
+            )
+        };
         assert_eq!(at(10.0, 5), [3, 5, 8, 10, 13].map(Some));
         assert_eq!(at(40.0, 6), [3, 3, 4, 4, 5, 6].map(Some));
         assert_eq!(at(25.0, 3), [3, 4, 5].map(Some));
@@ -278,7 +328,10 @@ mod tests {
     fn seconds_equal_frames_at_the_native_rate() {
         for fps in [24.0, 25.0, 30_000.0 / 1001.0, 60.0] {
             for frames in 0..30 {
-                let video = ConstantFrameRate { num_frames: frames, fps };
+                let video = ConstantFrameRate {
+                    num_frames: frames,
+                    fps,
+                };
                 for length in 1..8 {
                     let by_rate = ClipSpec::new(length, Spacing::Fps(fps)).unwrap();
                     let by_stride = ClipSpec::new(length, 1).unwrap();
@@ -288,7 +341,10 @@ mod tests {
                         "{fps} {frames} {length}"
                     );
                     for start in 0..frames {
-                        assert_eq!(positions(by_rate, &video, start), positions(by_stride, &video, start));
+                        assert_eq!(
+                            positions(by_rate, &video, start),
+                            positions(by_stride, &video, start)
+                        );
                     }
                 }
             }
@@ -297,24 +353,44 @@ mod tests {
 
     #[test]
     fn clips_start_wherever_they_fit_completely() {
-        let starts =
-            |length, stride, frames| ClipSpec::new(length, stride).unwrap().num_starts(&video(frames));
-        assert_eq!([starts(4, 3, 9), starts(4, 3, 10), starts(4, 3, 12), starts(1, 9, 5)], [0, 1, 3, 5]);
+        let starts = |length, stride, frames| {
+            ClipSpec::new(length, stride)
+                .unwrap()
+                .num_starts(&video(frames))
+        };
+        assert_eq!(
+            [
+                starts(4, 3, 9),
+                starts(4, 3, 10),
+                starts(4, 3, 12),
+                starts(1, 9, 5)
+            ],
+            [0, 1, 3, 5]
+        );
         assert_eq!(starts(u32::MAX, u32::MAX, u32::MAX), 0);
         let jittered = ClipSpec::new(4, 3).unwrap().with_jitter(true);
-        assert_eq!([11, 12, 14].map(|n| jittered.num_starts(&video(n))), [0, 1, 3]);
-        // 3 gaps of 0.1 s and frames of 0.04 s: the last one must be on screen at 0.3 s, which takes 8
-        // frames.
+        assert_eq!(
+            [11, 12, 14].map(|n| jittered.num_starts(&video(n))),
+            [0, 1, 3]
+        );
+        // 3 gaps of 0.1 s and frames of 0.04 s: the last one must be on screen at 0.3 s, which
+        // takes 8 frames.
         let by_rate = ClipSpec::new(4, Spacing::Fps(10.0)).unwrap();
         assert_eq!([7, 8, 10].map(|n| by_rate.num_starts(&video(n))), [0, 1, 3]);
         // With jitter the clip needs 0.4 s, which is 10 frames.
-        assert_eq!([9, 10, 12].map(|n| by_rate.with_jitter(true).num_starts(&video(n))), [0, 1, 3]);
+        assert_eq!(
+            [9, 10, 12].map(|n| by_rate.with_jitter(true).num_starts(&video(n))),
+            [0, 1, 3]
+        );
     }
 
     #[test]
     fn jitter_moves_each_frame_within_its_interval() {
         let spec = ClipSpec::new(3, 4).unwrap().with_jitter(true);
-        let at = |drawn| spec.positions(&video(14), 2, &mut ScriptedRng(drawn)).unwrap();
+        let at = |drawn| {
+            spec.positions(&video(14), 2, &mut ScriptedRng(drawn))
+                .unwrap()
+        };
         assert_eq!(at(&[0, 0, 0]), [2, 6, 10].map(FramePosition::InRange));
         assert_eq!(at(&[3, 1, 3]), [5, 7, 13].map(FramePosition::InRange));
     }
@@ -327,8 +403,13 @@ mod tests {
             assert!(text.starts_with("duration_seconds must be"), "{text}");
         }
         for fps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let text = ClipSpec::new(16, Spacing::Fps(fps)).unwrap_err().to_string();
-            assert!(text.starts_with("fps must be a number greater than 0, got "), "{text}");
+            let text = ClipSpec::new(16, Spacing::Fps(fps))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                text.starts_with("fps must be a number greater than 0, got "),
+                "{text}"
+            );
         }
     }
 
@@ -339,6 +420,9 @@ mod tests {
             .positions(&video(9), 0, &mut ScriptedRng(&[]))
             .unwrap_err()
             .to_string();
-        assert_eq!(text, "a clip of 4294967295 frames is too long; at most 16777216 are possible");
+        assert_eq!(
+            text,
+            "a clip of 4294967295 frames is too long; at most 16777216 are possible"
+        );
     }
 }

@@ -1,17 +1,18 @@
-//! Samples frames at given time offsets from each anchor frame, as LeRobot's `delta_timestamps` does.
-//! Returns a frame within the tolerance, a masked boundary frame for timestamps outside the video, or an
-//! error.
+//! Samples frames at given time offsets from each anchor frame, as LeRobot's `delta_timestamps`
+//! does. Returns a frame within the tolerance, a masked boundary frame for timestamps outside the
+//! video, or an error.
 
 use super::common::{check_clip_index, check_nonzero};
 use super::video_timing::PTS_EPSILON_SECONDS;
 use super::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
-/// One clip for each of the frames 0, `step`, 2·`step`, … of a video: the frames at `time(frame) + delta` for
-/// each delta.
+/// One clip for each of the frames 0, `step`, 2·`step`, … of a video: the frames at `time(frame) +
+/// delta` for each delta.
 ///
-/// A timestamp that is more than the tolerance before the first or after the last frame is clamped to that
-/// frame, and its mask is false. Any other timestamp must have a frame within the tolerance.
+/// A timestamp that is more than the tolerance before the first or after the last frame is clamped
+/// to that frame, and its mask is false. Any other timestamp must have a frame within the
+/// tolerance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delta {
     deltas: Vec<f64>,
@@ -24,11 +25,14 @@ impl Delta {
     pub fn new(deltas: Vec<f64>, tolerance_seconds: f64, step: u32) -> Result<Self> {
         if deltas.is_empty() || u32::try_from(deltas.len()).is_err() {
             return Err(Error::Argument(
-                "deltas_seconds must have at least one entry; use [0.0] for the frame itself".into(),
+                "deltas_seconds must have at least one entry; use [0.0] for the frame itself"
+                    .into(),
             ));
         }
         if let Some(odd) = deltas.iter().find(|d| !d.is_finite()) {
-            return Err(Error::Argument(format!("deltas_seconds must be finite, got {odd}")));
+            return Err(Error::Argument(format!(
+                "deltas_seconds must be finite, got {odd}"
+            )));
         }
         if !(tolerance_seconds >= 0.0 && tolerance_seconds.is_finite()) {
             return Err(Error::Argument(format!(
@@ -37,10 +41,15 @@ impl Delta {
             )));
         }
         check_nonzero("step", step, "use 1 for a clip at every frame")?;
-        Ok(Self { deltas, tolerance: tolerance_seconds, step })
+        Ok(Self {
+            deltas,
+            tolerance: tolerance_seconds,
+            step,
+        })
     }
 
-    /// The frame at `pts_seconds(frame) + delta`, and whether it is that frame (true) or a replacement (false).
+    /// The frame at `pts_seconds(frame) + delta`, and whether it is that frame (true) or a
+    /// replacement (false).
     fn at(&self, video: &dyn VideoTiming, frame: u32, delta: f64) -> Result<(u32, bool)> {
         let near = self.tolerance + PTS_EPSILON_SECONDS;
         let last = video.num_frames().saturating_sub(1);
@@ -54,7 +63,11 @@ impl Delta {
         let before = video.num_frames_until(wanted).saturating_sub(1);
         let after = (before + 1).min(last);
         let distance = |at: u32| (video.pts_seconds(at) - wanted).abs();
-        let nearest = if distance(after) < distance(before) { after } else { before };
+        let nearest = if distance(after) < distance(before) {
+            after
+        } else {
+            before
+        };
         if distance(nearest) <= near {
             return Ok((nearest, true));
         }
@@ -80,10 +93,18 @@ impl ClipSampler for Delta {
         Some(self.deltas.len() as u32) // checked by `new`
     }
 
-    fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn clip(
+        &self,
+        video: &dyn VideoTiming,
+        number: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         check_clip_index(number, self.num_clips(video), video)?;
         let frame = (number * u64::from(self.step)) as u32; // below the number of frames
-        let frames = self.deltas.iter().map(|&delta| self.at(video, frame, delta));
+        let frames = self
+            .deltas
+            .iter()
+            .map(|&delta| self.at(video, frame, delta));
         let (indices, mask) = frames.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         Ok(ClipIndices { indices, mask })
     }
@@ -95,7 +116,7 @@ impl ClipSampler for Delta {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, ScriptedRng};
+    use super::super::tests::{ScriptedRng, video};
     use super::super::video_timing::FrameTimestamps;
     use super::*;
 
@@ -107,9 +128,15 @@ mod tests {
     fn every_step_th_frame_is_a_clip() {
         // The video has 25 frames per second.
         let sampler = Delta::new(vec![-0.08, 0.0, 0.04], 1e-4, 3).unwrap();
-        assert_eq!([0, 1, 3, 4, 10].map(|n| sampler.num_clips(&video(n))), [0, 1, 1, 2, 4]);
+        assert_eq!(
+            [0, 1, 3, 4, 10].map(|n| sampler.num_clips(&video(n))),
+            [0, 1, 1, 2, 4]
+        );
         let sample = clip(&sampler, &video(10), 1).unwrap();
-        assert_eq!((sample.indices, sample.mask), (vec![1, 3, 4], vec![true; 3]));
+        assert_eq!(
+            (sample.indices, sample.mask),
+            (vec![1, 3, 4], vec![true; 3])
+        );
     }
 
     #[test]
@@ -129,10 +156,16 @@ mod tests {
     fn time_between_frames_is_an_error_with_both_times() {
         let sampler = Delta::new(vec![0.05], 1e-4, 1).unwrap();
         let text = clip(&sampler, &video(9), 2).unwrap_err().to_string();
-        assert!(text.contains("frame 2 at 0.08 s and delta 0.05 request 0.13 s"), "{text}");
-        assert!(text.contains("nearest frame is 3 at 0.12 s, 0.010000 s away"), "{text}");
-        // With a tolerance of half a frame duration the nearest frame matches; of two equally near frames,
-        // the earlier.
+        assert!(
+            text.contains("frame 2 at 0.08 s and delta 0.05 request 0.13 s"),
+            "{text}"
+        );
+        assert!(
+            text.contains("nearest frame is 3 at 0.12 s, 0.010000 s away"),
+            "{text}"
+        );
+        // With a tolerance of half a frame duration the nearest frame matches; of two equally near
+        // frames, the earlier.
         let sampler = Delta::new(vec![0.05], 0.02, 1).unwrap();
         assert_eq!(clip(&sampler, &video(9), 2).unwrap().indices, [3]);
         let sampler = Delta::new(vec![0.25, 0.375], 0.25, 1).unwrap();
@@ -146,7 +179,10 @@ mod tests {
         let sampler = Delta::new(vec![0.05, 0.25], 0.01, 1).unwrap();
         assert!(clip(&sampler, &video, 0).is_err());
         let sample = clip(&sampler, &video, 2).unwrap();
-        assert_eq!((sample.indices, sample.mask), (vec![3, 3], vec![true, false]));
+        assert_eq!(
+            (sample.indices, sample.mask),
+            (vec![3, 3], vec![true, false])
+        );
         let sampler = Delta::new(vec![0.25], 0.01, 1).unwrap();
         assert_eq!(clip(&sampler, &video, 1).unwrap().indices, [2]);
     }
@@ -158,9 +194,11 @@ mod tests {
         for tolerance in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(Delta::new(vec![0.0], tolerance, 1).is_err());
         }
-        assert!(Delta::new(vec![0.0], 0.1, 0)
-            .unwrap_err()
-            .to_string()
-            .contains("step must be at least 1, got 0"));
+        assert!(
+            Delta::new(vec![0.0], 0.1, 0)
+                .unwrap_err()
+                .to_string()
+                .contains("step must be at least 1, got 0")
+        );
     }
 }

@@ -1,6 +1,5 @@
-//! Dense sampling, as in mmaction2's `DenseSampleFrames`: several clips with close starts around one
-//! position.
-//! Uses at most one random number per video.
+//! Dense sampling, as in mmaction2's `DenseSampleFrames`: several clips with close starts around
+//! one position. Uses at most one random number per video.
 
 use super::clip_spec::ClipSpec;
 use super::common::{check_clip_index, check_nonzero};
@@ -9,13 +8,14 @@ use super::uniform::evenly_spaced;
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::Result;
 
-/// `clips_per_video` clips with starts spread evenly over a range of frames, for each of one or more
-/// positions of the range.
+/// `clips_per_video` clips with starts spread evenly over a range of frames, for each of one or
+/// more positions of the range.
 ///
-/// The range has *R* frames and begins at frame *p*; the starts are `(p + floor(c·R / C)) mod N`, so they
-/// wrap around at the end of the video. A random *p* is uniform in 0 to *N − R* (0 if the video has at most
-/// *R* frames) and the same for all clips of a video. Fixed positions are spread evenly from 0 to *N − R*,
-/// like the starts of [`Uniform`](super::Uniform); clip number *q·C + c* is clip *c* at position *q*.
+/// The range has *R* frames and begins at frame *p*; the starts are `(p + floor(c·R / C)) mod N`,
+/// so they wrap around at the end of the video. A random *p* is uniform in 0 to *N − R* (0 if the
+/// video has at most *R* frames) and the same for all clips of a video. Fixed positions are spread
+/// evenly from 0 to *N − R*, like the starts of [`Uniform`](super::Uniform); clip number *q·C + c*
+/// is clip *c* at position *q*.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dense {
     spec: ClipSpec,
@@ -35,16 +35,30 @@ impl Dense {
         padding: PaddingPolicy,
     ) -> Result<Self> {
         let spec = ClipSpec::new(sequence_length, stride)?;
-        check_nonzero("clips_per_video", clips_per_video, "it is the number of clips within the range")?;
+        check_nonzero(
+            "clips_per_video",
+            clips_per_video,
+            "it is the number of clips within the range",
+        )?;
         check_nonzero(
             "sample_range",
             sample_range,
             "it is the number of frames that starts are spread over",
         )?;
         if let Some(positions) = num_positions {
-            check_nonzero("num_positions", positions, "omit it for one random position")?;
+            check_nonzero(
+                "num_positions",
+                positions,
+                "omit it for one random position",
+            )?;
         }
-        Ok(Self { spec, clips_per_video, sample_range, num_positions, padding })
+        Ok(Self {
+            spec,
+            clips_per_video,
+            sample_range,
+            num_positions,
+            padding,
+        })
     }
 
     fn clips(&self) -> u64 {
@@ -54,7 +68,8 @@ impl Dense {
 
 impl ClipSampler for Dense {
     fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        self.padding.num_clips(video, self.clips(), || self.spec.num_starts(video) > 0)
+        self.padding
+            .num_clips(video, self.clips(), || self.spec.num_starts(video) > 0)
     }
 
     fn fixed_num_clips(&self) -> Option<u64> {
@@ -69,9 +84,14 @@ impl ClipSampler for Dense {
         self.num_positions.is_none()
     }
 
-    /// With a random position: takes one random number below *N − R* + 1 if the video has more than *R*
-    /// frames.
-    fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    /// With a random position: takes one random number below *N − R* + 1 if the video has more than
+    /// *R* frames.
+    fn clip(
+        &self,
+        video: &dyn VideoTiming,
+        number: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         check_clip_index(number, self.num_clips(video), video)?;
         let frames = u64::from(video.num_frames());
         let last = frames.saturating_sub(u64::from(self.sample_range));
@@ -82,8 +102,10 @@ impl ClipSampler for Dense {
             Some(positions) => evenly_spaced(last, number / clips, u64::from(positions)),
         };
         let start = position + part_start(u64::from(self.sample_range), number % clips, clips);
-        // Below the number of frames, which is not 0 because check_clip_index rejects videos without frames.
-        self.spec.clip(video, (start % frames) as u32, self.padding, rng)
+        // Below the number of frames, which is not 0 because check_clip_index rejects videos
+        // without frames.
+        self.spec
+            .clip(video, (start % frames) as u32, self.padding, rng)
     }
 
     fn pads_with_zeros(&self) -> bool {
@@ -97,11 +119,16 @@ impl ClipSampler for Dense {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, ScriptedRng};
+    use super::super::tests::{ScriptedRng, video};
     use super::*;
 
     fn all(sampler: &Dense, frames: u32, drawn: &[u64]) -> Vec<Vec<u32>> {
-        let clip = |c| sampler.clip(&video(frames), c, &mut ScriptedRng(drawn)).unwrap().indices;
+        let clip = |c| {
+            sampler
+                .clip(&video(frames), c, &mut ScriptedRng(drawn))
+                .unwrap()
+                .indices
+        };
         (0..sampler.num_clips(&video(frames))).map(clip).collect()
     }
 
@@ -111,7 +138,10 @@ mod tests {
         assert!(sampler.shares_rng_per_video());
         // The offsets are 0, 2, 5 and 7.
         assert_eq!(all(&sampler, 30, &[0]), [[0, 3], [2, 5], [5, 8], [7, 10]]);
-        assert_eq!(all(&sampler, 30, &[20]), [[20, 23], [22, 25], [25, 28], [27, 0]]);
+        assert_eq!(
+            all(&sampler, 30, &[20]),
+            [[20, 23], [22, 25], [25, 28], [27, 0]]
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Resolves a frame number or a timestamp to a frame of the video, or reports that it is out of range.
-//! How an out-of-range frame is padded is decided elsewhere.
+//! Resolves a frame number or a timestamp to a frame of the video, or reports that it is out of
+//! range. How an out-of-range frame is padded is decided elsewhere.
 
 use super::VideoTiming;
 
@@ -30,13 +30,15 @@ impl FramePosition {
         }
     }
 
-    /// The frame on screen at `seconds`: frame *i* is on screen from its own timestamp to the next frame's,
-    /// each less the video's slack. A frame is on screen at its own timestamp even if the video ends at that
-    /// time.
+    /// The frame on screen at `seconds`: frame *i* is on screen from its own timestamp to the next
+    /// frame's, each less the video's slack. A frame is on screen at its own timestamp even if the
+    /// video ends at that time.
     pub fn at_seconds(video: &dyn VideoTiming, seconds: f64) -> Self {
         let frames = video.num_frames();
         let outside = FramePosition::OutOfRange(OutOfRange::Seconds(seconds));
-        let Some(at) = video.num_frames_until(seconds).checked_sub(1) else { return outside };
+        let Some(at) = video.num_frames_until(seconds).checked_sub(1) else {
+            return outside;
+        };
         let over = seconds > video.pts_seconds(at) + video.pts_tolerance_seconds()
             && seconds + video.pts_tolerance_seconds() >= video.pts_seconds(frames);
         if at + 1 == frames && over {
@@ -74,7 +76,11 @@ impl OutOfRange {
                 let (begin, whole) = (video.pts_seconds(0), video.duration_seconds());
                 let into = (seconds - begin).rem_euclid(whole);
                 // A rounding error just before the end counts as the beginning.
-                let into = if into + video.pts_tolerance_seconds() < whole { into } else { 0.0 };
+                let into = if into + video.pts_tolerance_seconds() < whole {
+                    into
+                } else {
+                    0.0
+                };
                 video.num_frames_until(begin + into).saturating_sub(1)
             }
         }
@@ -90,18 +96,30 @@ mod tests {
     fn time_shows_the_latest_frame() {
         let video = FrameTimestamps::new(vec![1.0, 1.5, 3.0], 4.0).unwrap();
         let at = |t| FramePosition::at_seconds(&video, t);
-        assert_eq!([1.0, 1.49, 1.5, 2.9, 3.0, 3.99].map(at), [0, 0, 1, 1, 2, 2].map(FramePosition::InRange));
+        assert_eq!(
+            [1.0, 1.49, 1.5, 2.9, 3.0, 3.99].map(at),
+            [0, 0, 1, 1, 2, 2].map(FramePosition::InRange)
+        );
         assert_eq!(at(0.5), FramePosition::OutOfRange(OutOfRange::Seconds(0.5)));
         assert_eq!(at(4.0), FramePosition::OutOfRange(OutOfRange::Seconds(4.0)));
-        assert_eq!([0.5, 4.0].map(|t| OutOfRange::Seconds(t).nearest(&video)), [0, 2]);
+        assert_eq!(
+            [0.5, 4.0].map(|t| OutOfRange::Seconds(t).nearest(&video)),
+            [0, 2]
+        );
         // The video lasts 3 seconds: 4.6 wraps to 1.6, 0.5 to 3.5.
-        assert_eq!([4.6, 0.5, 7.0, 4.0 - 1e-9].map(|t| OutOfRange::Seconds(t).wrapped(&video)), [1, 2, 0, 0]);
+        assert_eq!(
+            [4.6, 0.5, 7.0, 4.0 - 1e-9].map(|t| OutOfRange::Seconds(t).wrapped(&video)),
+            [1, 2, 0, 0]
+        );
     }
 
     #[test]
     fn zero_duration_frame_is_shown_at_its_time() {
         let video = FrameTimestamps::new(vec![2.0], 2.0).unwrap();
-        assert_eq!(FramePosition::at_seconds(&video, 2.0), FramePosition::InRange(0));
+        assert_eq!(
+            FramePosition::at_seconds(&video, 2.0),
+            FramePosition::InRange(0)
+        );
         assert_eq!(
             FramePosition::at_seconds(&video, 2.1),
             FramePosition::OutOfRange(OutOfRange::Seconds(2.1))
@@ -111,22 +129,43 @@ mod tests {
 
     #[test]
     fn extreme_numbers_are_accepted() {
-        for video in
-            [ConstantFrameRate { num_frames: 0, fps: 25.0 }, ConstantFrameRate { num_frames: 3, fps: 25.0 }]
-        {
-            for t in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN] {
+        for video in [
+            ConstantFrameRate {
+                num_frames: 0,
+                fps: 25.0,
+            },
+            ConstantFrameRate {
+                num_frames: 3,
+                fps: 25.0,
+            },
+        ] {
+            for t in [
+                f64::NAN,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+                f64::MAX,
+                f64::MIN,
+            ] {
                 assert!(!FramePosition::at_seconds(&video, t).is_in_range());
                 assert!(
-                    OutOfRange::Seconds(t).wrapped(&video) < 3 && OutOfRange::Seconds(t).nearest(&video) < 3
+                    OutOfRange::Seconds(t).wrapped(&video) < 3
+                        && OutOfRange::Seconds(t).nearest(&video) < 3
                 );
             }
             for at in [i64::MIN, -1, i64::MAX] {
                 assert!(!FramePosition::at_frame(&video, at).is_in_range());
                 assert!(
-                    OutOfRange::Frame(at).wrapped(&video) < 3 && OutOfRange::Frame(at).nearest(&video) < 3
+                    OutOfRange::Frame(at).wrapped(&video) < 3
+                        && OutOfRange::Frame(at).nearest(&video) < 3
                 );
             }
         }
-        assert_eq!(OutOfRange::Frame(-1).wrapped(&ConstantFrameRate { num_frames: 3, fps: 25.0 }), 2);
+        assert_eq!(
+            OutOfRange::Frame(-1).wrapped(&ConstantFrameRate {
+                num_frames: 3,
+                fps: 25.0
+            }),
+            2
+        );
     }
 }

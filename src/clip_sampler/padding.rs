@@ -7,21 +7,21 @@ use super::frame_position::{FramePosition, OutOfRange};
 use super::{ClipIndices, VideoTiming};
 use crate::error::{Error, Result};
 
-/// How to pad frames past the end of the video (or before its beginning, if the clip sampler allows such
-/// positions).
+/// How to pad frames past the end of the video (or before its beginning, if the clip sampler allows
+/// such positions).
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum PaddingPolicy {
-    /// Repeats the last real frame that precedes it in the clip (`repeat_last` of torchcodec, the default of
-    /// mmaction2). With a stride this need not be the last frame of the video. Without a preceding real
-    /// frame, the same as [`Edge`](Self::Edge).
+    /// Repeats the last real frame that precedes it in the clip (`repeat_last` of torchcodec, the
+    /// default of mmaction2). With a stride this need not be the last frame of the video. Without a
+    /// preceding real frame, the same as [`Edge`](Self::Edge).
     #[default]
     Repeat,
-    /// Restarts the video: frame number modulo number of frames, or timestamp modulo duration (`loop` of
-    /// mmaction2).
+    /// Restarts the video: frame number modulo number of frames, or timestamp modulo duration
+    /// (`loop` of mmaction2).
     Loop,
-    /// Restarts the clip: entry *i* is real frame number *i* mod *R* of the clip's *R* real frames (`wrap` of
-    /// torchcodec). Without real frames, the same as [`Edge`](Self::Edge).
+    /// Restarts the clip: entry *i* is real frame number *i* mod *R* of the clip's *R* real frames
+    /// (`wrap` of torchcodec). Without real frames, the same as [`Edge`](Self::Edge).
     Wrap,
     /// The video's last frame (the first one for positions before the beginning).
     Edge,
@@ -35,7 +35,12 @@ pub enum PaddingPolicy {
 
 impl PaddingPolicy {
     /// Number of clips of a video that yields `clips` if it is long enough.
-    pub(super) fn num_clips(self, video: &dyn VideoTiming, clips: u64, fits: impl FnOnce() -> bool) -> u64 {
+    pub(super) fn num_clips(
+        self,
+        video: &dyn VideoTiming,
+        clips: u64,
+        fits: impl FnOnce() -> bool,
+    ) -> u64 {
         match self {
             _ if video.num_frames() == 0 => 0,
             PaddingPolicy::Drop if !fits() => 0,
@@ -89,8 +94,8 @@ impl PaddingPolicy {
                     last = Some(frame);
                     (frame, true)
                 }
-                // With `Drop`, clip samplers whose clips pass the end even of long videos continue from the
-                // beginning.
+                // With `Drop`, clip samplers whose clips pass the end even of long videos continue
+                // from the beginning.
                 (FramePosition::OutOfRange(outside), PaddingPolicy::Loop | PaddingPolicy::Drop) => {
                     (outside.wrapped(video), false)
                 }
@@ -111,7 +116,11 @@ impl PaddingPolicy {
 
 /// The length of a video for messages: "10 frames (0.4 s)".
 pub(super) fn length_of(video: &dyn VideoTiming) -> String {
-    format!("{} frames ({} s)", video.num_frames(), seconds(video.duration_seconds()))
+    format!(
+        "{} frames ({} s)",
+        video.num_frames(),
+        seconds(video.duration_seconds())
+    )
 }
 
 /// Seconds in readable form, without trailing zeros.
@@ -127,9 +136,15 @@ mod tests {
 
     fn filled(policy: PaddingPolicy, frames: u32, at: &[i64]) -> (Vec<u32>, Vec<bool>) {
         let video = &video(frames);
-        let positions: Vec<FramePosition> = at.iter().map(|&at| FramePosition::at_frame(video, at)).collect();
-        let sample =
-            policy.fill(video, &positions, |outside| Error::Argument(format!("{outside:?}"))).unwrap();
+        let positions: Vec<FramePosition> = at
+            .iter()
+            .map(|&at| FramePosition::at_frame(video, at))
+            .collect();
+        let sample = policy
+            .fill(video, &positions, |outside| {
+                Error::Argument(format!("{outside:?}"))
+            })
+            .unwrap();
         (sample.indices, sample.mask)
     }
 
@@ -144,7 +159,11 @@ mod tests {
             (PaddingPolicy::Wrap, [1, 4, 7, 1, 4]),
             (PaddingPolicy::Edge, [1, 4, 7, 7, 7]),
         ] {
-            assert_eq!(filled(policy, 8, &at), (expected.to_vec(), real.clone()), "{policy:?}");
+            assert_eq!(
+                filled(policy, 8, &at),
+                (expected.to_vec(), real.clone()),
+                "{policy:?}"
+            );
         }
         assert_eq!(filled(PaddingPolicy::Edge, 9, &at).0, [1, 4, 7, 8, 8]);
     }
@@ -165,10 +184,13 @@ mod tests {
     #[test]
     fn error_names_the_first_entry_without_a_frame() {
         let video = &video(5);
-        let positions: Vec<FramePosition> =
-            [0, 9, -1].iter().map(|&at| FramePosition::at_frame(video, at)).collect();
-        let refused =
-            PaddingPolicy::Error.fill(video, &positions, |outside| Error::Argument(format!("{outside:?}")));
+        let positions: Vec<FramePosition> = [0, 9, -1]
+            .iter()
+            .map(|&at| FramePosition::at_frame(video, at))
+            .collect();
+        let refused = PaddingPolicy::Error.fill(video, &positions, |outside| {
+            Error::Argument(format!("{outside:?}"))
+        });
         assert_eq!(refused.unwrap_err().to_string(), "Frame(9)");
     }
 }

@@ -1,6 +1,7 @@
-//! Clip samplers that reproduce the frame indices of other codebases, with the options named as there.
-//! Each file follows the published formulas of one codebase, including its floating-point rounding and its
-//! errors. To add a preset, write the struct of its options, implement [`Formula`] for it, and list it here.
+//! Clip samplers that reproduce the frame indices of other codebases, with the options named as
+//! there. Each file follows the published formulas of one codebase, including its floating-point
+//! rounding and its errors. To add a preset, write the struct of its options, implement [`Formula`]
+//! for it, and list it here.
 
 mod arithmetic;
 mod cosmos_curate;
@@ -31,7 +32,8 @@ use formula::Formula;
 
 macro_rules! presets {
     ($($name:ident($options:ty),)*) => {
-        /// A preset with its options. Options have no defaults here, except that those of type `Option` may be absent.
+        /// A preset with its options. Options have no defaults here, except that those of type
+        /// `Option` may be absent.
         #[derive(Debug, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Preset {

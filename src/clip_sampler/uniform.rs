@@ -1,5 +1,5 @@
-//! Clips at evenly spread starts, for evaluation; uses no random numbers.
-//! The first clip starts with the video and the last one ends with it; a single clip is in the middle.
+//! Clips at evenly spread starts, for evaluation; uses no random numbers. The first clip starts
+//! with the video and the last one ends with it; a single clip is in the middle.
 
 use super::clip_spec::{ClipSpec, Spacing};
 use super::common::{check_clip_index, check_nonzero};
@@ -8,9 +8,9 @@ use crate::error::Result;
 
 /// Views of a video: `clips_per_video` clips spread evenly from its beginning to its end.
 ///
-/// With starts 0 to *L* (all frames at which a whole clip fits), clip *c* of *C* starts at *c·L / (C − 1)*,
-/// rounded to the nearest, halves up: `floor((2·c·L + C − 1) / (2·(C − 1)))`. A single clip starts at
-/// `floor(L / 2)`.
+/// With starts 0 to *L* (all frames at which a whole clip fits), clip *c* of *C* starts at *c·L /
+/// (C − 1)*, rounded to the nearest, halves up: `floor((2·c·L + C − 1) / (2·(C − 1)))`. A single
+/// clip starts at `floor(L / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uniform {
     spec: ClipSpec,
@@ -27,8 +27,16 @@ impl Uniform {
         padding: PaddingPolicy,
     ) -> Result<Self> {
         let spec = ClipSpec::new(sequence_length, spacing)?;
-        check_nonzero("clips_per_video", clips_per_video, "use 1 for the middle of each video")?;
-        Ok(Self { spec, clips_per_video, padding })
+        check_nonzero(
+            "clips_per_video",
+            clips_per_video,
+            "use 1 for the middle of each video",
+        )?;
+        Ok(Self {
+            spec,
+            clips_per_video,
+            padding,
+        })
     }
 }
 
@@ -43,18 +51,27 @@ pub(super) fn evenly_spaced(last: u64, number: u64, count: u64) -> u64 {
 
 impl ClipSampler for Uniform {
     fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        self.padding.num_clips(video, u64::from(self.clips_per_video), || self.spec.num_starts(video) > 0)
+        self.padding
+            .num_clips(video, u64::from(self.clips_per_video), || {
+                self.spec.num_starts(video) > 0
+            })
     }
 
     fn fixed_num_clips(&self) -> Option<u64> {
-        self.padding.fixed_num_clips(u64::from(self.clips_per_video))
+        self.padding
+            .fixed_num_clips(u64::from(self.clips_per_video))
     }
 
     fn sequence_length(&self) -> Option<u32> {
         Some(self.spec.sequence_length())
     }
 
-    fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn clip(
+        &self,
+        video: &dyn VideoTiming,
+        number: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         check_clip_index(number, self.num_clips(video), video)?;
         let last = self.spec.num_starts(video).saturating_sub(1);
         let start = evenly_spaced(last, number, u64::from(self.clips_per_video));
@@ -72,13 +89,18 @@ impl ClipSampler for Uniform {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, ScriptedRng};
+    use super::super::tests::{ScriptedRng, video};
     use super::super::video_timing::FrameTimestamps;
     use super::*;
 
     fn starts(frames: u32, length: u32, stride: u32, clips: u32) -> Vec<u32> {
         let sampler = Uniform::new(length, stride, clips, PaddingPolicy::Repeat).unwrap();
-        let start = |c| sampler.clip(&video(frames), c, &mut ScriptedRng(&[])).unwrap().indices[0];
+        let start = |c| {
+            sampler
+                .clip(&video(frames), c, &mut ScriptedRng(&[]))
+                .unwrap()
+                .indices[0]
+        };
         (0..sampler.num_clips(&video(frames))).map(start).collect()
     }
 
@@ -102,10 +124,15 @@ mod tests {
     fn timed_views_use_presentation_times() {
         let times = vec![0.0, 0.5, 0.6, 0.7, 0.8, 2.0, 2.5];
         let video = FrameTimestamps::new(times, 3.0).unwrap();
-        // Two frames one second apart: they fit at starts 0 to 4 (0.8 + 1 s); from frame 5 the second would
-        // be at the end, 3 s.
+        // Two frames one second apart: they fit at starts 0 to 4 (0.8 + 1 s); from frame 5 the
+        // second would be at the end, 3 s.
         let sampler = Uniform::new(2, Spacing::Fps(1.0), 3, PaddingPolicy::Repeat).unwrap();
-        let views = [0, 1, 2].map(|c| sampler.clip(&video, c, &mut ScriptedRng(&[])).unwrap().indices);
+        let views = [0, 1, 2].map(|c| {
+            sampler
+                .clip(&video, c, &mut ScriptedRng(&[]))
+                .unwrap()
+                .indices
+        });
         assert_eq!(views, [[0, 4], [2, 4], [4, 4]]);
     }
 
@@ -113,7 +140,11 @@ mod tests {
     fn the_largest_numbers_spread_without_overflow() {
         let most = u64::from(u32::MAX);
         assert_eq!(
-            (evenly_spaced(most, most - 1, most), evenly_spaced(most, 0, most), evenly_spaced(most, 1, 3)),
+            (
+                evenly_spaced(most, most - 1, most),
+                evenly_spaced(most, 0, most),
+                evenly_spaced(most, 1, 3)
+            ),
             (most, 0, most / 2 + 1)
         );
     }

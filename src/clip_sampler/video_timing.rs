@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::units::{PresentationIndex, TimeBase};
 
-/// Timestamps that differ by less than this, in seconds, are equal: less than a tick of any usual time base,
-/// more than the rounding error of a sum of seconds.
+/// Timestamps that differ by less than this, in seconds, are equal: less than a tick of any usual
+/// time base, more than the rounding error of a sum of seconds.
 pub const PTS_EPSILON_SECONDS: f64 = 1e-6;
 
 /// Maximum slack for the coarse clock of a container.
@@ -34,7 +34,8 @@ pub trait VideoTiming {
     /// Frames per second over the whole video; 0 if unknown.
     fn average_fps(&self) -> f64;
 
-    /// The timestamp of frame `frame`, in seconds. For `frame >= num_frames`: when the last frame ends.
+    /// The timestamp of frame `frame`, in seconds. For `frame >= num_frames`: when the last frame
+    /// ends.
     fn pts_seconds(&self, frame: u32) -> f64;
 
     /// The same timestamp before any rounding.
@@ -55,8 +56,9 @@ pub trait VideoTiming {
         self.pts_seconds(self.num_frames()) - self.pts_seconds(0)
     }
 
-    /// Number of frames with a timestamp of at most `seconds` plus [`pts_tolerance_seconds`](Self::pts_tolerance_seconds).
-    /// The frame on screen is the last of them; 0 before the first frame.
+    /// Number of frames with a timestamp of at most `seconds` plus
+    /// [`pts_tolerance_seconds`](Self::pts_tolerance_seconds). The frame on screen is the last of
+    /// them; 0 before the first frame.
     fn num_frames_until(&self, seconds: f64) -> u32 {
         let (mut low, mut high) = (0, self.num_frames());
         while low < high {
@@ -115,7 +117,8 @@ impl FrameTimestamps {
         let all = || pts.iter().copied().chain([end]);
         if all().any(|t| !t.is_finite()) || all().zip(all().skip(1)).any(|(a, b)| a > b) {
             return Err(Error::Argument(
-                "frame times must be finite and ascending; the last one is the end of the video".into(),
+                "frame times must be finite and ascending; the last one is the end of the video"
+                    .into(),
             ));
         }
         Ok(Self { pts, end })
@@ -187,18 +190,27 @@ impl VideoSegment {
     /// An end past the video's end is clamped to it; a part that begins past the end has no frames.
     pub fn new(index: Arc<VideoIndex>, range: SegmentRange) -> Self {
         let frames = index.num_frames();
-        let whole = Self { index, first: 0, end: frames };
+        let whole = Self {
+            index,
+            first: 0,
+            end: frames,
+        };
         let num_frames_before =
             |seconds: f64| whole.num_frames_until(seconds - 2.0 * whole.pts_tolerance_seconds());
         let (first, end) = match range {
             SegmentRange::Full => (0, frames),
             SegmentRange::Frames(first, end) => (first, end.unwrap_or(frames)),
-            SegmentRange::Seconds(begin, end) => {
-                (num_frames_before(begin), end.map_or(frames, num_frames_before))
-            }
+            SegmentRange::Seconds(begin, end) => (
+                num_frames_before(begin),
+                end.map_or(frames, num_frames_before),
+            ),
         };
         let end = end.min(frames);
-        Self { first: first.min(end), end, ..whole }
+        Self {
+            first: first.min(end),
+            end,
+            ..whole
+        }
     }
 
     /// The presentation index in the video of a frame of the part.
@@ -212,11 +224,15 @@ impl VideoTiming for VideoSegment {
         self.end - self.first
     }
 
-    /// One tick, because containers round timestamps to ticks, both of the clip's start and of the frame: at
-    /// 30 frames per second Matroska stores 0.033 and 0.067 s. At most one millisecond, for time bases in
-    /// which a tick is as long as a frame.
+    /// One tick, because containers round timestamps to ticks, both of the clip's start and of the
+    /// frame: at 30 frames per second Matroska stores 0.033 and 0.067 s. At most one millisecond,
+    /// for time bases in which a tick is as long as a frame.
     fn pts_tolerance_seconds(&self) -> f64 {
-        self.index.info.time_base.seconds(1).clamp(PTS_EPSILON_SECONDS, MAX_PTS_TOLERANCE_SECONDS)
+        self.index
+            .info
+            .time_base
+            .seconds(1)
+            .clamp(PTS_EPSILON_SECONDS, MAX_PTS_TOLERANCE_SECONDS)
     }
 
     fn clone_box(&self) -> Box<dyn VideoTiming + Send + Sync> {
@@ -252,11 +268,18 @@ mod tests {
     #[test]
     fn displayed_frame_is_robust_to_rounding() {
         for fps in [24.0, 25.0, 30.0, 30_000.0 / 1001.0, 60.0] {
-            let video = ConstantFrameRate { num_frames: 1000, fps };
+            let video = ConstantFrameRate {
+                num_frames: 1000,
+                fps,
+            };
             for frame in 0..1000 {
                 let (begin, next) = (video.pts_seconds(frame), video.pts_seconds(frame + 1));
                 assert_eq!(video.num_frames_until(begin), frame + 1);
-                assert_eq!(video.num_frames_until(begin - 1e-9), frame + 1, "{fps} {frame}");
+                assert_eq!(
+                    video.num_frames_until(begin - 1e-9),
+                    frame + 1,
+                    "{fps} {frame}"
+                );
                 assert_eq!(video.num_frames_until((begin + next) / 2.0), frame + 1);
                 assert_eq!(video.num_frames_until(begin - 1e-4), frame);
             }
@@ -269,8 +292,25 @@ mod tests {
         assert!(FrameTimestamps::new(vec![0.0, 0.5], 0.4).is_err());
         assert!(FrameTimestamps::new(vec![0.0, f64::NAN], 1.0).is_err());
         let video = FrameTimestamps::new(vec![1.0, 1.5, 3.0], 4.0).unwrap();
-        assert_eq!((video.num_frames(), video.average_fps(), video.duration_seconds()), (3, 1.0, 3.0));
-        assert_eq!((video.pts_seconds(2), video.pts_seconds(3), video.pts_seconds(9)), (3.0, 4.0, 4.0));
-        assert_eq!([0.0, 1.0, 2.9, 3.0, 9.0].map(|t| video.num_frames_until(t)), [0, 1, 2, 3, 3]);
+        assert_eq!(
+            (
+                video.num_frames(),
+                video.average_fps(),
+                video.duration_seconds()
+            ),
+            (3, 1.0, 3.0)
+        );
+        assert_eq!(
+            (
+                video.pts_seconds(2),
+                video.pts_seconds(3),
+                video.pts_seconds(9)
+            ),
+            (3.0, 4.0, 4.0)
+        );
+        assert_eq!(
+            [0.0, 1.0, 2.9, 3.0, 9.0].map(|t| video.num_frames_until(t)),
+            [0, 1, 2, 3, 3]
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! The folder of a store: `FOLDER/framespool-clips-1/RUN/PROCESS/`, with the files `lock` (locked while the process
-//! runs), `log` and the segments, `NUMBER-EPOCH.clips`.
-//! Only what is below `framespool-clips-1` is ever deleted, and never a folder whose process is alive.
+//! The folder of a store: `FOLDER/framespool-clips-1/RUN/PROCESS/`, with the files `lock` (locked
+//! while the process runs), `log` and the segments, `NUMBER-EPOCH.clips`. Only what is below
+//! `framespool-clips-1` is ever deleted, and never a folder whose process is alive.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::log::{LogEntry, LogReader, LogWriter, LOG_NAME};
 use super::EVERY_EPOCH;
+use super::log::{LOG_NAME, LogEntry, LogReader, LogWriter};
 
 const STORE_NAME: &str = "framespool-clips-1";
 const LOCK_NAME: &str = "lock";
@@ -42,10 +42,21 @@ impl fmt::Display for SegmentName {
 
 impl SegmentName {
     pub fn parse(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
+        let name = path
+            .file_name()?
+            .to_str()?
+            .strip_suffix(EXTENSION)?
+            .strip_suffix('.')?;
         let (number, due) = name.split_once('-')?;
-        let due = if due == "every" { EVERY_EPOCH } else { due.parse().ok()? };
-        Some(Self { number: number.parse().ok()?, due })
+        let due = if due == "every" {
+            EVERY_EPOCH
+        } else {
+            due.parse().ok()?
+        };
+        Some(Self {
+            number: number.parse().ok()?,
+            due,
+        })
     }
 }
 
@@ -63,14 +74,27 @@ impl Writer {
     pub fn create(folder: &Path, run: u64) -> Result<Self> {
         let run = folder.join(STORE_NAME).join(format!("{run:016x}"));
         create_folder(&run)?;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_nanos();
         let folder = run.join(format!("{}-{now:x}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&folder)?;
         let lock = create_file(&folder.join(LOCK_NAME))?;
         lock.lock()?;
-        let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(folder.join(LOG_NAME))?;
+        let log = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(folder.join(LOG_NAME))?;
         let log = Mutex::new(LogWriter::new(log));
-        Ok(Self { run, folder, log, _lock: lock, owner_pid: std::process::id() })
+        Ok(Self {
+            run,
+            folder,
+            log,
+            _lock: lock,
+            owner_pid: std::process::id(),
+        })
     }
 
     /// The folder of the run.
@@ -84,7 +108,10 @@ impl Writer {
     }
 
     pub fn log(&self, entry: &LogEntry) -> Result<()> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).append(entry)
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .append(entry)
     }
 }
 
@@ -104,38 +131,54 @@ fn create_folder(path: &Path) -> Result<()> {
 
 /// Creates a file that only this user may read.
 pub fn create_file(path: &Path) -> Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
 }
 
 /// The folders of the processes of a run.
-pub fn writers(run: &Path) -> impl Iterator<Item = PathBuf> {
+pub fn writers(run: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let is_writer = |name: &str| {
-        name.split_once('-').is_some_and(|(pid, time)| pid.parse::<u32>().is_ok() && is_hex(time))
+        name.split_once('-')
+            .is_some_and(|(pid, time)| pid.parse::<u32>().is_ok() && is_hex(time))
     };
     folders(run, is_writer)
 }
 
-fn runs(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    folders(&folder.join(STORE_NAME), |name| name.len() == 16 && is_hex(name))
+fn runs(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    folders(&folder.join(STORE_NAME), |name| {
+        name.len() == 16 && is_hex(name)
+    })
 }
 
 fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The folders in a folder with such names: nothing else is ever deleted, nor what a link refers to.
-fn folders(folder: &Path, is_own: impl Fn(&str) -> bool) -> impl Iterator<Item = PathBuf> {
+/// The folders in a folder with such names: nothing else is ever deleted, nor what a link refers
+/// to.
+fn folders<F: Fn(&str) -> bool>(
+    folder: &Path,
+    is_own: F,
+) -> impl Iterator<Item = PathBuf> + use<F> {
     entries(folder).filter(move |path| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(&is_own) && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+        name.is_some_and(&is_own)
+            && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
     })
 }
 
-fn segments(writer: &Path) -> impl Iterator<Item = (PathBuf, SegmentName)> {
+fn segments(writer: &Path) -> impl Iterator<Item = (PathBuf, SegmentName)> + use<> {
     entries(writer).filter_map(|path| SegmentName::parse(&path).map(|name| (path, name)))
 }
 
@@ -149,7 +192,9 @@ pub fn used_bytes(folder: &Path) -> u64 {
 }
 
 fn run_bytes(run: &Path) -> u64 {
-    writers(run).flat_map(|writer| segments(&writer).map(|(path, _)| file_bytes(&path))).sum()
+    writers(run)
+        .flat_map(|writer| segments(&writer).map(|(path, _)| file_bytes(&path)))
+        .sum()
 }
 
 /// Whether the process of a folder has ended.
@@ -162,7 +207,9 @@ fn is_dead(writer: &Path) -> bool {
 
 /// Time since a file or a folder was changed.
 fn age(path: &Path) -> Option<Duration> {
-    SystemTime::now().duration_since(fs::metadata(path).ok()?.modified().ok()?).ok()
+    SystemTime::now()
+        .duration_since(fs::metadata(path).ok()?.modified().ok()?)
+        .ok()
 }
 
 /// Time since the last change in the folder of a run; `None` if one of its processes is alive.
@@ -171,7 +218,9 @@ fn dead_since(run: &Path) -> Option<Duration> {
     if !folders.iter().all(|folder| is_dead(folder)) {
         return None;
     }
-    let files = folders.iter().flat_map(|folder| entries(folder).filter_map(|path| age(&path)));
+    let files = folders
+        .iter()
+        .flat_map(|folder| entries(folder).filter_map(|path| age(&path)));
     files.chain(age(run)).min()
 }
 
@@ -205,7 +254,11 @@ pub fn stored_runs(folder: &Path) -> Result<Vec<StoredRun>> {
 
 fn describe(run: &Path) -> StoredRun {
     let mut found = StoredRun {
-        name: run.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        name: run
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         bytes: 0,
         clips: 0,
         epochs: None,
@@ -232,7 +285,8 @@ fn describe(run: &Path) -> StoredRun {
     found
 }
 
-/// Deletes the runs that no process has used for this time. Returns them, each with the error that prevented it.
+/// Deletes the runs that no process has used for this time. Returns them, each with the error that
+/// prevented it.
 ///
 /// # Errors
 /// Any error from reading the folder itself.
@@ -251,7 +305,10 @@ fn delete_run(run: &Path) -> Result<()> {
     for writer in writers(run) {
         // Locked until it is deleted, so that another process which looks at it waits for nothing.
         let lock = File::open(writer.join(LOCK_NAME)).ok();
-        if lock.as_ref().is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock))) {
+        if lock
+            .as_ref()
+            .is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+        {
             continue;
         }
         for (path, _) in segments(&writer) {
@@ -286,17 +343,22 @@ pub fn remove_leftovers(folder: &Path, own: &Path) {
     }
 }
 
-/// Deletes the run that ended first. Returns the bytes that it had; `None` if all other runs are alive.
+/// Deletes the run that ended first. Returns the bytes that it had; `None` if all other runs are
+/// alive.
 pub fn remove_oldest_run(folder: &Path, own: &Path) -> Option<u64> {
     let others = runs(folder).filter(|run| run != own);
-    let oldest = others.filter_map(|run| Some((dead_since(&run)?, run))).max_by_key(|(age, _)| *age)?.1;
+    let oldest = others
+        .filter_map(|run| Some((dead_since(&run)?, run)))
+        .max_by_key(|(age, _)| *age)?
+        .1;
     let bytes = run_bytes(&oldest);
     fs::remove_dir_all(&oldest).ok()?;
     Some(bytes)
 }
 
-/// Deletes the segments of epochs before this one, of this process and of dead ones, and the folders of dead processes that
-/// are empty then. Another process that is alive may still be in an earlier epoch.
+/// Deletes the segments of epochs before this one, of this process and of dead ones, and the
+/// folders of dead processes that are empty then. Another process that is alive may still be in an
+/// earlier epoch.
 pub fn remove_past(run: &Path, own: &Path, epoch: u64) {
     for writer in writers(run).filter(|writer| writer == own || is_dead(writer)) {
         let mut is_empty = true;

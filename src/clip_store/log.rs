@@ -73,7 +73,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Removes a part of an entry, such as a full disk has taken: it would end the log for its readers.
+    /// Removes a part of an entry, such as a full disk has taken: it would end the log for its
+    /// readers.
     pub fn undo_partial(&mut self) -> Result<()> {
         self.file.set_len(self.len)
     }
@@ -92,8 +93,8 @@ impl LogReader {
         len.saturating_sub(self.position) / ENTRY_BYTES as u64
     }
 
-    /// Calls `take` for each new entry. A damaged entry, such as a cut last one, ends the log for good: the positions
-    /// after it are unknown.
+    /// Calls `take` for each new entry. A damaged entry, such as a cut last one, ends the log for
+    /// good: the positions after it are unknown.
     pub fn read_new(&mut self, folder: &Path, mut take: impl FnMut(LogEntry)) -> Result<()> {
         let mut file = File::open(folder.join(LOG_NAME))?;
         file.seek(SeekFrom::Start(self.position))?;
@@ -107,7 +108,9 @@ impl LogReader {
                 }
             }
             for entry in bytes[..filled].chunks_exact(ENTRY_BYTES) {
-                let Some(entry) = LogEntry::decode(entry) else { return Ok(()) };
+                let Some(entry) = LogEntry::decode(entry) else {
+                    return Ok(());
+                };
                 self.position += ENTRY_BYTES as u64;
                 take(entry);
             }

@@ -31,7 +31,12 @@ pub struct Header {
 
 impl Header {
     pub fn new(key: u128, tag: [u32; 4], bytes: &[u8]) -> Self {
-        Self { key, tag, len: bytes.len() as u64, sum: xxh3_64(bytes) }
+        Self {
+            key,
+            tag,
+            len: bytes.len() as u64,
+            sum: xxh3_64(bytes),
+        }
     }
 
     fn encode(&self) -> [u8; HEADER_BYTES as usize] {

@@ -9,21 +9,35 @@ struct TestFolder(PathBuf);
 
 impl TestFolder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("framespool-clip-store-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!(
+            "framespool-clip-store-{}-{name}",
+            std::process::id()
+        ));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
     fn store(&self, run: u64, bytes: u64) -> ClipStore {
-        ClipStore::open(ClipStoreConfig { folder: self.0.clone(), bytes, epochs: 4 }, run).unwrap()
+        ClipStore::open(
+            ClipStoreConfig {
+                folder: self.0.clone(),
+                bytes,
+                epochs: 4,
+            },
+            run,
+        )
+        .unwrap()
     }
 
     fn files(&self, ending: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.0.clone()];
         while let Some(folder) = folders.pop() {
-            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            for path in fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+            {
                 match path.is_dir() {
                     true => folders.push(path),
                     false if path.to_str().unwrap().ends_with(ending) => found.push(path),
@@ -49,7 +63,9 @@ fn key(clip: u64) -> u128 {
 }
 
 fn bytes(clip: u64, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at as u64 * 7 + clip * 13) as u8).collect()
+    (0..len)
+        .map(|at| (at as u64 * 7 + clip * 13) as u8)
+        .collect()
 }
 
 fn read(store: &ClipStore, clip: u64) -> Option<Vec<u8>> {
@@ -74,7 +90,14 @@ fn stored_clips_are_read_by_all_processes_and_after_their_end() {
     second.begin_epoch(0);
     assert_eq!(read(&second, 4), Some(bytes(4, 100_000)));
     assert!(second.contains(key(4)) && !second.contains(key(5)) && read(&second, 5).is_none());
-    assert_eq!((second.counts().read, second.counts().stored, first.counts().stored), (1, 0, 4));
+    assert_eq!(
+        (
+            second.counts().read,
+            second.counts().stored,
+            first.counts().stored
+        ),
+        (1, 0, 4)
+    );
     drop((first, second));
     assert_eq!(read(&folder.store(1, LARGE), 1), Some(bytes(1, 1000)));
     // Epochs of another run are unrelated.
@@ -95,10 +118,15 @@ fn clips_of_past_epochs_are_deleted() {
     assert_eq!(folder.files(".clips").len(), 5);
     store.begin_epoch(5);
     assert_eq!(folder.files(".clips").len(), 2);
-    let left: Vec<u64> = (0..5).filter(|&clip| read(&store, clip).is_some()).collect();
+    let left: Vec<u64> = (0..5)
+        .filter(|&clip| read(&store, clip).is_some())
+        .collect();
     assert_eq!(left, [2, 3]);
     store.begin_epoch(6);
-    assert_eq!((read(&store, 2), read(&store, 3)), (None, Some(bytes(3, 500))));
+    assert_eq!(
+        (read(&store, 2), read(&store, 3)),
+        (None, Some(bytes(3, 500)))
+    );
 }
 
 #[test]
@@ -107,7 +135,10 @@ fn a_process_that_is_ahead_leaves_the_clips_of_others() {
     let (ahead, behind) = (folder.store(1, LARGE), folder.store(1, LARGE));
     assert!(put(&behind, 0, 3, 500) && put(&ahead, 1, 3, 500));
     ahead.begin_epoch(5);
-    assert_eq!((read(&behind, 0), read(&ahead, 0), read(&ahead, 1)), (Some(bytes(0, 500)), None, None));
+    assert_eq!(
+        (read(&behind, 0), read(&ahead, 0), read(&ahead, 1)),
+        (Some(bytes(0, 500)), None, None)
+    );
     assert_eq!(behind.counts().damaged, 0);
     behind.begin_epoch(5);
     assert_eq!(folder.files(".clips").len(), 0);
@@ -121,7 +152,11 @@ fn processes_together_keep_the_limit() {
     for clip in 0..1000 {
         put(&stores[clip as usize % 4], clip, clip % 5, 4000);
     }
-    let used: u64 = folder.files(".clips").iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    let used: u64 = folder
+        .files(".clips")
+        .iter()
+        .map(|path| fs::metadata(path).unwrap().len())
+        .sum();
     // Each may have written a 64th part that the others have not seen.
     assert!((LIMIT / 2..LIMIT + LIMIT / 16).contains(&used), "{used}");
 }
@@ -130,15 +165,28 @@ fn processes_together_keep_the_limit() {
 fn an_entry_that_cannot_be_written_does_not_end_the_log() {
     let folder = TestFolder::new("entry");
     let path = folder.0.join(log::LOG_NAME);
-    let entry = |segment| LogEntry { key: key(1), due: 2, segment, offset: 3 };
-    let mut writer = log::LogWriter::new(File::options().append(true).create(true).open(&path).unwrap());
+    let entry = |segment| LogEntry {
+        key: key(1),
+        due: 2,
+        segment,
+        offset: 3,
+    };
+    let mut writer = log::LogWriter::new(
+        File::options()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap(),
+    );
     writer.append(&entry(0)).unwrap();
     // As a disk that becomes full.
     fs::write(&path, [&fs::read(&path).unwrap()[..], &[1; 8]].concat()).unwrap();
     writer.undo_partial().unwrap();
     writer.append(&entry(1)).unwrap();
     let mut found = Vec::new();
-    LogReader::default().read_new(&folder.0, |entry| found.push(entry.segment)).unwrap();
+    LogReader::default()
+        .read_new(&folder.0, |entry| found.push(entry.segment))
+        .unwrap();
     assert_eq!(found, [0, 1]);
 }
 
@@ -147,13 +195,18 @@ fn damaged_clips_count_as_missing() {
     let folder = TestFolder::new("damage");
     let store = folder.store(1, LARGE);
     (0..3).for_each(|clip| assert!(put(&store, clip, 1, 5000)));
-    let [segment] = &folder.files(".clips")[..] else { panic!("one segment") };
+    let [segment] = &folder.files(".clips")[..] else {
+        panic!("one segment")
+    };
     let mut content = fs::read(segment).unwrap();
     content[100] ^= 1; // in the bytes of clip 0
     let second = segment::record_bytes(5000) as usize;
     content[second + 30] ^= 1; // in the header of clip 1
     fs::write(segment, &content[..content.len() - 100]).unwrap(); // the end of clip 2
-    assert_eq!((read(&store, 0), read(&store, 1), read(&store, 2)), (None, None, None));
+    assert_eq!(
+        (read(&store, 0), read(&store, 1), read(&store, 2)),
+        (None, None, None)
+    );
     assert_eq!((store.counts().damaged, store.contains(key(0))), (3, false));
     assert!(put(&store, 0, 1, 5000) && read(&store, 0).is_some());
     fs::remove_file(segment).unwrap();
@@ -166,11 +219,16 @@ fn cut_or_damaged_log_ends_there() {
     let folder = TestFolder::new("log");
     let store = folder.store(1, LARGE);
     (0..4).for_each(|clip| assert!(put(&store, clip, 1, 50)));
-    let [path] = &folder.files("log")[..] else { panic!("one log") };
+    let [path] = &folder.files("log")[..] else {
+        panic!("one log")
+    };
     let whole = fs::read(path).unwrap();
     fs::write(path, &whole[..whole.len() - 7]).unwrap();
     let other = folder.store(1, LARGE);
-    assert_eq!((0..4).filter(|&clip| read(&other, clip).is_some()).count(), 3);
+    assert_eq!(
+        (0..4).filter(|&clip| read(&other, clip).is_some()).count(),
+        3
+    );
     // The rest of an entry that was not complete yet is read later.
     fs::write(path, &whole).unwrap();
     other.begin_epoch(0);
@@ -179,7 +237,10 @@ fn cut_or_damaged_log_ends_there() {
     damaged[45] ^= 1;
     fs::write(path, damaged).unwrap();
     let third = folder.store(1, LARGE);
-    assert_eq!((0..4).filter(|&clip| read(&third, clip).is_some()).count(), 1);
+    assert_eq!(
+        (0..4).filter(|&clip| read(&third, clip).is_some()).count(),
+        1
+    );
 }
 
 #[test]
@@ -197,10 +258,18 @@ fn full_store_keeps_what_is_due_first() {
             .count()
     };
     assert_eq!(fill(7), 66); // of 960 bytes each
-    assert!(!store.has_room(7) && !store.has_room(8) && store.has_room(6) && store.has_room(EVERY_EPOCH));
+    assert!(
+        !store.has_room(7)
+            && !store.has_room(8)
+            && store.has_room(6)
+            && store.has_room(EVERY_EPOCH)
+    );
     assert_eq!((fill(8), fill(6)), (0, 66));
     assert_eq!(fill(EVERY_EPOCH), 66);
-    assert_eq!((fill(5), store.counts().stored, store.counts().evicted), (0, 198, 132));
+    assert_eq!(
+        (fill(5), store.counts().stored, store.counts().evicted),
+        (0, 198, 132)
+    );
     assert!(folder::used_bytes(&folder.0) <= 64_000);
     store.begin_epoch(9);
     assert!(store.has_room(9) && !put(&store, 1000, 9, len));
@@ -217,19 +286,44 @@ fn files_are_private_and_leave_nothing_if_unused() {
     let store = folder.store(1, LARGE);
     assert!(put(&store, 1, 1, 10));
     for file in folder.files("") {
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
-        assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600,
+            "{file:?}"
+        );
+        assert_eq!(
+            fs::metadata(file.parent().unwrap())
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777,
+            0o700
+        );
     }
     drop(folder.store(2, LARGE));
     drop(store);
-    assert_eq!(fs::read_dir(folder.0.join("framespool-clips-1")).unwrap().count(), 1);
+    assert_eq!(
+        fs::read_dir(folder.0.join("framespool-clips-1"))
+            .unwrap()
+            .count(),
+        1
+    );
 }
 
 #[test]
 fn unusable_folder_is_an_error_and_a_vanished_one_is_not() {
-    let config = |folder: &Path| ClipStoreConfig { folder: folder.into(), bytes: LARGE, epochs: 4 };
-    let error = ClipStore::open(config(Path::new("/proc/none")), 1).err().unwrap();
-    assert!(error.to_string().contains("/proc/none") && error.to_string().contains("local disk"), "{error}");
+    let config = |folder: &Path| ClipStoreConfig {
+        folder: folder.into(),
+        bytes: LARGE,
+        epochs: 4,
+    };
+    let error = ClipStore::open(config(Path::new("/proc/none")), 1)
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("/proc/none") && error.to_string().contains("local disk"),
+        "{error}"
+    );
     let folder = TestFolder::new("vanished");
     let store = folder.store(1, LARGE);
     assert!(put(&store, 1, 1, 10));
@@ -271,22 +365,45 @@ fn runs_are_listed_and_pruned_unless_a_process_uses_them() {
     let root = folder.0.join("framespool-clips-1");
     let other = folder.0.join("other");
     fs::create_dir_all(other.join("1-a")).unwrap();
-    let foreign = [other.join("1-a/000001-3.clips"), root.join("notes"), root.join("0000000000000001/notes")];
-    foreign.iter().for_each(|path| fs::write(path, "text").unwrap());
+    let foreign = [
+        other.join("1-a/000001-3.clips"),
+        root.join("notes"),
+        root.join("0000000000000001/notes"),
+    ];
+    foreign
+        .iter()
+        .for_each(|path| fs::write(path, "text").unwrap());
     std::os::unix::fs::symlink(&other, root.join("0000000000000003")).unwrap();
     fs::create_dir_all(root.join("backup/1-a")).unwrap();
 
     let runs = stored_runs(&folder.0).unwrap();
-    let [ended, running] = &runs[..] else { panic!("{runs:?}") };
+    let [ended, running] = &runs[..] else {
+        panic!("{runs:?}")
+    };
     let length = 2 * (segment::HEADER_BYTES + 500);
-    assert_eq!((ended.name.as_str(), ended.bytes, ended.clips), ("0000000000000001", length, 2));
-    assert_eq!((ended.epochs, ended.has_clips_of_every_epoch), (Some((9, 9)), true));
-    assert_eq!((running.clips, running.epochs, running.unused_since), (3, Some((3, 9)), None));
+    assert_eq!(
+        (ended.name.as_str(), ended.bytes, ended.clips),
+        ("0000000000000001", length, 2)
+    );
+    assert_eq!(
+        (ended.epochs, ended.has_clips_of_every_epoch),
+        (Some((9, 9)), true)
+    );
+    assert_eq!(
+        (running.clips, running.epochs, running.unused_since),
+        (3, Some((3, 9)), None)
+    );
     assert!(ended.unused_since.is_some());
 
-    assert!(prune(&folder.0, Duration::from_secs(3600)).unwrap().is_empty());
+    assert!(
+        prune(&folder.0, Duration::from_secs(3600))
+            .unwrap()
+            .is_empty()
+    );
     let pruned = prune(&folder.0, Duration::ZERO).unwrap();
-    let [(run, None)] = &pruned[..] else { panic!("{pruned:?}") };
+    let [(run, None)] = &pruned[..] else {
+        panic!("{pruned:?}")
+    };
     assert_eq!(&run.name, &ended.name);
     assert_eq!(read(&used, 2), Some(bytes(2, 500)));
     assert!(foreign.iter().all(|path| path.exists()) && root.join("backup/1-a").exists());
@@ -295,7 +412,13 @@ fn runs_are_listed_and_pruned_unless_a_process_uses_them() {
 
 #[test]
 fn names_of_segments_are_read_back() {
-    for name in [SegmentName { number: 0, due: 0 }, SegmentName { number: 7_654_321, due: EVERY_EPOCH }] {
+    for name in [
+        SegmentName { number: 0, due: 0 },
+        SegmentName {
+            number: 7_654_321,
+            due: EVERY_EPOCH,
+        },
+    ] {
         assert_eq!(SegmentName::parse(Path::new(&name.to_string())), Some(name));
     }
     assert_eq!(SegmentName::parse(Path::new("000001-3.clip")), None);

@@ -23,8 +23,8 @@ pub enum MediaLocation {
     External(Arc<dyn SourceOpener>),
 }
 
-/// Provides bytes that are not stored in this form, for example because they are compressed in a page of a
-/// table.
+/// Provides bytes that are not stored in this form, for example because they are compressed in a
+/// page of a table.
 pub trait SourceOpener: Send + Sync {
     /// Name for messages. Openers of the same name return the same bytes.
     fn name(&self) -> Arc<str>;
@@ -47,7 +47,8 @@ impl MediaLocation {
     /// Opens it.
     ///
     /// # Errors
-    /// Those of [`crate::source::reopen`], [`ArchiveMember::open`], [`ImageSequenceSource::open`] and [`SourceOpener::open`].
+    /// Those of [`crate::source::reopen`], [`ArchiveMember::open`], [`ImageSequenceSource::open`]
+    /// and [`SourceOpener::open`].
     pub fn open(&self) -> Result<Arc<dyn ByteSource>> {
         Ok(match self {
             MediaLocation::Path(path) => crate::source::reopen(path)?,

@@ -32,23 +32,39 @@ impl SampleTable {
     pub fn serialize(&self) -> SerializedTable {
         SerializedTable {
             kinds: self.kinds.iter().map(|&kind| kind as u8).collect(),
-            prefix_ids: self.prefix_ids.iter().flat_map(|head| head.to_le_bytes()).collect(),
-            labels: self.labels.iter().flat_map(|label| label.to_le_bytes()).collect(),
+            prefix_ids: self
+                .prefix_ids
+                .iter()
+                .flat_map(|head| head.to_le_bytes())
+                .collect(),
+            labels: self
+                .labels
+                .iter()
+                .flat_map(|label| label.to_le_bytes())
+                .collect(),
             suffixes: self.suffixes.serialize(),
             prefixes: self.prefixes.serialize(),
-            byte_ranges: bytes_of(self.byte_ranges.iter().flat_map(|&(offset, len)| [offset, len])),
+            byte_ranges: bytes_of(
+                self.byte_ranges
+                    .iter()
+                    .flat_map(|&(offset, len)| [offset, len]),
+            ),
             extents: bytes_of(self.extents.iter().flat_map(|&extent| numbers_of(extent))),
             other_locations: self.other_locations.clone(),
         }
     }
 
-    /// Builds samples from the result of [`SampleTable::serialize`]; `None` if the tables are inconsistent with
-    /// each other.
+    /// Builds samples from the result of [`SampleTable::serialize`]; `None` if the tables are
+    /// inconsistent with each other.
     pub fn deserialize(serialized: SerializedTable) -> Option<Self> {
         let byte_ranges = words(&serialized.byte_ranges)?;
         let extents = words(&serialized.extents)?;
         let mut table = Self {
-            kinds: serialized.kinds.into_iter().map(kind_of).collect::<Option<_>>()?,
+            kinds: serialized
+                .kinds
+                .into_iter()
+                .map(kind_of)
+                .collect::<Option<_>>()?,
             prefix_ids: numbers(&serialized.prefix_ids, u32::from_le_bytes)?,
             labels: numbers(&serialized.labels, i64::from_le_bytes)?,
             suffixes: StringArena::deserialize(serialized.suffixes)?,
@@ -67,14 +83,22 @@ impl SampleTable {
             && all(table.suffixes.len())
             && (table.byte_ranges.is_empty() || all(table.byte_ranges.len()))
             && (table.extents.is_empty() || all(table.extents.len()))
-            && table.kinds.iter().zip(&table.prefix_ids).all(|(kind, &head)| match kind {
-                LocationKind::Other => (head as usize) < table.other_locations.len(),
-                LocationKind::Path => (head as usize) < table.prefixes.len(),
-                LocationKind::Named | LocationKind::Nameless => {
-                    (head as usize) < table.prefixes.len() && !table.byte_ranges.is_empty()
-                }
-            });
-        if table.extents.iter().all(|&extent| extent == SegmentRange::Full) {
+            && table
+                .kinds
+                .iter()
+                .zip(&table.prefix_ids)
+                .all(|(kind, &head)| match kind {
+                    LocationKind::Other => (head as usize) < table.other_locations.len(),
+                    LocationKind::Path => (head as usize) < table.prefixes.len(),
+                    LocationKind::Named | LocationKind::Nameless => {
+                        (head as usize) < table.prefixes.len() && !table.byte_ranges.is_empty()
+                    }
+                });
+        if table
+            .extents
+            .iter()
+            .all(|&extent| extent == SegmentRange::Full)
+        {
             table.extents = Vec::new(); // as `SampleTableBuilder` leaves it
         }
         fits.then_some(table)
@@ -94,9 +118,14 @@ impl StringArena {
 }
 
 fn kind_of(number: u8) -> Option<LocationKind> {
-    [LocationKind::Path, LocationKind::Named, LocationKind::Nameless, LocationKind::Other]
-        .into_iter()
-        .find(|&kind| kind as u8 == number)
+    [
+        LocationKind::Path,
+        LocationKind::Named,
+        LocationKind::Nameless,
+        LocationKind::Other,
+    ]
+    .into_iter()
+    .find(|&kind| kind as u8 == number)
 }
 
 fn bytes_of(words: impl Iterator<Item = u64>) -> Vec<u8> {
@@ -124,7 +153,9 @@ fn numbers_of(extent: SegmentRange) -> [u64; 3] {
 }
 
 fn extent_of(numbers: &[u64]) -> Option<SegmentRange> {
-    let &[unit, start, end] = numbers else { return None };
+    let &[unit, start, end] = numbers else {
+        return None;
+    };
     let frame = |number: u64| u32::try_from(number).ok();
     let second = |bits: u64| Some(f64::from_bits(bits)).filter(|seconds| !seconds.is_nan());
     Some(match unit {
@@ -146,8 +177,12 @@ mod tests {
     use crate::source::{ArchiveMember, MemorySource};
 
     fn some() -> SampleTable {
-        let member =
-            ArchiveMember { file: Path::new("/a.tar").into(), offset: 7, len: 8, name: Some("n".into()) };
+        let member = ArchiveMember {
+            file: Path::new("/a.tar").into(),
+            offset: 7,
+            len: 8,
+            name: Some("n".into()),
+        };
         let extents = [
             SegmentRange::Full,
             SegmentRange::Frames(3, None),
@@ -160,20 +195,34 @@ mod tests {
             MediaLocation::ArchiveMember(member),
             MediaLocation::Memory(MemorySource::new("m", vec![1])),
         ];
-        let each = extents
-            .iter()
-            .flat_map(|&extent| locations.iter().map(move |location| (extent, location.clone())));
+        let each = extents.iter().flat_map(|&extent| {
+            locations
+                .iter()
+                .map(move |location| (extent, location.clone()))
+        });
         each.enumerate()
-            .map(|(n, (extent, location))| Sample { location, label: n as i64 - 3, extent })
+            .map(|(n, (extent, location))| Sample {
+                location,
+                label: n as i64 - 3,
+                extent,
+            })
             .collect()
     }
 
     #[test]
     fn samples_survive_a_round_trip() {
-        for entries in [some(), SampleTable::default(), some().iter().take(1).collect()] {
+        for entries in [
+            some(),
+            SampleTable::default(),
+            some().iter().take(1).collect(),
+        ] {
             let back = SampleTable::deserialize(entries.serialize()).expect("fits");
             assert_eq!(back, entries);
-            assert!(back.iter().zip(entries.iter()).all(|(a, b)| a.location.name() == b.location.name()));
+            assert!(
+                back.iter()
+                    .zip(entries.iter())
+                    .all(|(a, b)| a.location.name() == b.location.name())
+            );
         }
     }
 
@@ -191,7 +240,10 @@ mod tests {
         assert!(back.are_whole_files() && back.are_whole_videos() && back == entries);
         let mut serialized = entries.serialize();
         serialized.extents = vec![0; 3 * 8];
-        assert!(SampleTable::deserialize(serialized).is_none(), "one part for two files");
+        assert!(
+            SampleTable::deserialize(serialized).is_none(),
+            "one part for two files"
+        );
     }
 
     #[test]

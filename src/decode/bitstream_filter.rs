@@ -1,12 +1,12 @@
-//! Converts packets to the access units that hardware parsers expect: start codes, in-band parameter sets,
-//! temporal units with their delimiter.
-//! Rejects streams that a hardware decoder may decode differently from the bit-exact result of the standard.
+//! Converts packets to the access units that hardware parsers expect: start codes, in-band
+//! parameter sets, temporal units with their delimiter. Rejects streams that a hardware decoder may
+//! decode differently from the bit-exact result of the standard.
 
 use framespool_nvdec::session::Codec;
 
 use crate::bitstream::av1::{self, config_obus, obu_type, parse_obus, parse_sequence_end};
 use crate::bitstream::disposable::{declares_frames_only, sps_crops_left_or_top};
-use crate::bitstream::nal::{has_forbidden_bytes, split_nal_units, Framing};
+use crate::bitstream::nal::{Framing, has_forbidden_bytes, split_nal_units};
 use crate::bitstream::parameter_set_tracker::config_nal_units;
 use crate::bitstream::picture_info::SequenceColor;
 use crate::bitstream::{vp8, vp9};
@@ -67,7 +67,8 @@ const FILM_GRAIN: &str = "av1 with film grain";
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
 /// Why such streams fall back to the CPU.
-pub const CROPPED_LEFT_OR_TOP: &str = "frames cropped on their left or top, which not every parser supports";
+pub const CROPPED_LEFT_OR_TOP: &str =
+    "frames cropped on their left or top, which not every parser supports";
 
 impl BitstreamFilter {
     /// For decode ranges that start at this packet.
@@ -82,8 +83,15 @@ impl BitstreamFilter {
             CodecKind::Vp8 => Codec::Vp8,
             CodecKind::Vp9 => Codec::Vp9,
             CodecKind::Av1 => Codec::Av1,
-            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Vc1 | CodecKind::Image | CodecKind::Other => {
-                return Err(format!("{}: its standard does not define bit-exact output", params.codec.name));
+            CodecKind::Mpeg4
+            | CodecKind::Mpeg12
+            | CodecKind::Vc1
+            | CodecKind::Image
+            | CodecKind::Other => {
+                return Err(format!(
+                    "{}: its standard does not define bit-exact output",
+                    params.codec.name
+                ));
             }
         };
         let extradata = &params.extradata;
@@ -95,11 +103,18 @@ impl BitstreamFilter {
                 if sets.iter().any(|set| sps_crops_left_or_top(hevc, set)) {
                     return Err(CROPPED_LEFT_OR_TOP.into());
                 }
-                (framing, sets.iter().flat_map(|set| [&START_CODE[..], set].concat()).collect())
+                (
+                    framing,
+                    sets.iter()
+                        .flat_map(|set| [&START_CODE[..], set].concat())
+                        .collect(),
+                )
             }
             Codec::Av1 => {
                 if film_grain(config_obus(extradata)) != Some(false) {
-                    return Err(format!("{FILM_GRAIN}, which decoders add in different ways"));
+                    return Err(format!(
+                        "{FILM_GRAIN}, which decoders add in different ways"
+                    ));
                 }
                 (Framing::AnnexB, config_obus(extradata).to_vec())
             }
@@ -109,10 +124,18 @@ impl BitstreamFilter {
         // A parameter set that changes within the stream may introduce fields.
         let is_single_frame = !fields && !index.changes_parameters;
         let color = match codec {
-            Codec::Av1 => av1::sequence_color(config_obus(extradata)).map(|color_info| color_info.color),
+            Codec::Av1 => {
+                av1::sequence_color(config_obus(extradata)).map(|color_info| color_info.color)
+            }
             _ => None,
         };
-        Ok(Self { codec, headers, framing, is_single_frame, color })
+        Ok(Self {
+            codec,
+            headers,
+            framing,
+            is_single_frame,
+            color,
+        })
     }
 
     /// Writes a packet as an access unit into `out`.
@@ -132,7 +155,11 @@ impl BitstreamFilter {
                     out.extend_from_slice(&START_CODE);
                     out.extend_from_slice(unit);
                 }
-                AccessUnitInfo { is_cropped, is_damaged, ..AccessUnitInfo::of(self.is_single_frame, 1, None) }
+                AccessUnitInfo {
+                    is_cropped,
+                    is_damaged,
+                    ..AccessUnitInfo::of(self.is_single_frame, 1, None)
+                }
             }
             Codec::Vp8 => {
                 out.extend_from_slice(packet);
@@ -143,14 +170,18 @@ impl BitstreamFilter {
             Codec::Vp9 => {
                 out.extend_from_slice(packet);
                 let frames = split_superframe(packet);
-                let num_shown = frames.iter().filter(|frame| is_vp9_frame_shown(frame)).count();
+                let num_shown = frames
+                    .iter()
+                    .filter(|frame| is_vp9_frame_shown(frame))
+                    .count();
                 let color_info = frames.iter().find_map(|frame| vp9::sequence_color(frame));
                 let unreported = frames.iter().find_map(|frame| vp9_unreported(frame));
                 let info = AccessUnitInfo::of(frames.len() == 1, num_shown as u8, color_info);
                 AccessUnitInfo { unreported, ..info }
             }
             Codec::Av1 => {
-                // MP4 and Matroska omit temporal delimiters, by which a parser finds the beginning of a unit.
+                // MP4 and Matroska omit temporal delimiters, by which a parser finds the beginning
+                // of a unit.
                 if parse_obus(packet).and_then(|list| list.first().map(|o| o.kind))
                     != Some(obu_type::TEMPORAL_DELIMITER)
                 {
@@ -158,7 +189,10 @@ impl BitstreamFilter {
                 }
                 out.extend_from_slice(packet);
                 let unreported = (film_grain(packet) == Some(true)).then_some(FILM_GRAIN);
-                AccessUnitInfo { unreported, ..AccessUnitInfo::of(false, 1, av1::sequence_color(packet)) }
+                AccessUnitInfo {
+                    unreported,
+                    ..AccessUnitInfo::of(false, 1, av1::sequence_color(packet))
+                }
             }
         }
     }
@@ -167,17 +201,29 @@ impl BitstreamFilter {
 /// The frames of a VP9 packet (VP9 specification, annex B).
 fn split_superframe(packet: &[u8]) -> Vec<&[u8]> {
     let is_single_frame = || vec![packet];
-    let Some(&marker) = packet.last().filter(|&&b| b & 0xe0 == 0xc0) else { return is_single_frame() };
-    let (bytes, frames) = (usize::from(marker >> 3 & 3) + 1, usize::from(marker & 7) + 1);
-    let Some(at) = packet.len().checked_sub(2 + bytes * frames) else { return is_single_frame() };
+    let Some(&marker) = packet.last().filter(|&&b| b & 0xe0 == 0xc0) else {
+        return is_single_frame();
+    };
+    let (bytes, frames) = (
+        usize::from(marker >> 3 & 3) + 1,
+        usize::from(marker & 7) + 1,
+    );
+    let Some(at) = packet.len().checked_sub(2 + bytes * frames) else {
+        return is_single_frame();
+    };
     if packet[at] != marker {
         return is_single_frame();
     }
     let mut rest = &packet[..at];
     let mut out = Vec::new();
     for size in packet[at + 1..packet.len() - 1].chunks(bytes) {
-        let size = size.iter().rev().fold(0usize, |sum, &b| sum << 8 | usize::from(b));
-        let Some((frame, tail)) = rest.split_at_checked(size) else { return is_single_frame() };
+        let size = size
+            .iter()
+            .rev()
+            .fold(0usize, |sum, &b| sum << 8 | usize::from(b));
+        let Some((frame, tail)) = rest.split_at_checked(size) else {
+            return is_single_frame();
+        };
         if size > 0 {
             out.push(frame);
         }
@@ -186,12 +232,14 @@ fn split_superframe(packet: &[u8]) -> Vec<&[u8]> {
     out
 }
 
-/// Bit `at` of the header of a VP9 frame, counted from `show_existing_frame` (6.2): marker and profile come first,
-/// with a reserved bit for profile 3.
+/// Bit `at` of the header of a VP9 frame, counted from `show_existing_frame` (6.2): marker and
+/// profile come first, with a reserved bit for profile 3.
 fn vp9_header_bit(frame: &[u8], at: usize) -> bool {
     let is_profile_3 = frame.first().is_some_and(|first| first >> 4 & 3 == 3);
     let at = at + if is_profile_3 { 5 } else { 4 };
-    frame.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1)
+    frame
+        .get(at / 8)
+        .is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1)
 }
 
 /// Whether a VP9 frame is shown: `show_existing_frame` or, after `frame_type`, `show_frame`.
@@ -199,19 +247,25 @@ fn is_vp9_frame_shown(frame: &[u8]) -> bool {
     vp9_header_bit(frame, 0) || vp9_header_bit(frame, 2)
 }
 
-/// What is in a VP9 frame that NVIDIA's parser does not report at all, as seen with driver 580 on an H200.
+/// What is in a VP9 frame that NVIDIA's parser does not report at all, as seen with driver 580 on
+/// an H200.
 fn vp9_unreported(frame: &[u8]) -> Option<&'static str> {
     if vp9_header_bit(frame, 0) {
         return Some("VP9 with frames that are shown again");
     }
     // The lower bit of the profile: profiles 1 and 3 have 4:2:2, 4:4:0 or 4:4:4.
-    frame.first().is_some_and(|first| first >> 5 & 1 == 1).then_some("VP9 with chroma other than 4:2:0")
+    frame
+        .first()
+        .is_some_and(|first| first >> 5 & 1 == 1)
+        .then_some("VP9 with chroma other than 4:2:0")
 }
 
 /// `film_grain_params_present` of a configuration's sequence header; `None` if it cannot be read.
 fn film_grain(configuration: &[u8]) -> Option<bool> {
     let list = parse_obus(configuration)?;
-    let header = list.iter().find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
+    let header = list
+        .iter()
+        .find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
     Some(parse_sequence_end(header.payload)?.film_grain)
 }
 
@@ -227,7 +281,10 @@ mod tests {
         let index = [marker, 3, 2, 1, marker];
         let packet = [&hidden[..], &shown, &again, &index].concat();
         assert_eq!(split_superframe(&packet), [&hidden[..], &shown, &again]);
-        let num_shown: Vec<bool> = split_superframe(&packet).into_iter().map(is_vp9_frame_shown).collect();
+        let num_shown: Vec<bool> = split_superframe(&packet)
+            .into_iter()
+            .map(is_vp9_frame_shown)
+            .collect();
         assert_eq!(num_shown, [false, true, true]);
         assert_eq!(split_superframe(&shown), [&shown]);
         assert!(
@@ -236,7 +293,10 @@ mod tests {
         );
         assert_eq!(vp9_unreported(&shown), None);
         assert!(vp9_unreported(&again).is_some_and(|what| what.contains("again")));
-        assert!(vp9_unreported(&[0b1010_0010]).is_some_and(|what| what.contains("4:2:0")), "profile 1");
+        assert!(
+            vp9_unreported(&[0b1010_0010]).is_some_and(|what| what.contains("4:2:0")),
+            "profile 1"
+        );
     }
 
     #[test]
@@ -249,7 +309,11 @@ mod tests {
 
     #[test]
     fn invalid_superframe_is_one_frame() {
-        for lie in [vec![0xc1u8], vec![0xc0, 9, 0xc0], vec![1, 0xc9, 0xff, 0xff, 0xff, 0xff, 0xc9]] {
+        for lie in [
+            vec![0xc1u8],
+            vec![0xc0, 9, 0xc0],
+            vec![1, 0xc9, 0xff, 0xff, 0xff, 0xff, 0xc9],
+        ] {
             assert_eq!(split_superframe(&lie), [&lie[..]]);
         }
     }
@@ -258,14 +322,19 @@ mod tests {
     fn length_prefixed_units_get_start_codes() {
         let index = {
             let mut index = VideoIndex::synthetic(&[(0, true, true)]);
-            index.info.params = crate::media::CodecParams::synthetic("h264", &[1, 100, 0, 31, 0xff, 0xe0, 0]);
+            index.info.params =
+                crate::media::CodecParams::synthetic("h264", &[1, 100, 0, 31, 0xff, 0xe0, 0]);
             index
         };
         let filter = BitstreamFilter::new(&index, DecodeIndex(0)).unwrap();
         let mut out = Vec::new();
         let shape = filter.filter_packet(&[0, 0, 0, 2, 0x65, 9, 0, 0, 0, 1, 0x41], &mut out);
         assert_eq!(out, [0, 0, 0, 1, 0x65, 9, 0, 0, 0, 1, 0x41]);
-        assert_eq!(shape, AccessUnitInfo::of(false, 1, None), "nothing says that there are no fields");
+        assert_eq!(
+            shape,
+            AccessUnitInfo::of(false, 1, None),
+            "nothing says that there are no fields"
+        );
     }
 
     #[test]
@@ -273,7 +342,11 @@ mod tests {
         let mut index = VideoIndex::synthetic(&[(0, true, true)]);
         for name in ["mpeg4", "mpeg2video", "vc1", "mjpeg"] {
             index.info.params = crate::media::CodecParams::synthetic(name, &[]);
-            assert!(BitstreamFilter::new(&index, DecodeIndex(0)).unwrap_err().contains(name));
+            assert!(
+                BitstreamFilter::new(&index, DecodeIndex(0))
+                    .unwrap_err()
+                    .contains(name)
+            );
         }
     }
 }

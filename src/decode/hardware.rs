@@ -1,6 +1,7 @@
 //! Decodes ranges of packets on the GPU and delivers exactly the wanted frames as device surfaces.
-//! Returns the reason if the CPU must decode a range instead. It never declares a file damaged: what the
-//! hardware does not decode cleanly is decoded again on the CPU, which reports what is wrong.
+//! Returns the reason if the CPU must decode a range instead. It never declares a file damaged:
+//! what the hardware does not decode cleanly is decoded again on the CPU, which reports what is
+//! wrong.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use super::bitstream_filter::{AccessUnitInfo, BitstreamFilter, CROPPED_LEFT_OR_T
 use super::range_state::RangeState;
 use super::{DecodeStats, DecodeTimes, Step};
 use crate::bitstream::h264::FrameNumTracker;
-use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
+use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::Packet;
 use crate::index::VideoIndex;
@@ -31,7 +32,8 @@ pub struct HardwareDecoder {
     state: Option<RangeState>,
     /// Follows the frame numbers of the decode range; H.264 only.
     frame_nums: Option<FrameNumTracker>,
-    /// Color description from the headers of the decode range, for codecs whose parser does not report it.
+    /// Color description from the headers of the decode range, for codecs whose parser does not
+    /// report it.
     color: Option<ColorTags>,
     /// Work done so far.
     pub stats: DecodeStats,
@@ -42,7 +44,8 @@ pub struct HardwareDecoder {
 /// Matrix coefficients value for RGB planes (ITU-T H.273 table 4).
 const RGB: u8 = 0;
 
-/// Errors of the session calls: from the session itself, or from the callback that receives a frame.
+/// Errors of the session calls: from the session itself, or from the callback that receives a
+/// frame.
 enum SessionError {
     Session(framespool_nvdec::Error),
     Callback(Error),
@@ -83,62 +86,87 @@ impl HardwareDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
         let changes = index.extradata_changes(range.start);
-        if self.filter.as_ref().is_none_or(|(of, at, _)| !Arc::ptr_eq(of, index) || *at != changes) {
-            let filter = BitstreamFilter::new(index, range.start).map_err(|what| Error::Unsupported {
-                site: index.site.clone(),
-                what: format!("on the GPU, {what}"),
-            })?;
+        if self
+            .filter
+            .as_ref()
+            .is_none_or(|(of, at, _)| !Arc::ptr_eq(of, index) || *at != changes)
+        {
+            let filter =
+                BitstreamFilter::new(index, range.start).map_err(|what| Error::Unsupported {
+                    site: index.site.clone(),
+                    what: format!("on the GPU, {what}"),
+                })?;
             self.filter = Some((index.clone(), changes, filter));
         }
         let (.., filter) = self.filter.as_ref().expect("made above");
         // NVIDIA's parser waits for a key frame.
         if filter.codec == Codec::Vp9 && !index.packets[range.start.as_usize()].is_closed_sync() {
             let what = "on the GPU, VP9 that begins without a key frame".to_owned();
-            return Err(Error::Unsupported { site: index.site.clone(), what });
+            return Err(Error::Unsupported {
+                site: index.site.clone(),
+                what,
+            });
         }
-        self.session.begin(filter.codec, &filter.headers).map_err(|error| match error {
-            framespool_nvdec::Error::Unsupported { reason: what } => {
-                Error::Unsupported { site: index.site.clone(), what }
-            }
-            other => other.into(),
-        })?;
+        self.session
+            .begin(filter.codec, &filter.headers)
+            .map_err(|error| match error {
+                framespool_nvdec::Error::Unsupported { reason: what } => Error::Unsupported {
+                    site: index.site.clone(),
+                    what,
+                },
+                other => other.into(),
+            })?;
         self.stats.decode_ranges += 1;
         self.color = filter.color;
         let extradata = &index.params_at(range.start).extradata;
         self.frame_nums = (filter.codec == Codec::H264).then(|| FrameNumTracker::new(extradata));
-        self.state = Some(RangeState::new(index.clone(), range, !index.changes_parameters, false));
+        self.state = Some(RangeState::new(
+            index.clone(),
+            range,
+            !index.changes_parameters,
+            false,
+        ));
         Ok(())
     }
 
     /// Whether the pictures of the stream are identified by counting the displayed ones.
     pub fn identifies_by_count(&self) -> bool {
-        self.filter.as_ref().is_some_and(|(.., filter)| !filter.codec.reorders())
+        self.filter
+            .as_ref()
+            .is_some_and(|(.., filter)| !filter.codec.reorders())
     }
 
-    /// Wanted packets whose frames have not been delivered, of the decode range in progress or of the one
-    /// that failed last.
+    /// Wanted packets whose frames have not been delivered, of the decode range in progress or of
+    /// the one that failed last.
     pub fn missing(&self) -> Vec<DecodeIndex> {
-        self.state.as_ref().map_or(Vec::new(), |state| state.missing().to_vec())
+        self.state
+            .as_ref()
+            .map_or(Vec::new(), |state| state.missing().to_vec())
     }
 
-    /// Processes one packet of the decode range. After [`Step::Done`] the range is over; after an error,
-    /// [`missing`](Self::missing) returns the packets not delivered, and [`stop`](Self::stop) must be called.
+    /// Processes one packet of the decode range. After [`Step::Done`] the range is over; after an
+    /// error, [`missing`](Self::missing) returns the packets not delivered, and
+    /// [`stop`](Self::stop) must be called.
     ///
     /// # Errors
-    /// Any error from reading or `on_frame`; `Decode` and `Unsupported` for what the hardware cannot decode,
-    /// which may only mean that the CPU must decode it.
+    /// Any error from reading or `on_frame`; `Decode` and `Unsupported` for what the hardware
+    /// cannot decode, which may only mean that the CPU must decode it.
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
         interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
-        let Some(mut state) = self.state.take() else { return Ok(Step::Done) };
+        let Some(mut state) = self.state.take() else {
+            return Ok(Step::Done);
+        };
         let before = self.session.stats();
-        let step = interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
+        let step =
+            interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
         let after = self.session.stats();
-        self.stats.late_decode_statuses +=
-            after.maps_for_status + after.late_statuses - before.maps_for_status - before.late_statuses;
+        self.stats.late_decode_statuses += after.maps_for_status + after.late_statuses
+            - before.maps_for_status
+            - before.late_statuses;
         if !matches!(step, Ok(Step::Done)) {
             self.state = Some(state);
         }
@@ -152,25 +180,32 @@ impl HardwareDecoder {
         interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
-        let Some(at) = state.next() else { return self.finish(state, on_frame) };
+        let Some(at) = state.next() else {
+            return self.finish(state, on_frame);
+        };
         let begun = Instant::now();
         state.analyze_references(at, reader, interrupt)?;
         if let Some(error) = state.missing_data_error(at) {
             return Err(error); // the CPU decoder determines which pictures can still be decoded
         }
-        // An HEVC leading picture of the random access point may refer to pictures before that point, and no
-        // trailing picture refers to it: it need not even be parsed.
+        // An HEVC leading picture of the random access point may refer to pictures before that
+        // point, and no trailing picture refers to it: it need not even be parsed.
         let is_leading = state.is_leading(at);
         if is_leading && state.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
             self.stats.packets_skipped += 1;
             return Ok(Step::More);
         }
         let over = state.can_skip_read(at);
-        state.read(at, reader, &mut self.packet, interrupt).map_err(|error| match error {
-            Error::Interrupted => error,
-            // The CPU decoder may not need this packet, or reports what is wrong with it.
-            other => Error::Decode { site: state.index.site_of_packet(at), reason: other.to_string() },
-        })?;
+        state
+            .read(at, reader, &mut self.packet, interrupt)
+            .map_err(|error| match error {
+                Error::Interrupted => error,
+                // The CPU decoder may not need this packet, or reports what is wrong with it.
+                other => Error::Decode {
+                    site: state.index.site_of_packet(at),
+                    reason: other.to_string(),
+                },
+            })?;
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
@@ -178,14 +213,22 @@ impl HardwareDecoder {
         let skip = can_skip && Mechanism::Skipping.is_enabled();
         let wanted = state.wants(at);
         let decode = wanted || !(skip || is_leading);
-        let (.., filter) = self.filter.as_ref().expect("set when the decode pass started");
+        let (.., filter) = self
+            .filter
+            .as_ref()
+            .expect("set when the decode pass started");
         let unit_info = filter.filter_packet(self.packet.data(), &mut self.unit);
         self.apply_unit_info(&unit_info, &state.index)?;
-        let damaged = |reason: String| Error::Decode { site: state.index.site_of_packet(at), reason };
+        let damaged = |reason: String| Error::Decode {
+            site: state.index.site_of_packet(at),
+            reason,
+        };
         let is_second_field = state.index.packets[at.as_usize()].is_second_field();
         // The hardware replaces missing references and damaged blocks silently.
         let is_single_frame = match &mut self.frame_nums {
-            Some(frame_nums) => frame_nums.push(self.packet.data(), is_second_field).map_err(damaged)?,
+            Some(frame_nums) => frame_nums
+                .push(self.packet.data(), is_second_field)
+                .map_err(damaged)?,
             None => false,
         };
         if decode && unit_info.is_damaged {
@@ -197,7 +240,11 @@ impl HardwareDecoder {
         let have = Instant::now();
         self.times.reading += have - begun;
         if !is_second_field {
-            *if decode { &mut self.stats.frames_decoded } else { &mut self.stats.packets_skipped } += 1;
+            *if decode {
+                &mut self.stats.frames_decoded
+            } else {
+                &mut self.stats.packets_skipped
+            } += 1;
         }
         let unit = AccessUnit {
             data: &self.unit,
@@ -212,7 +259,14 @@ impl HardwareDecoder {
         let stats = &mut self.stats;
         let color = self.color;
         let fed = self.session.feed(&unit, &mut |id, surface| {
-            deliver_frame(state, id, &with_color(surface, color), on_frame, stats, &mut transforming)
+            deliver_frame(
+                state,
+                id,
+                &with_color(surface, color),
+                on_frame,
+                stats,
+                &mut transforming,
+            )
         });
         self.times.transforming += transforming;
         self.times.decoding += have.elapsed().saturating_sub(transforming);
@@ -230,7 +284,14 @@ impl HardwareDecoder {
         let stats = &mut self.stats;
         let color = self.color;
         let finished = self.session.finish(&mut |id, surface| {
-            deliver_frame(state, id, &with_color(surface, color), on_frame, stats, &mut transforming)
+            deliver_frame(
+                state,
+                id,
+                &with_color(surface, color),
+                on_frame,
+                stats,
+                &mut transforming,
+            )
         });
         self.times.transforming += transforming;
         self.times.decoding += begun.elapsed().saturating_sub(transforming);
@@ -243,7 +304,12 @@ impl HardwareDecoder {
     /// # Errors
     /// `Unsupported` for properties that the surfaces of a hardware decoder do not report.
     fn apply_unit_info(&mut self, unit_info: &AccessUnitInfo, index: &VideoIndex) -> Result<()> {
-        let refuse = |what: &str| Err(Error::Unsupported { site: index.site.clone(), what: what.to_owned() });
+        let refuse = |what: &str| {
+            Err(Error::Unsupported {
+                site: index.site.clone(),
+                what: what.to_owned(),
+            })
+        };
         if unit_info.is_resized {
             return refuse("on the GPU, frames whose display size differs from their coded size");
         }
@@ -253,7 +319,9 @@ impl HardwareDecoder {
         if unit_info.is_cropped {
             return refuse(&format!("on the GPU, {CROPPED_LEFT_OR_TOP}"));
         }
-        let Some(now) = unit_info.color else { return Ok(()) };
+        let Some(now) = unit_info.color else {
+            return Ok(());
+        };
         if now.matrix == RGB {
             return refuse("on the GPU, RGB planes");
         }
@@ -276,9 +344,18 @@ impl HardwareDecoder {
 fn with_color(surface: &Surface, color: Option<ColorTags>) -> Surface {
     match color {
         None => *surface,
-        Some(ColorTags { primaries, transfer, matrix, full_range }) => {
-            Surface { primaries, transfer, matrix, full_range, ..*surface }
-        }
+        Some(ColorTags {
+            primaries,
+            transfer,
+            matrix,
+            full_range,
+        }) => Surface {
+            primaries,
+            transfer,
+            matrix,
+            full_range,
+            ..*surface
+        },
     }
 }
 
@@ -304,7 +381,8 @@ fn deliver_frame(
     Ok(())
 }
 
-/// Converts an error of a session call to the error of the decode range. `at`: the packet sent last.
+/// Converts an error of a session call to the error of the decode range. `at`: the packet sent
+/// last.
 fn to_error(state: &RangeState, at: DecodeIndex, error: SessionError) -> Error {
     use framespool_nvdec::Error as Nvdec;
     let error = match error {
@@ -316,15 +394,20 @@ fn to_error(state: &RangeState, at: DecodeIndex, error: SessionError) -> Error {
         _ => at,
     };
     match error {
-        Nvdec::Unsupported { reason } => Error::Unsupported { site: state.index.site.clone(), what: reason },
-        // It is unknown since when pictures have been mistaken for one another: decoding only the missing
-        // ones is not enough.
-        error @ Nvdec::Mismatch { .. } => {
-            Error::Internal { site: state.index.site_of_packet(packet), reason: error.to_string() }
-        }
-        error if error.is_about_stream() => {
-            Error::Decode { site: state.index.site_of_packet(packet), reason: error.to_string() }
-        }
+        Nvdec::Unsupported { reason } => Error::Unsupported {
+            site: state.index.site.clone(),
+            what: reason,
+        },
+        // It is unknown since when pictures have been mistaken for one another: decoding only the
+        // missing ones is not enough.
+        error @ Nvdec::Mismatch { .. } => Error::Internal {
+            site: state.index.site_of_packet(packet),
+            reason: error.to_string(),
+        },
+        error if error.is_about_stream() => Error::Decode {
+            site: state.index.site_of_packet(packet),
+            reason: error.to_string(),
+        },
         error => error.into(),
     }
 }

@@ -1,6 +1,6 @@
-//! Reads the wanted image files of a decode range in which each packet is one file, and delivers them still
-//! encoded.
-//! The transforms determine how much of each image is decoded. Unwanted files are not read.
+//! Reads the wanted image files of a decode range in which each packet is one file, and delivers
+//! them still encoded. The transforms determine how much of each image is decoded. Unwanted files
+//! are not read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use framespool_kernels::FrameView;
 
 use super::{DecodeStats, DecodeTimes, Step};
-use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
+use crate::decode::plan::DecodeRange;
 use crate::error::{Result, Site};
 use crate::image::{self, DecodeOptions, ImageDecoder, ImageHeader};
 use crate::index::VideoIndex;
@@ -20,8 +20,8 @@ use crate::units::DecodeIndex;
 /// Largest file buffer that is kept for the next file.
 const MAX_RETAINED_BYTES: usize = 16 << 20;
 
-/// A file that has been read. Its header is parsed again, since the file may have changed since it was
-/// indexed, and since each frame of a folder has its own header.
+/// A file that has been read. Its header is parsed again, since the file may have changed since it
+/// was indexed, and since each frame of a folder has its own header.
 struct MemoryFile<'a> {
     name: &'a Arc<str>,
     bytes: &'a [u8],
@@ -37,7 +37,10 @@ impl ByteSource for MemoryFile<'_> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let behind = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default();
+        let behind = usize::try_from(offset)
+            .ok()
+            .and_then(|at| self.bytes.get(at..))
+            .unwrap_or_default();
         let read = behind.len().min(buffer.len());
         buffer[..read].copy_from_slice(&behind[..read]);
         Ok(read)
@@ -73,14 +76,16 @@ impl EncodedImage<'_> {
         self.bytes
     }
 
-    /// Decodes the exact pixels, as rows of R, G, B without padding. Returns `false` if the decoder does not
-    /// output such rows, or not as many bytes as `rgb` holds.
+    /// Decodes the exact pixels, as rows of R, G, B without padding. Returns `false` if the decoder
+    /// does not output such rows, or not as many bytes as `rgb` holds.
     ///
     /// # Errors
     /// Any error from [`ImageDecoder::decode_into`].
     pub fn decode_into(&mut self, rgb: &mut [u8]) -> Result<bool> {
         let begun = Instant::now();
-        let decoded = self.decoder.decode_into(&self.site, &self.header, self.bytes, rgb);
+        let decoded = self
+            .decoder
+            .decode_into(&self.site, &self.header, self.bytes, rgb);
         *self.decoding += begun.elapsed();
         decoded
     }
@@ -91,7 +96,9 @@ impl EncodedImage<'_> {
     /// Any error from [`ImageDecoder::decode`].
     pub fn decode(&mut self, options: DecodeOptions) -> Result<FrameView<'_>> {
         let begun = Instant::now();
-        let decoded = self.decoder.decode(&self.site, &self.header, self.bytes, options);
+        let decoded = self
+            .decoder
+            .decode(&self.site, &self.header, self.bytes, options);
         *self.decoding += begun.elapsed();
         decoded
     }
@@ -118,7 +125,8 @@ impl ImageReader {
         self.range = Some((index.clone(), range, 0));
     }
 
-    /// Processes one image of the decode range. After an error, and after [`Step::Done`], the range is over.
+    /// Processes one image of the decode range. After an error, and after [`Step::Done`], the range
+    /// is over.
     ///
     /// # Errors
     /// Any error from reading or `on_frame`.
@@ -128,8 +136,12 @@ impl ImageReader {
         interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, EncodedImage<'_>) -> Result<()>,
     ) -> Result<Step> {
-        let Some((index, range, done)) = self.range.take() else { return Ok(Step::Done) };
-        let Some(&at) = range.wanted.get(done) else { return Ok(Step::Done) };
+        let Some((index, range, done)) = self.range.take() else {
+            return Ok(Step::Done);
+        };
+        let Some(&at) = range.wanted.get(done) else {
+            return Ok(Step::Done);
+        };
         interrupt()?;
         let begun = Instant::now();
         if self.file.capacity() > MAX_RETAINED_BYTES {
@@ -137,7 +149,13 @@ impl ImageReader {
         }
         reader.fetch(at, &mut self.file)?;
         let site = reader.site_of_file(at);
-        let header = image::read_header(&MemoryFile { name: &site.file, bytes: &self.file }, &self.limits)?;
+        let header = image::read_header(
+            &MemoryFile {
+                name: &site.file,
+                bytes: &self.file,
+            },
+            &self.limits,
+        )?;
         let have = Instant::now();
         self.times.reading += have - begun;
         self.stats.frames_decoded += 1;

@@ -1,5 +1,5 @@
-//! Reads the payload of a packet of the video index, ready for a decoder.
-//! Contiguous payloads are read from the source, others through libavformat and compared with the index.
+//! Reads the payload of a packet of the video index, ready for a decoder. Contiguous payloads are
+//! read from the source, others through libavformat and compared with the index.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
-use crate::limits::{reserve, resize, Limits};
+use crate::limits::{Limits, reserve, resize};
 use crate::media::CodecKind;
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
@@ -19,10 +19,12 @@ const MAX_SEQUENTIAL_READ: u32 = 64;
 /// Maximum number of bytes fetched at once where packets are stored close together.
 const MAX_COALESCED_BYTES: usize = 256 << 10;
 
-/// Gap between two packets (audio, box headers) that is fetched with them instead of starting a second read.
+/// Gap between two packets (audio, box headers) that is fetched with them instead of starting a
+/// second read.
 const MAX_GAP_BYTES: u64 = 16 << 10;
 
-/// Bytes of upcoming packets that are announced to a source, so that a remote one can fetch them together.
+/// Bytes of upcoming packets that are announced to a source, so that a remote one can fetch them
+/// together.
 const PREFETCH_BYTES: u64 = 16 << 20;
 
 /// Reads the packets of one video.
@@ -81,8 +83,8 @@ impl PacketReader {
         Site::file(&self.source.name_of_file(at.as_usize()))
     }
 
-    /// Determines the field of interlaced frames that is shown first, unless that is known: opens the container once more
-    /// and probes it.
+    /// Determines the field of interlaced frames that is shown first, unless that is known: opens
+    /// the container once more and probes it.
     ///
     /// # Errors
     /// Any error from reading.
@@ -94,7 +96,8 @@ impl PacketReader {
             // Each picture of interlaced H.265 is one field, and its decoder outputs it as a frame.
             CodecKind::Image | CodecKind::Hevc => None,
             _ => {
-                let demuxer = Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?;
+                let demuxer =
+                    Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?;
                 self.bytes_read += demuxer.bytes_read();
                 demuxer.header().first_field()
             }
@@ -109,9 +112,9 @@ impl PacketReader {
         self.bytes_read + self.demuxed.as_ref().map_or(0, |d| d.demuxer.bytes_read())
     }
 
-    /// Reads packet `at` into `packet`, tagged with its index. `is_first`: decoding starts with it, so the data
-    /// from earlier packets that it needs is prepended; otherwise the parameter sets of extradata that change at it.
-    /// `interrupt` may stop long reads.
+    /// Reads packet `at` into `packet`, tagged with its index. `is_first`: decoding starts with it,
+    /// so the data from earlier packets that it needs is prepended; otherwise the parameter sets of
+    /// extradata that change at it. `interrupt` may stop long reads.
     pub fn read(
         &mut self,
         at: DecodeIndex,
@@ -122,8 +125,8 @@ impl PacketReader {
         self.read_with_prefetch(at, is_first, at, packet, interrupt)
     }
 
-    /// Like [`read`](Self::read), where the packets up to `end` will be read next: those stored close
-    /// together are fetched at once.
+    /// Like [`read`](Self::read), where the packets up to `end` will be read next: those stored
+    /// close together are fetched at once.
     pub fn read_with_prefetch(
         &mut self,
         at: DecodeIndex,
@@ -141,16 +144,24 @@ impl PacketReader {
             self.read_direct(at, end, &headers, packet)?;
         } else {
             self.read_demuxed(at, packet, interrupt)?;
-            // The decoder has the extradata of its range. The demuxer attaches those of the file where it happens to
-            // read on after a seek.
+            // The decoder has the extradata of its range. The demuxer attaches those of the file
+            // where it happens to read on after a seek.
             packet.remove_new_extradata();
             if !headers.is_empty() {
                 let (mut whole, key) = (Vec::new(), packet.is_key());
-                reserve(&index.site_of_packet(at), &mut whole, headers.len() + packet.data().len())?;
+                reserve(
+                    &index.site_of_packet(at),
+                    &mut whole,
+                    headers.len() + packet.data().len(),
+                )?;
                 whole.extend_from_slice(&headers);
                 whole.extend_from_slice(packet.data());
-                let no_memory = || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
-                packet.allocate(whole.len()).ok_or_else(no_memory)?.copy_from_slice(&whole);
+                let no_memory =
+                    || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
+                packet
+                    .allocate(whole.len())
+                    .ok_or_else(no_memory)?
+                    .copy_from_slice(&whole);
                 packet.set_key(key);
             }
         }
@@ -158,23 +169,37 @@ impl PacketReader {
         Ok(())
     }
 
-    /// The record of packet `at` of a file that is read directly, once its bytes are known to exist and its
-    /// size to be within the limit. Anything allocated by that size must come after this check.
+    /// The record of packet `at` of a file that is read directly, once its bytes are known to exist
+    /// and its size to be within the limit. Anything allocated by that size must come after this
+    /// check.
     fn checked_record(&self, at: DecodeIndex, site: &Site) -> Result<PacketRecord> {
         let record = self.index.packets[at.as_usize()];
-        let (end, len) = (record.offset.saturating_add(u64::from(record.size)), self.source.len());
+        let (end, len) = (
+            record.offset.saturating_add(u64::from(record.size)),
+            self.source.len(),
+        );
         if end > len {
-            return Err(Error::Truncated { site: site.clone(), offset: record.offset, end, len });
+            return Err(Error::Truncated {
+                site: site.clone(),
+                offset: record.offset,
+                end,
+                len,
+            });
         }
-        Limits::check(site, "packet size", record.size.into(), Limits::default().packet_bytes)?;
+        Limits::check(
+            site,
+            "packet size",
+            record.size.into(),
+            Limits::default().packet_bytes,
+        )?;
         Ok(record)
     }
 
     /// Reads the bytes of packet `at` of a file that is read directly, without a preamble.
     ///
     /// # Errors
-    /// `Truncated` where the file is shorter than when it was indexed; `Limit` for a packet that is too
-    /// large.
+    /// `Truncated` where the file is shorter than when it was indexed; `Limit` for a packet that is
+    /// too large.
     pub fn fetch(&mut self, at: DecodeIndex, bytes: &mut Vec<u8>) -> Result<()> {
         let site = self.site_of_file(at);
         let record = self.checked_record(at, &site)?;
@@ -194,9 +219,14 @@ impl PacketReader {
     ) -> Result<()> {
         let site = self.index.site_of_packet(at);
         let record = self.checked_record(at, &site)?;
-        let buffer = packet.allocate(headers.len() + record.size as usize).ok_or_else(|| {
-            Error::malformed(&site, format!("no memory for a packet of {} bytes", record.size))
-        })?;
+        let buffer = packet
+            .allocate(headers.len() + record.size as usize)
+            .ok_or_else(|| {
+                Error::malformed(
+                    &site,
+                    format!("no memory for a packet of {} bytes", record.size),
+                )
+            })?;
         let (head, body) = buffer.split_at_mut(headers.len());
         head.copy_from_slice(headers);
         if self.buffer_ahead.get(record.offset, body.len()).is_none() {
@@ -205,7 +235,9 @@ impl PacketReader {
             if len > body.len() {
                 self.buffer_ahead.start = record.offset;
                 self.buffer_ahead.bytes.resize(len, 0);
-                let fetched = self.source.read_exact_at(&site, record.offset, &mut self.buffer_ahead.bytes);
+                let fetched =
+                    self.source
+                        .read_exact_at(&site, record.offset, &mut self.buffer_ahead.bytes);
                 self.bytes_read += len as u64;
                 fetched.inspect_err(|_| self.buffer_ahead.bytes.clear())?;
             }
@@ -221,8 +253,8 @@ impl PacketReader {
         Ok(())
     }
 
-    /// Announces packets from `at` up to `last` to the source, or as many as fit `PREFETCH_BYTES`; announces more
-    /// when half of them are read.
+    /// Announces packets from `at` up to `last` to the source, or as many as fit `PREFETCH_BYTES`;
+    /// announces more when half of them are read.
     fn prefetch(&mut self, at: DecodeIndex, last: DecodeIndex) {
         let Range { start, end } = self.prefetched;
         let half = start + (end - start) / 2;
@@ -236,13 +268,15 @@ impl PacketReader {
             bytes <= PREFETCH_BYTES
         };
         let count = packets.iter().take_while(fits).count().max(1);
-        let place = |packet: &PacketRecord| packet.offset..packet.offset.saturating_add(packet.size.into());
-        self.source.prefetch(&mut packets[..count].iter().map(place));
+        let place =
+            |packet: &PacketRecord| packet.offset..packet.offset.saturating_add(packet.size.into());
+        self.source
+            .prefetch(&mut packets[..count].iter().map(place));
         self.prefetched = at.0..at.0 + count as u32;
     }
 
-    /// Number of bytes from packet `at` to the end of the last packet, up to `last`, that is worth fetching
-    /// with it.
+    /// Number of bytes from packet `at` to the end of the last packet, up to `last`, that is worth
+    /// fetching with it.
     fn coalesced_len(&self, at: DecodeIndex, last: DecodeIndex) -> usize {
         let packets = &self.index.packets[at.as_usize()..=last.as_usize()];
         let start = packets[0].offset;
@@ -250,7 +284,10 @@ impl PacketReader {
         for next in &packets[1..] {
             let next_end = next.offset.saturating_add(u64::from(next.size));
             let near = next.offset >= end && next.offset - end <= MAX_GAP_BYTES;
-            if !near || next_end - start > MAX_COALESCED_BYTES as u64 || next_end > self.source.len() {
+            if !near
+                || next_end - start > MAX_COALESCED_BYTES as u64
+                || next_end > self.source.len()
+            {
                 break;
             }
             end = next_end;
@@ -285,8 +322,9 @@ impl PacketReader {
             self.demuxed = Some(self.reopen()?); // from the start: always correct, however long it takes
         }
         match self.read_forward(at, packet, interrupt) {
-            // libavformat computes missing decoding times from the packets before, so after a seek they may
-            // differ from those of the index. Reading from the start decides whether the file does.
+            // libavformat computes missing decoding times from the packets before, so after a seek
+            // they may differ from those of the index. Reading from the start decides whether the
+            // file does.
             Err(Error::Malformed { .. }) if self.demuxed.as_ref().is_some_and(|d| d.after_seek) => {
                 self.demuxed = Some(self.reopen()?);
                 self.read_forward(at, packet, interrupt)
@@ -308,10 +346,16 @@ impl PacketReader {
             interrupt()?;
             let site = index.site_of_packet(DecodeIndex(demuxed.next));
             if !demuxed.demuxer.next_packet(packet)? {
-                return Err(Error::malformed(&site, format!("reading ended before packet {}", at.0)));
+                return Err(Error::malformed(
+                    &site,
+                    format!("reading ended before packet {}", at.0),
+                ));
             }
             if !index.matches(DecodeIndex(demuxed.next), packet) {
-                return Err(Error::malformed(&site, "the file differs from the one that was indexed"));
+                return Err(Error::malformed(
+                    &site,
+                    "the file differs from the one that was indexed",
+                ));
             }
             demuxed.next += 1;
             if demuxed.next == at.0 + 1 {
@@ -331,25 +375,30 @@ impl PacketReader {
 
     /// Whether reading forward, possibly after a seek, will reach packet `at`.
     fn seek_before(&mut self, at: DecodeIndex) -> Result<bool> {
-        let Some(demuxed) = &mut self.demuxed else { return Ok(false) };
+        let Some(demuxed) = &mut self.demuxed else {
+            return Ok(false);
+        };
         if demuxed.next <= at.0 && at.0 - demuxed.next < MAX_SEQUENTIAL_READ {
             return Ok(true);
         }
         let near = at.0.saturating_sub(1);
-        let Some(dts) = self.index.packets[near as usize].dts() else { return Ok(demuxed.next <= at.0) };
+        let Some(dts) = self.index.packets[near as usize].dts() else {
+            return Ok(demuxed.next <= at.0);
+        };
         if !demuxed.demuxer.seek_before(dts) {
             return Ok(false);
         }
         demuxed.after_seek = true;
-        // Containers only seek approximately. Identify the position by matching the packets that follow.
+        // Containers only seek approximately. Identify the position by matching the packets that
+        // follow.
         let mut packet = Packet::new();
         let mut candidates: Option<Vec<u32>> = None;
         for read in 0..4 * MAX_SEQUENTIAL_READ {
             match demuxed.demuxer.next_packet(&mut packet) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
-                // An error after a seek does not mean that the file is damaged: reading from the start
-                // decides that.
+                // An error after a seek does not mean that the file is damaged: reading from the
+                // start decides that.
                 Err(Error::Malformed { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -359,7 +408,8 @@ impl PacketReader {
                     .into_iter()
                     .filter(|s| {
                         let n = s + read;
-                        (n as usize) < self.index.packets.len() && self.index.matches(DecodeIndex(n), &packet)
+                        (n as usize) < self.index.packets.len()
+                            && self.index.matches(DecodeIndex(n), &packet)
                     })
                     .collect(),
             };
@@ -394,7 +444,9 @@ mod tests {
         }
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-            let held = usize::try_from(self.0.saturating_sub(offset)).unwrap().min(buffer.len());
+            let held = usize::try_from(self.0.saturating_sub(offset))
+                .unwrap()
+                .min(buffer.len());
             buffer[..held].fill(0);
             Ok(held)
         }
@@ -411,7 +463,10 @@ mod tests {
         index.direct = true;
         let sizes = [1000, most as u32 + 1, 1000];
         for (packet, (offset, size)) in
-            index.packets.iter_mut().zip([(0, sizes[0]), (1000, sizes[1]), (0, sizes[2])])
+            index
+                .packets
+                .iter_mut()
+                .zip([(0, sizes[0]), (1000, sizes[1]), (0, sizes[2])])
         {
             (packet.offset, packet.size) = (offset, size);
         }
@@ -420,10 +475,19 @@ mod tests {
         let mut read = |at| reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(()));
         assert!(read(0).is_ok());
         let error = read(1).unwrap_err();
-        assert!(matches!(error, Error::Limit { what: "packet size", cap, .. } if cap == most), "{error}");
+        assert!(
+            matches!(error, Error::Limit { what: "packet size", cap, .. } if cap == most),
+            "{error}"
+        );
         assert!(read(2).is_ok());
-        assert!(matches!(reader.fetch(DecodeIndex(1), &mut Vec::new()), Err(Error::Limit { .. })));
+        assert!(matches!(
+            reader.fetch(DecodeIndex(1), &mut Vec::new()),
+            Err(Error::Limit { .. })
+        ));
         let mut short = PacketReader::new(Arc::new(Zeros(2000)), reader.index.clone());
-        assert!(matches!(short.fetch(DecodeIndex(1), &mut Vec::new()), Err(Error::Truncated { .. })));
+        assert!(matches!(
+            short.fetch(DecodeIndex(1), &mut Vec::new()),
+            Err(Error::Truncated { .. })
+        ));
     }
 }

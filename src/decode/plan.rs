@@ -5,9 +5,9 @@
 use crate::index::VideoIndex;
 use crate::units::{DecodeIndex, PresentationIndex};
 
-/// A decode range of fewer packets than this is extended into the group of pictures that directly follows it.
-/// A longer range ends there, so that the most urgent range can be decoded first; for a short range, the
-/// pause between two ranges would cost more than that is worth.
+/// A decode range of fewer packets than this is extended into the group of pictures that directly
+/// follows it. A longer range ends there, so that the most urgent range can be decoded first; for a
+/// short range, the pause between two ranges would cost more than that is worth.
 const MAX_BRIDGED_PACKETS: u32 = 64;
 
 /// One decoding pass: a range of packets that begins at a random access point.
@@ -24,8 +24,16 @@ pub struct DecodeRange {
 impl DecodeRange {
     /// Returns the part of `range` that yields only these of its wanted packets.
     pub fn remaining(range: &DecodeRange, wanted: Vec<DecodeIndex>, index: &VideoIndex) -> Self {
-        let end = wanted.iter().map(|&at| index.last_packet_of_picture(at)).max().unwrap_or(range.end);
-        Self { start: range.start, end, wanted }
+        let end = wanted
+            .iter()
+            .map(|&at| index.last_packet_of_picture(at))
+            .max()
+            .unwrap_or(range.end);
+        Self {
+            start: range.start,
+            end,
+            wanted,
+        }
     }
 
     /// Number of packets in the range.
@@ -34,33 +42,38 @@ impl DecodeRange {
     }
 }
 
-/// Returns the decode ranges that yield `frames`, in decode order. The order of `frames` and duplicates do
-/// not matter.
+/// Returns the decode ranges that yield `frames`, in decode order. The order of `frames` and
+/// duplicates do not matter.
 pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> Vec<DecodeRange> {
-    // Each frame needs the packets from its random access point to the last packet of its own picture. A
-    // leading picture of a random access point is decoded from an earlier one, so the ends are not in the
-    // order of the starts.
+    // Each frame needs the packets from its random access point to the last packet of its own
+    // picture. A leading picture of a random access point is decoded from an earlier one, so the
+    // ends are not in the order of the starts.
     let mut needs: Vec<(DecodeIndex, DecodeIndex, DecodeIndex)> = frames
         .iter()
         .map(|&f| {
             let packet = index.frames[f.as_usize()].packet;
-            (index.sync_point_for(f), index.last_packet_of_picture(packet), packet)
+            (
+                index.sync_point_for(f),
+                index.last_packet_of_picture(packet),
+                packet,
+            )
         })
         .collect();
     needs.sort_unstable();
     needs.dedup();
     let mut ranges: Vec<DecodeRange> = Vec::new();
     for (start, end, packet) in needs {
-        // A range cannot continue across missing packets: a start after a gap needs a range of its own. So does one
-        // with other extradata, with which a decoder must be opened.
+        // A range cannot continue across missing packets: a start after a gap needs a range of its
+        // own. So does one with other extradata, with which a decoder must be opened.
         let behind_gap = index.packets[start.as_usize()].is_after_gap();
         let continues = |range: &&mut DecodeRange| {
             range.start == start
-                || !behind_gap && index.extradata_changes(range.start) == index.extradata_changes(start)
+                || !behind_gap
+                    && index.extradata_changes(range.start) == index.extradata_changes(start)
         };
         match ranges.last_mut().filter(continues) {
-            // The start lies within the range, or directly after a short range: extend it instead of starting
-            // a new one.
+            // The start lies within the range, or directly after a short range: extend it instead
+            // of starting a new one.
             Some(range)
                 if start <= range.end
                     || (start.0 == range.end.0 + 1 && range.packets() < MAX_BRIDGED_PACKETS) =>
@@ -68,7 +81,11 @@ pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> V
                 range.end = range.end.max(end);
                 range.wanted.push(packet);
             }
-            _ => ranges.push(DecodeRange { start, end, wanted: vec![packet] }),
+            _ => ranges.push(DecodeRange {
+                start,
+                end,
+                wanted: vec![packet],
+            }),
         }
     }
     for range in &mut ranges {
@@ -87,7 +104,10 @@ mod tests {
     }
 
     fn summary(ranges: &[DecodeRange]) -> Vec<(u32, u32, Vec<u32>)> {
-        ranges.iter().map(|r| (r.start.0, r.end.0, r.wanted.iter().map(|w| w.0).collect())).collect()
+        ranges
+            .iter()
+            .map(|r| (r.start.0, r.end.0, r.wanted.iter().map(|w| w.0).collect()))
+            .collect()
     }
 
     /// Two closed groups of four pictures each, with decode order equal to presentation order.
@@ -110,22 +130,34 @@ mod tests {
 
     #[test]
     fn leading_picture_starts_at_the_previous_gop() {
-        // I0 P3 B1 B2 | I6 B4 B5 P7: frame 6 alone is decoded from its own I picture; together with its
-        // leading picture 4 it is not.
+        // I0 P3 B1 B2 | I6 B4 B5 P7: frame 6 alone is decoded from its own I picture; together with
+        // its leading picture 4 it is not.
         let packets = [0, 3, 1, 2, 6, 4, 5, 7].map(|order| (order, order % 6 == 0, true));
         let index = VideoIndex::synthetic(&packets);
-        assert_eq!(summary(&plan_decode_ranges(&index, &frames(&[6]))), [(4, 4, vec![4])]);
-        assert_eq!(summary(&plan_decode_ranges(&index, &frames(&[6, 4]))), [(0, 5, vec![4, 5])]);
+        assert_eq!(
+            summary(&plan_decode_ranges(&index, &frames(&[6]))),
+            [(4, 4, vec![4])]
+        );
+        assert_eq!(
+            summary(&plan_decode_ranges(&index, &frames(&[6, 4]))),
+            [(0, 5, vec![4, 5])]
+        );
     }
 
     #[test]
     fn keyframe_after_a_gap_starts_a_range() {
         let all = frames(&[3, 4, 5]);
-        assert_eq!(summary(&plan_decode_ranges(&closed_gops(), &all)), [(0, 5, vec![3, 4, 5])]);
+        assert_eq!(
+            summary(&plan_decode_ranges(&closed_gops(), &all)),
+            [(0, 5, vec![3, 4, 5])]
+        );
         let index = closed_gops().with_gap_before(4);
-        assert_eq!(summary(&plan_decode_ranges(&index, &all)), [(0, 3, vec![3]), (4, 5, vec![4, 5])]);
-        // I0 P3 B1 B2 | I6 B4 B5 P7: the leading picture of the random access point needs the missing
-        // packets.
+        assert_eq!(
+            summary(&plan_decode_ranges(&index, &all)),
+            [(0, 3, vec![3]), (4, 5, vec![4, 5])]
+        );
+        // I0 P3 B1 B2 | I6 B4 B5 P7: the leading picture of the random access point needs the
+        // missing packets.
         let packets = [0, 3, 1, 2, 6, 4, 5, 7].map(|order| (order, order % 6 == 0, true));
         let index = VideoIndex::synthetic(&packets).with_gap_before(4);
         assert_eq!(
@@ -137,19 +169,34 @@ mod tests {
     #[test]
     fn keyframe_with_other_extradata_starts_a_range() {
         let all = frames(&[3, 4, 5]);
-        let index = VideoIndex { new_extradata: vec![(4, vec![1])], ..closed_gops() };
-        assert_eq!(summary(&plan_decode_ranges(&index, &all)), [(0, 3, vec![3]), (4, 5, vec![4, 5])]);
+        let index = VideoIndex {
+            new_extradata: vec![(4, vec![1])],
+            ..closed_gops()
+        };
+        assert_eq!(
+            summary(&plan_decode_ranges(&index, &all)),
+            [(0, 3, vec![3]), (4, 5, vec![4, 5])]
+        );
     }
 
     #[test]
     fn short_gops_are_merged_long_gops_are_not() {
-        let packets = |group: i64| (0..2 * group).map(|n| (n, n % group == 0, true)).collect::<Vec<_>>();
+        let packets = |group: i64| {
+            (0..2 * group)
+                .map(|n| (n, n % group == 0, true))
+                .collect::<Vec<_>>()
+        };
         let all = |index: &VideoIndex| {
             plan_decode_ranges(index, &frames(&(0..index.num_frames()).collect::<Vec<_>>()))
         };
         assert_eq!(all(&VideoIndex::synthetic(&packets(8))).len(), 1);
         let long = all(&VideoIndex::synthetic(&packets(100)));
-        assert_eq!(long.iter().map(|r| (r.start.0, r.end.0)).collect::<Vec<_>>(), [(0, 99), (100, 199)]);
+        assert_eq!(
+            long.iter()
+                .map(|r| (r.start.0, r.end.0))
+                .collect::<Vec<_>>(),
+            [(0, 99), (100, 199)]
+        );
     }
 
     #[test]
@@ -162,8 +209,14 @@ mod tests {
         };
         assert_eq!(summary(&neighbours(63)), [(126, 189, vec![188, 189])]);
         let apart = neighbours(64);
-        assert_eq!(summary(&apart), [(128, 191, vec![191]), (192, 192, vec![192])]);
-        assert_eq!(apart.iter().map(DecodeRange::packets).collect::<Vec<_>>(), [64, 1]);
+        assert_eq!(
+            summary(&apart),
+            [(128, 191, vec![191]), (192, 192, vec![192])]
+        );
+        assert_eq!(
+            apart.iter().map(DecodeRange::packets).collect::<Vec<_>>(),
+            [64, 1]
+        );
     }
 
     proptest! {

@@ -1,29 +1,29 @@
-//! Tracks one decode range: which packets the decoder can skip, which frames are trusted, and the final
-//! result.
-//! A picture is skipped only if headers prove that no wanted picture depends on it.
+//! Tracks one decode range: which packets the decoder can skip, which frames are trusted, and the
+//! final result. A picture is skipped only if headers prove that no wanted picture depends on it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::skip_analysis::SkipMap;
 use super::DecodeStats;
+use super::skip_analysis::SkipMap;
 use crate::bitstream::configuration::can_change_within_range;
 use crate::bitstream::disposable::{Dependency, DependencyParser};
 use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
-use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
+use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::{Decoder, Frame, Packet, Received};
 use crate::index::VideoIndex;
 use crate::media::CodecKind;
 use crate::units::DecodeIndex;
 
-/// Largest distance in packets from a start to a failure that may mean that the start is not a random access
-/// point: the maximum number of leading pictures.
+/// Largest distance in packets from a start to a failure that may mean that the start is not a
+/// random access point: the maximum number of leading pictures.
 const MAX_LEADING_PICTURES: u32 = 16;
 
-/// Earlier starts that one decode range tries. In a file that is damaged throughout, each of them fails.
+/// Earlier starts that one decode range tries. In a file that is damaged throughout, each of them
+/// fails.
 const MAX_EARLIER_SYNC_POINTS: u32 = 4;
 
 /// State of one decode range.
@@ -40,29 +40,32 @@ pub(super) struct RangeState {
     /// First packet whose picture cannot be trusted, and why.
     damage: Option<(DecodeIndex, Error)>,
     indexed_by_time: bool,
-    /// Presentation order of the first packet. Leading pictures of the random access point may refer to
-    /// pictures before it: they are sent because the decoder counts them, but their frames are discarded, and
-    /// their errors say nothing about other pictures.
+    /// Presentation order of the first packet. Leading pictures of the random access point may
+    /// refer to pictures before it: they are sent because the decoder counts them, but their frames
+    /// are discarded, and their errors say nothing about other pictures.
     start_presentation_order: i64,
-    /// The range begins at the first random access point of the stream: its leading pictures that are indexed
-    /// as frames can be decoded.
+    /// The range begins at the first random access point of the stream: its leading pictures that
+    /// are indexed as frames can be decoded.
     at_first_sync_point: bool,
-    /// The range begins at a closed random access point: no later picture refers to a picture before it.
+    /// The range begins at a closed random access point: no later picture refers to a picture
+    /// before it.
     closed: bool,
     /// First damaged packet of the failed attempt.
     failed_at: Option<DecodeIndex>,
     /// How many more earlier starts may be tried.
     earlier_sync_points_left: u32,
-    /// Result of reading the whole range ahead; if present, `dependency_parser` and `layers` are not consulted.
+    /// Result of reading the whole range ahead; if present, `dependency_parser` and `layers` are
+    /// not consulted.
     skip_map: Option<SkipMap>,
     /// Parses headers; `None` if every picture is to be decoded.
     dependency_parser: Option<DependencyParser>,
-    /// For each wanted packet, the highest temporal layer among it and the wanted packets after it; empty if
-    /// the stream has only one layer.
+    /// For each wanted packet, the highest temporal layer among it and the wanted packets after it;
+    /// empty if the stream has only one layer.
     layers: Vec<u8>,
     /// Pictures were skipped.
     skipped_any: bool,
-    /// The decoder has several threads: a logged error is not necessarily about the packet sent last.
+    /// The decoder has several threads: a logged error is not necessarily about the packet sent
+    /// last.
     threaded: bool,
     /// AV1: frames that the decoder has not output, of packets that were sent to it.
     awaited: VecDeque<DecodeIndex>,
@@ -73,12 +76,18 @@ pub(super) struct RangeState {
 }
 
 impl RangeState {
-    pub fn new(index: Arc<VideoIndex>, range: DecodeRange, allow_skipping: bool, threaded: bool) -> Self {
+    pub fn new(
+        index: Arc<VideoIndex>,
+        range: DecodeRange,
+        allow_skipping: bool,
+        threaded: bool,
+    ) -> Self {
         let dependency_parser = allow_skipping
             .then(|| {
                 let mut parser = DependencyParser::new(&index.params_at(range.start));
                 if index.changes_parameters {
-                    // The parameter sets in force at the start; a packet with further ones is never skipped.
+                    // The parameter sets in force at the start; a packet with further ones is never
+                    // skipped.
                     parser.parse(index.headers_before(range.start));
                 }
                 parser
@@ -109,29 +118,40 @@ impl RangeState {
         }
     }
 
-    /// Restarts the range for the frames that are still missing: on one thread or, if the failed attempt had
-    /// only one, so that every picture is decoded. Returns false if the failed attempt did so already. In this
-    /// order, a frame behind a damaged picture that it does not need is delivered with any number of threads.
+    /// Restarts the range for the frames that are still missing: on one thread or, if the failed
+    /// attempt had only one, so that every picture is decoded. Returns false if the failed attempt
+    /// did so already. In this order, a frame behind a damaged picture that it does not need is
+    /// delivered with any number of threads.
     pub fn retry_without_threads_or_skipping(&mut self) -> bool {
         if !(self.skipped_any || self.threaded) || self.missing.is_empty() {
             return false;
         }
         self.range.wanted.clone_from(&self.missing);
-        let range = DecodeRange { end: self.last_needed(), ..self.range.clone() };
+        let range = DecodeRange {
+            end: self.last_needed(),
+            ..self.range.clone()
+        };
         *self = Self::new(self.index.clone(), range, self.threaded, false);
         true
     }
 
-    /// Restarts at the previous random access point, after an attempt that failed near its start: the packet
-    /// taken for a random access point may not be one. Only if every picture was decoded on one thread, so
-    /// that the failed packet is known. Returns false if there is no earlier random access point, if
-    /// `MAX_EARLIER_SYNC_POINTS` have been tried, or if the failure is too far after this one to be caused by it.
+    /// Restarts at the previous random access point, after an attempt that failed near its start:
+    /// the packet taken for a random access point may not be one. Only if every picture was decoded
+    /// on one thread, so that the failed packet is known. Returns false if there is no earlier
+    /// random access point, if `MAX_EARLIER_SYNC_POINTS` have been tried, or if the failure is too
+    /// far after this one to be caused by it.
     pub fn retry_from_earlier_sync_point(&mut self) -> bool {
-        let Some(failed) = self.failed_at else { return false };
+        let Some(failed) = self.failed_at else {
+            return false;
+        };
         let sync_points = &self.index.sync_points;
         let own = sync_points.partition_point(|&start| start < self.range.start.0);
-        let Some(&before) = own.checked_sub(1).and_then(|own| sync_points.get(own)) else { return false };
-        let of_next = sync_points.get(own + 1).is_some_and(|&next| next <= failed.0);
+        let Some(&before) = own.checked_sub(1).and_then(|own| sync_points.get(own)) else {
+            return false;
+        };
+        let of_next = sync_points
+            .get(own + 1)
+            .is_some_and(|&next| next <= failed.0);
         if self.skipped_any
             || self.threaded
             || self.earlier_sync_points_left == 0
@@ -141,15 +161,25 @@ impl RangeState {
         {
             return false;
         }
-        let range =
-            DecodeRange { start: DecodeIndex(before), end: self.last_needed(), wanted: self.missing.clone() };
+        let range = DecodeRange {
+            start: DecodeIndex(before),
+            end: self.last_needed(),
+            wanted: self.missing.clone(),
+        };
         let earlier_sync_points_left = self.earlier_sync_points_left - 1;
-        *self = Self { earlier_sync_points_left, ..Self::new(self.index.clone(), range, false, false) };
+        *self = Self {
+            earlier_sync_points_left,
+            ..Self::new(self.index.clone(), range, false, false)
+        };
         true
     }
 
     fn last_needed(&self) -> DecodeIndex {
-        self.missing.iter().map(|&at| self.index.last_packet_of_picture(at)).max().unwrap_or(self.range.end)
+        self.missing
+            .iter()
+            .map(|&at| self.index.last_packet_of_picture(at))
+            .max()
+            .unwrap_or(self.range.end)
     }
 
     /// Returns the next packet to process; `None` at the end of the range.
@@ -172,23 +202,29 @@ impl RangeState {
         packet: &mut Packet,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let last = self
-            .skip_map
-            .as_ref()
-            .map_or(self.range.end, |skip_map| skip_map.last_to_read_with(&self.index, at));
+        let last = self.skip_map.as_ref().map_or(self.range.end, |skip_map| {
+            skip_map.last_to_read_with(&self.index, at)
+        });
         reader.read_with_prefetch(at, at == self.range.start, last, packet, interrupt)?;
-        self.misplaced_parameter_set(at, packet.data()).map_or(Ok(()), Err)?;
-        self.misplaced_extradata(at, packet.data()).map_or(Ok(()), Err)?;
-        // Its decoder searches for the next image, and completes one from the tables of an earlier packet.
-        if self.index.info.params.codec.name == "mjpeg" && !packet.data().starts_with(&[0xff, 0xd8]) {
+        self.misplaced_parameter_set(at, packet.data())
+            .map_or(Ok(()), Err)?;
+        self.misplaced_extradata(at, packet.data())
+            .map_or(Ok(()), Err)?;
+        // Its decoder searches for the next image, and completes one from the tables of an earlier
+        // packet.
+        if self.index.info.params.codec.name == "mjpeg" && !packet.data().starts_with(&[0xff, 0xd8])
+        {
             let reason = "it does not begin with a JPEG image".to_owned();
-            return Err(Error::Decode { site: self.index.site_of_packet(at), reason });
+            return Err(Error::Decode {
+                site: self.index.site_of_packet(at),
+                reason,
+            });
         }
         Ok(())
     }
 
-    /// Determines what the wanted pictures depend on, before the first packet if the whole range can be read
-    /// ahead.
+    /// Determines what the wanted pictures depend on, before the first packet if the whole range
+    /// can be read ahead.
     ///
     /// # Errors
     /// Any error from `interrupt`.
@@ -207,10 +243,17 @@ impl RangeState {
         Ok(())
     }
 
-    /// In a stream with temporal layers, determines the highest layer that the wanted pictures need: pictures
-    /// of higher layers can be skipped.
-    fn find_needed_layers(&mut self, reader: &mut PacketReader, interrupt: &dyn Fn() -> Result<()>) {
-        let Some(dependency_parser) = self.dependency_parser.as_mut().filter(|r| r.highest_layer() > 0)
+    /// In a stream with temporal layers, determines the highest layer that the wanted pictures
+    /// need: pictures of higher layers can be skipped.
+    fn find_needed_layers(
+        &mut self,
+        reader: &mut PacketReader,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) {
+        let Some(dependency_parser) = self
+            .dependency_parser
+            .as_mut()
+            .filter(|r| r.highest_layer() > 0)
         else {
             return;
         };
@@ -235,25 +278,38 @@ impl RangeState {
 
     /// Whether packet `at` need not even be read.
     pub fn can_skip_read(&mut self, at: DecodeIndex) -> bool {
-        let over = self.skip_map.as_ref().is_some_and(|skip_map| skip_map.can_skip_decode(at));
+        let over = self
+            .skip_map
+            .as_ref()
+            .is_some_and(|skip_map| skip_map.can_skip_decode(at));
         self.skipped_any |= over;
         over
     }
 
     /// Whether packet `at`, which has been read, need not be sent to the decoder.
     pub fn can_skip_decode(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
-        let Some(dependency_parser) = self.dependency_parser.as_mut().filter(|_| self.skip_map.is_none())
+        let Some(dependency_parser) = self
+            .dependency_parser
+            .as_mut()
+            .filter(|_| self.skip_map.is_none())
         else {
             return false;
         };
         let dependency = dependency_parser.parse(data);
         let record = &self.index.packets[at.as_usize()];
-        if record.is_sync() || record.is_second_field() || self.range.wanted.binary_search(&at).is_ok() {
+        if record.is_sync()
+            || record.is_second_field()
+            || self.range.wanted.binary_search(&at).is_ok()
+        {
             return false;
         }
         // Packets sent from here on are wanted, or of a layer on which a wanted picture may depend.
         let later = self.range.wanted.partition_point(|&w| w < at);
-        let highest = self.layers.get(later).copied().unwrap_or(dependency_parser.highest_layer());
+        let highest = self
+            .layers
+            .get(later)
+            .copied()
+            .unwrap_or(dependency_parser.highest_layer());
         let skipped_any = match dependency {
             Dependency::Disposable { layer } => layer >= highest,
             Dependency::Reference { layer } => layer > highest,
@@ -263,8 +319,8 @@ impl RangeState {
         skipped_any
     }
 
-    /// Whether packet `at` is a leading picture of the random access point, which may not decode correctly
-    /// from there.
+    /// Whether packet `at` is a leading picture of the random access point, which may not decode
+    /// correctly from there.
     pub fn is_leading(&self, at: DecodeIndex) -> bool {
         let packet = &self.index.packets[at.as_usize()];
         packet.order < self.start_presentation_order
@@ -284,7 +340,10 @@ impl RangeState {
 
     /// Removes packet `at` from the missing packets; returns whether it was missing.
     pub fn mark_delivered(&mut self, at: DecodeIndex) -> bool {
-        self.missing.binary_search(&at).map(|place| self.missing.remove(place)).is_ok()
+        self.missing
+            .binary_search(&at)
+            .map(|place| self.missing.remove(place))
+            .is_ok()
     }
 
     /// The first packet of the decode range.
@@ -297,7 +356,8 @@ impl RangeState {
         self.range.end
     }
 
-    /// Why no picture from packet `at` on can be trusted, if the container shows that data is missing.
+    /// Why no picture from packet `at` on can be trusted, if the container shows that data is
+    /// missing.
     pub fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
         let packet = &self.index.packets[at.as_usize()];
         let reason = if packet.is_corrupt() {
@@ -305,15 +365,22 @@ impl RangeState {
         } else if packet.is_after_gap() && at != self.range.start {
             "packets before it are missing from the file".to_owned()
         } else if packet.is_unplaced() {
-            let damaged =
-                (at.0..).zip(&self.index.packets[at.as_usize()..]).find(|(_, packet)| packet.is_corrupt());
+            let damaged = (at.0..)
+                .zip(&self.index.packets[at.as_usize()..])
+                .find(|(_, packet)| packet.is_corrupt());
             let damaged = damaged.map_or(at.0, |(packet, _)| packet);
-            format!("its place in presentation order is unknown because packet {damaged} is damaged")
+            format!(
+                "its place in presentation order is unknown because packet {damaged} is damaged"
+            )
         } else {
             return None;
         };
-        // Also for a leading picture of the start: what is missing may be a picture that later ones refer to.
-        Some(Error::Decode { site: self.index.site_of_packet(at), reason })
+        // Also for a leading picture of the start: what is missing may be a picture that later ones
+        // refer to.
+        Some(Error::Decode {
+            site: self.index.site_of_packet(at),
+            reason,
+        })
     }
 
     /// Records a packet that could not be read.
@@ -321,11 +388,12 @@ impl RangeState {
         self.damage = Some((self.index.first_packet_of_picture(at), error));
     }
 
-    /// Why packet `at` cannot be decoded: it carries a parameter set at a position that the format does not
-    /// allow. Decoding that starts after it would not have the parameter set and would produce different
-    /// frames.
+    /// Why packet `at` cannot be decoded: it carries a parameter set at a position that the format
+    /// does not allow. Decoding that starts after it would not have the parameter set and would
+    /// produce different frames.
     fn misplaced_parameter_set(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
-        let found = !self.index.changes_parameters && replaces_parameter_sets(&self.index.info.params, data);
+        let found = !self.index.changes_parameters
+            && replaces_parameter_sets(&self.index.info.params, data);
         found.then(|| Error::Decode {
             site: self.index.site_of_packet(at),
             reason: "the sample replaces a parameter set of its sample entry, which avc1 and hvc1 forbid; a copy of the file \
@@ -334,8 +402,8 @@ impl RangeState {
         })
     }
 
-    /// Why packet `at` cannot be decoded: the codec configuration changes at it, and a decoder cannot change to the new
-    /// one before the next random access point.
+    /// Why packet `at` cannot be decoded: the codec configuration changes at it, and a decoder
+    /// cannot change to the new one before the next random access point.
     fn misplaced_extradata(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
         if at == self.range.start || !self.index.changes_extradata_at(at) {
             return None;
@@ -356,7 +424,8 @@ impl RangeState {
     pub fn record_sent(&mut self, at: DecodeIndex, data: &[u8], refused: Option<&str>) {
         self.last_sent = at;
         if self.index.info.params.codec.kind == CodecKind::Av1 && !self.is_leading(at) {
-            self.awaited.extend(self.index.packets[at.as_usize()].is_frame().then_some(at));
+            self.awaited
+                .extend(self.index.packets[at.as_usize()].is_frame().then_some(at));
         }
         self.has_thumbnail = self.index.info.params.codec.name == "mjpeg"
             && memchr::memmem::find(data.get(2..).unwrap_or_default(), &[0xff, 0xd8]).is_some();
@@ -369,8 +438,9 @@ impl RangeState {
     fn record_logged_harmless(&mut self, reason: String) {
         match self.index.info.params.codec.kind {
             CodecKind::Av1 => self.harmless = Some(reason),
-            // The segment has a wrong length, and the decoder continues within it: in the image that it contains, if any.
-            // The data of the picture itself do not contain the mark of a beginning.
+            // The segment has a wrong length, and the decoder continues within it: in the image
+            // that it contains, if any. The data of the picture itself do not contain the mark of a
+            // beginning.
             _ if reason.starts_with("app: ") && (self.threaded || self.has_thumbnail) => {
                 self.record_logged_error(&reason);
             }
@@ -378,15 +448,21 @@ impl RangeState {
         }
     }
 
-    /// AV1: records that the decoder output this frame, or everything. Its order of output is decode order: a frame that
-    /// is still awaited is lost, for example because the type of its unit is damaged. Later ones may refer to it.
+    /// AV1: records that the decoder output this frame, or everything. Its order of output is
+    /// decode order: a frame that is still awaited is lost, for example because the type of its
+    /// unit is damaged. Later ones may refer to it.
     fn record_output(&mut self, output: Option<DecodeIndex>) {
-        while let Some(&awaited) =
-            self.awaited.front().filter(|&&awaited| output.is_none_or(|at| awaited < at))
+        while let Some(&awaited) = self
+            .awaited
+            .front()
+            .filter(|&&awaited| output.is_none_or(|at| awaited < at))
         {
             self.awaited.pop_front();
             if let Some(reason) = self.harmless.clone() {
-                self.mark_corrupt(awaited, &format!("the decoder returned no frame for it: {reason}"));
+                self.mark_corrupt(
+                    awaited,
+                    &format!("the decoder returned no frame for it: {reason}"),
+                );
             }
         }
         if output.is_some() && self.awaited.front() == output.as_ref() {
@@ -409,9 +485,19 @@ impl RangeState {
 
     fn mark_corrupt(&mut self, at: DecodeIndex, reason: &str) {
         let picture = self.index.first_packet_of_picture(at);
-        if self.damage.as_ref().is_none_or(|(first, _)| picture < *first) {
+        if self
+            .damage
+            .as_ref()
+            .is_none_or(|(first, _)| picture < *first)
+        {
             let site = self.index.site_of_packet(at);
-            self.damage = Some((picture, Error::Decode { site, reason: reason.to_owned() }));
+            self.damage = Some((
+                picture,
+                Error::Decode {
+                    site,
+                    reason: reason.to_owned(),
+                },
+            ));
         }
     }
 
@@ -426,8 +512,8 @@ impl RangeState {
         let mut transforming = Duration::ZERO;
         loop {
             let received = decoder.receive(frame);
-            // Some decoders (HEVC) process a packet only when a frame is requested, and report its errors
-            // then.
+            // Some decoders (HEVC) process a packet only when a frame is requested, and report its
+            // errors then.
             if let Some(reason) = decoder.logged_error() {
                 self.record_logged_error(&reason);
             }
@@ -451,13 +537,23 @@ impl RangeState {
                     continue;
                 }
             }
-            let Some(packet_index) = frame.packet_index(self.indexed_by_time) else { continue };
+            let Some(packet_index) = frame.packet_index(self.indexed_by_time) else {
+                continue;
+            };
             self.record_output(Some(packet_index));
             if let Some(reason) = frame.damage().filter(|_| !self.is_leading(packet_index)) {
                 self.mark_corrupt(packet_index, reason);
             }
-            let trusted = self.damage.as_ref().is_none_or(|(first, _)| packet_index < *first);
-            if let Some(place) = self.missing.iter().position(|&w| w == packet_index).filter(|_| trusted) {
+            let trusted = self
+                .damage
+                .as_ref()
+                .is_none_or(|(first, _)| packet_index < *first);
+            if let Some(place) = self
+                .missing
+                .iter()
+                .position(|&w| w == packet_index)
+                .filter(|_| trusted)
+            {
                 self.missing.remove(place);
                 stats.frames_used += 1;
                 let begun = Instant::now();

@@ -18,7 +18,8 @@ pub struct DecodeStats {
     pub ranges_repeated: u64,
     /// Decoders opened.
     pub decoders_opened: u64,
-    /// Pictures whose decode status NVDEC reported only after they were mapped for it, or not at all.
+    /// Pictures whose decode status NVDEC reported only after they were mapped for it, or not at
+    /// all.
     pub late_decode_statuses: u64,
 }
 
@@ -32,7 +33,9 @@ impl DecodeStats {
             decode_ranges: self.decode_ranges.saturating_sub(before.decode_ranges),
             ranges_repeated: self.ranges_repeated.saturating_sub(before.ranges_repeated),
             decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
-            late_decode_statuses: self.late_decode_statuses.saturating_sub(before.late_decode_statuses),
+            late_decode_statuses: self
+                .late_decode_statuses
+                .saturating_sub(before.late_decode_statuses),
         }
     }
 }

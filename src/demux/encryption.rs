@@ -9,10 +9,14 @@ use crate::source::{ByteSource, Identity};
 
 /// An error for a file whose video is encrypted in this way.
 pub(super) fn encrypted(site: &Site, scheme: &str) -> Error {
-    Error::Unsupported { site: site.clone(), what: format!("encrypted video (scheme {scheme})") }
+    Error::Unsupported {
+        site: site.clone(),
+        what: format!("encrypted video (scheme {scheme})"),
+    }
 }
 
-/// Checks the headers of a file. `video` is the number of the selected stream among the video streams.
+/// Checks the headers of a file. `video` is the number of the selected stream among the video
+/// streams.
 ///
 /// # Errors
 /// `Unsupported` if they declare that the stream is encrypted.
@@ -22,26 +26,38 @@ pub(super) fn check_headers(source: &dyn ByteSource, container: &str, video: usi
         "asf" => asf_scheme(source)?,
         _ => None,
     };
-    scheme.map_or(Ok(()), |scheme| Err(encrypted(&Site::file(source.name()), &scheme)))
+    scheme.map_or(Ok(()), |scheme| {
+        Err(encrypted(&Site::file(source.name()), &scheme))
+    })
 }
 
 /// Checks what the container states about a packet.
 ///
 /// # Errors
 /// `Unsupported` if it declares that the packet is encrypted.
-pub(super) fn check_packet(source: &dyn ByteSource, container: &str, packet: &Packet) -> Result<()> {
+pub(super) fn check_packet(
+    source: &dyn ByteSource,
+    container: &str,
+    packet: &Packet,
+) -> Result<()> {
     const VIDEO_TAG: u8 = 9;
     const FILTER: u8 = 0x20;
     if let Some(scheme) = packet.encryption_scheme() {
         return Err(encrypted(&Site::file(source.name()), &scheme));
     }
-    let Some(at) = packet.position() else { return Ok(()) };
+    let Some(at) = packet.position() else {
+        return Ok(());
+    };
     let mut head = [0; 7];
     let scheme = match container {
-        "flv" if source.read_at(at, &mut head[..1])? == 1 && head[0] & 0x3f == FILTER | VIDEO_TAG => {
+        "flv"
+            if source.read_at(at, &mut head[..1])? == 1 && head[0] & 0x3f == FILTER | VIDEO_TAG =>
+        {
             "FLV encryption filter"
         }
-        "mpeg" if source.read_at(at, &mut head)? == 7 && is_scrambled_pes(&head) => "PES scrambling",
+        "mpeg" if source.read_at(at, &mut head)? == 7 && is_scrambled_pes(&head) => {
+            "PES scrambling"
+        }
         _ => return Ok(()),
     };
     Err(encrypted(&Site::file(source.name()), scheme))
@@ -51,12 +67,15 @@ pub(super) fn check_packet(source: &dyn ByteSource, container: &str, packet: &Pa
 fn is_scrambled_pes(head: &[u8]) -> bool {
     head.starts_with(&[0, 0, 1])
         && matches!(head.get(3), Some(0xe0..=0xef))
-        && head.get(6).is_some_and(|flags| flags & 0xc0 == 0x80 && flags & 0x30 != 0)
+        && head
+            .get(6)
+            .is_some_and(|flags| flags & 0xc0 == 0x80 && flags & 0x30 != 0)
 }
 
 // ---- Matroska ----
 
-/// One EBML element: its ID with the length marker, and the range of its content; an unknown size reaches to `end`.
+/// One EBML element: its ID with the length marker, and the range of its content; an unknown size
+/// reaches to `end`.
 fn element(source: &dyn ByteSource, at: u64, end: u64) -> Result<Option<(u32, Range<u64>)>> {
     let mut head = [0; 12];
     let got = source.read_at(at, &mut head)?;
@@ -64,14 +83,23 @@ fn element(source: &dyn ByteSource, at: u64, end: u64) -> Result<Option<(u32, Ra
         let &first = head[..got].get(at)?;
         let len = first.leading_zeros() as usize + 1;
         let bytes = head[..got].get(at..at + len).filter(|_| len <= most)?;
-        Some((bytes.iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte)), len))
+        Some((
+            bytes
+                .iter()
+                .fold(0u64, |value, &byte| value << 8 | u64::from(byte)),
+            len,
+        ))
     };
     let parsed = number(0, 4).and_then(|(id, id_len)| {
         let (size, size_len) = number(id_len, 8)?;
         let begin = at + (id_len + size_len) as u64;
         let unknown = (1 << (7 * size_len)) - 1;
         let size = size & unknown;
-        let until = if size == unknown { end } else { begin.saturating_add(size).min(end) };
+        let until = if size == unknown {
+            end
+        } else {
+            begin.saturating_add(size).min(end)
+        };
         Some((u32::try_from(id).ok()?, begin..until))
     });
     Ok(parsed.filter(|(_, content)| content.start <= content.end && content.end <= end))
@@ -87,7 +115,9 @@ fn elements(
     const MAX_ELEMENTS: usize = 1 << 12;
     let (mut at, mut found) = (inside.start, Vec::new());
     for _ in 0..MAX_ELEMENTS {
-        let Some((kind, content)) = element(source, at, inside.end)? else { break };
+        let Some((kind, content)) = element(source, at, inside.end)? else {
+            break;
+        };
         if Some(kind) == stop {
             break;
         }
@@ -101,11 +131,17 @@ fn elements(
 
 /// An unsigned number with this ID inside a range.
 fn number(source: &dyn ByteSource, inside: &Range<u64>, id: u32) -> Result<Option<u64>> {
-    let Some(content) = elements(source, inside, id, None)?.into_iter().next() else { return Ok(None) };
+    let Some(content) = elements(source, inside, id, None)?.into_iter().next() else {
+        return Ok(None);
+    };
     let mut bytes = [0; 8];
     let len = (content.end - content.start).min(8) as usize;
     let got = source.read_at(content.start, &mut bytes[..len])?;
-    Ok(Some(bytes[..got].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))))
+    Ok(Some(
+        bytes[..got]
+            .iter()
+            .fold(0, |value, &byte| value << 8 | u64::from(byte)),
+    ))
 }
 
 /// Encryption of a video track (RFC 9559 5.1.4.1.31).
@@ -120,9 +156,19 @@ fn matroska_scheme(source: &dyn ByteSource, video: usize) -> Result<Option<Strin
     const CONTENT_ENCODING_TYPE: u32 = 0x5033;
     const CONTENT_ENCRYPTION: u32 = 0x5035;
     const ALGORITHM: u32 = 0x47e1;
-    const ALGORITHMS: [&str; 6] = ["unknown algorithm", "DES", "3DES", "Twofish", "Blowfish", "AES"];
+    const ALGORITHMS: [&str; 6] = [
+        "unknown algorithm",
+        "DES",
+        "3DES",
+        "Twofish",
+        "Blowfish",
+        "AES",
+    ];
     let file = 0..source.len();
-    let Some(segment) = elements(source, &file, SEGMENT, Some(CLUSTER))?.into_iter().next() else {
+    let Some(segment) = elements(source, &file, SEGMENT, Some(CLUSTER))?
+        .into_iter()
+        .next()
+    else {
         return Ok(None);
     };
     let mut tracks = elements(source, &segment, TRACKS, Some(CLUSTER))?;
@@ -148,8 +194,12 @@ fn matroska_scheme(source: &dyn ByteSource, video: usize) -> Result<Option<Strin
                     for encryption in elements(source, &encoding, CONTENT_ENCRYPTION, None)? {
                         algorithm = number(source, &encryption, ALGORITHM)?;
                     }
-                    let name = algorithm.and_then(|number| ALGORITHMS.get(usize::try_from(number).ok()?));
-                    return Ok(Some(format!("ContentEncryption, {}", name.unwrap_or(&ALGORITHMS[0]))));
+                    let name =
+                        algorithm.and_then(|number| ALGORITHMS.get(usize::try_from(number).ok()?));
+                    return Ok(Some(format!(
+                        "ContentEncryption, {}",
+                        name.unwrap_or(&ALGORITHMS[0])
+                    )));
                 }
             }
         }
@@ -164,7 +214,10 @@ fn asf_scheme(source: &dyn ByteSource) -> Result<Option<String>> {
     const HEADER_BYTES: u64 = 30;
     const MAX_OBJECTS: u32 = 1 << 10;
     const SCHEMES: [(&str, [u8; 16]); 3] = [
-        ("ASF Content Encryption", *b"\xfb\xb3\x11\x22\x23\xbd\xd2\x11\xb4\xb7\x00\xa0\xc9\x55\xfc\x6e"),
+        (
+            "ASF Content Encryption",
+            *b"\xfb\xb3\x11\x22\x23\xbd\xd2\x11\xb4\xb7\x00\xa0\xc9\x55\xfc\x6e",
+        ),
         (
             "ASF Extended Content Encryption",
             *b"\x14\xe6\x8a\x29\x22\x26\x17\x4c\xb9\x35\xda\xe0\x7e\xe9\x28\x9c",
@@ -178,14 +231,21 @@ fn asf_scheme(source: &dyn ByteSource) -> Result<Option<String>> {
         let mut head = [0; 24];
         let got = source.read_at(at, &mut head)?;
         let (id, size) = head.split_at(16);
-        let size = size.iter().rev().fold(0u64, |size, &byte| size << 8 | u64::from(byte));
+        let size = size
+            .iter()
+            .rev()
+            .fold(0u64, |size, &byte| size << 8 | u64::from(byte));
         let next = at.checked_add(size).filter(|_| got == 24 && size >= 24);
         Ok(next.map(|next| (id.try_into().expect("16 bytes"), next)))
     };
-    let Some((_, end)) = object(0)? else { return Ok(None) };
+    let Some((_, end)) = object(0)? else {
+        return Ok(None);
+    };
     let mut at = HEADER_BYTES;
     for _ in 0..MAX_OBJECTS {
-        let Some((id, next)) = object(at)?.filter(|_| at < end) else { break };
+        let Some((id, next)) = object(at)?.filter(|_| at < end) else {
+            break;
+        };
         if let Some((name, _)) = SCHEMES.iter().find(|scheme| scheme.1 == id) {
             return Ok(Some((*name).to_owned()));
         }
@@ -196,8 +256,8 @@ fn asf_scheme(source: &dyn ByteSource) -> Result<Option<String>> {
 
 // ---- MPEG-TS ----
 
-/// Passes reads on, and records which streams of an MPEG transport stream are scrambled: libavformat returns no packets
-/// for these.
+/// Passes reads on, and records which streams of an MPEG transport stream are scrambled:
+/// libavformat returns no packets for these.
 pub(super) struct ScramblingMonitor {
     source: Arc<dyn ByteSource>,
     seen: Mutex<ScrambledStreams>,
@@ -205,7 +265,10 @@ pub(super) struct ScramblingMonitor {
 
 impl ScramblingMonitor {
     pub fn new(source: Arc<dyn ByteSource>) -> Self {
-        Self { source, seen: Mutex::default() }
+        Self {
+            source,
+            seen: Mutex::default(),
+        }
     }
 
     /// Whether the stream with this ID or, without an ID, any stream is scrambled.
@@ -213,7 +276,10 @@ impl ScramblingMonitor {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let reaches = |run: &u8| *run >= MIN_SCRAMBLED_PACKETS;
         match id {
-            Some(id) => usize::try_from(id).ok().and_then(|id| seen.runs.get(id)).is_some_and(reaches),
+            Some(id) => usize::try_from(id)
+                .ok()
+                .and_then(|id| seen.runs.get(id))
+                .is_some_and(reaches),
             None => seen.runs.iter().any(reaches),
         }
     }
@@ -230,7 +296,10 @@ impl ByteSource for ScramblingMonitor {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let got = self.source.read_at(offset, buffer)?;
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).observe(offset, &buffer[..got]);
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .observe(offset, &buffer[..got]);
         Ok(got)
     }
 
@@ -246,8 +315,8 @@ const MIN_SCRAMBLED_PACKETS: u8 = 8;
 struct ScrambledStreams {
     /// Length of a packet, and where the first one begins.
     layout: Option<(u64, u64)>,
-    /// For each stream ID, the scrambled packets in a row, up to [`MIN_SCRAMBLED_PACKETS`]; empty if the file is not a
-    /// transport stream.
+    /// For each stream ID, the scrambled packets in a row, up to [`MIN_SCRAMBLED_PACKETS`]; empty
+    /// if the file is not a transport stream.
     runs: Vec<u8>,
 }
 
@@ -258,20 +327,35 @@ impl ScrambledStreams {
             self.layout = layout(data);
             self.runs = vec![0; if self.layout.is_some() { STREAMS } else { 0 }];
         }
-        let Some((size, first)) = self.layout else { return };
+        let Some((size, first)) = self.layout else {
+            return;
+        };
         let lead = (first + size - offset % size) % size;
-        for packet in data.get(lead as usize..).unwrap_or(&[]).chunks(size as usize) {
+        for packet in data
+            .get(lead as usize..)
+            .unwrap_or(&[])
+            .chunks(size as usize)
+        {
             // One that continues in the next read is not needed.
-            let [0x47, high, low, flags, body @ ..] = packet else { continue };
-            let (id, has_payload) = (usize::from(high & 0x1f) << 8 | usize::from(*low), flags & 0x10 != 0);
-            let skipped =
-                if flags & 0x20 == 0 { 0 } else { 1 + usize::from(body.first().copied().unwrap_or(0)) };
+            let [0x47, high, low, flags, body @ ..] = packet else {
+                continue;
+            };
+            let (id, has_payload) = (
+                usize::from(high & 0x1f) << 8 | usize::from(*low),
+                flags & 0x10 != 0,
+            );
+            let skipped = if flags & 0x20 == 0 {
+                0
+            } else {
+                1 + usize::from(body.first().copied().unwrap_or(0))
+            };
             let begins_pes = high & 0x40 != 0;
             let pes = || body.get(skipped..).is_some_and(is_scrambled_pes);
             let run = &mut self.runs[id];
             if has_payload && *run < MIN_SCRAMBLED_PACKETS {
                 let is_scrambled = flags & 0xc0 != 0 || begins_pes && pes();
-                // The packets between two headers of PES packets do not show whether their payload is scrambled.
+                // The packets between two headers of PES packets do not show whether their payload
+                // is scrambled.
                 *run = if is_scrambled {
                     *run + 1
                 } else if begins_pes || *run == 0 {
@@ -287,8 +371,11 @@ impl ScrambledStreams {
 /// Length of the packets of a transport stream, and where the first one begins in `data`.
 fn layout(data: &[u8]) -> Option<(u64, u64)> {
     const PACKETS: usize = 8;
-    let fits = |size: usize, first: usize| (0..PACKETS).all(|n| data.get(first + n * size) == Some(&0x47));
+    let fits =
+        |size: usize, first: usize| (0..PACKETS).all(|n| data.get(first + n * size) == Some(&0x47));
     [188, 192, 204].into_iter().find_map(|size: usize| {
-        (0..size).find(|&first| fits(size, first)).map(|first| (size as u64, first as u64))
+        (0..size)
+            .find(|&first| fits(size, first))
+            .map(|first| (size as u64, first as u64))
     })
 }

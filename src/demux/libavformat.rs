@@ -1,5 +1,6 @@
 //! Reads all packets of any container in one pass of libavformat, and passes each to a visitor.
-//! Finds the offsets of contiguous payloads, verified by comparing the bytes. Payloads are not kept.
+//! Finds the offsets of contiguous payloads, verified by comparing the bytes. Payloads are not
+//! kept.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,15 +9,16 @@ use super::encryption::{self, ScramblingMonitor};
 use super::{PacketInfo, Track};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::limits::{check_index_allocatable, reserve, resize, Limits};
+use crate::limits::{Limits, check_index_allocatable, reserve, resize};
 use crate::media::{StreamInfo, StreamKind};
 use crate::source::ByteSource;
 
-/// Maximum distance from the position that a demuxer reports to the payload (block and chunk headers).
+/// Maximum distance from the position that a demuxer reports to the payload (block and chunk
+/// headers).
 const MAX_BLOCK_HEADER_BYTES: usize = 64;
 
-/// Reads all packets of video stream `stream`, or of the best one. `visit` is called with the stream's
-/// properties and each packet.
+/// Reads all packets of video stream `stream`, or of the best one. `visit` is called with the
+/// stream's properties and each packet.
 pub fn read_packets(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
@@ -29,14 +31,18 @@ pub fn read_packets(
         true => Err(encryption::encrypted(&site, "transport stream scrambling")),
         false => Ok(()),
     };
-    let mut demuxer = Demuxer::open(monitor.clone(), true, stream).or_else(|error| match error {
-        // Nothing was found in packets that cannot be read.
-        Error::Malformed { .. } | Error::NoVideo { .. } => is_scrambled(None).and(Err(error)),
-        other => Err(other),
-    })?;
+    let mut demuxer =
+        Demuxer::open(monitor.clone(), true, stream).or_else(|error| match error {
+            // Nothing was found in packets that cannot be read.
+            Error::Malformed { .. } | Error::NoVideo { .. } => is_scrambled(None).and(Err(error)),
+            other => Err(other),
+        })?;
     let streams = demuxer.stream_summaries();
     let (selected, id) = demuxer.selected_stream();
-    let before = streams.iter().take(selected as usize).filter(|stream| stream.kind == StreamKind::Video);
+    let before = streams
+        .iter()
+        .take(selected as usize)
+        .filter(|stream| stream.kind == StreamKind::Video);
     encryption::check_headers(&**source, &demuxer.container(), before.count())?;
     let info = demuxer.info(limits)?;
     let mut packets: Vec<PacketInfo> = Vec::new();
@@ -48,12 +54,22 @@ pub fn read_packets(
     let mut last_position = None;
     let mut packet = Packet::new();
     while demuxer.next_packet(&mut packet)? {
-        Limits::check(&site, "number of packets", packets.len() as u64 + 1, limits.packets)?;
+        Limits::check(
+            &site,
+            "number of packets",
+            packets.len() as u64 + 1,
+            limits.packets,
+        )?;
         if packets.len() == packets.capacity() {
             check_index_allocatable(&site, 2 * packets.len())?;
             reserve(&site, &mut packets, 1)?;
         }
-        Limits::check(&site, "packet size", packet.data().len() as u64, limits.packet_bytes)?;
+        Limits::check(
+            &site,
+            "packet size",
+            packet.data().len() as u64,
+            limits.packet_bytes,
+        )?;
         encryption::check_packet(&**source, &container, &packet)?;
         let offset = match &mut locator {
             Some(f) if !packet.has_decoder_side_data() => f.find(&packet)?,
@@ -93,25 +109,36 @@ pub fn read_packets(
     set_lace_times(&mut packets, &laces);
     let corrupt = packets.iter().filter(|p| p.corrupt).count();
     let damaged_units = skipped_corrupt.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
-    Ok(Track { container, info, streams, packets, damaged_units })
+    Ok(Track {
+        container,
+        info,
+        streams,
+        packets,
+        damaged_units,
+    })
 }
 
-/// Sets the times of the frames that share a Matroska block (a lace) where the file has none: without
-/// DefaultDuration and BlockDuration, a block lasts until the next one, and its frames equally long. libavformat
-/// returns no times for them or, once it has estimated a frame rate, times at the rate of blocks.
+/// Sets the times of the frames that share a Matroska block (a lace) where the file has none:
+/// without DefaultDuration and BlockDuration, a block lasts until the next one, and its frames
+/// equally long. libavformat returns no times for them or, once it has estimated a frame rate,
+/// times at the rate of blocks.
 fn set_lace_times(packets: &mut [PacketInfo], laces: &[Range<usize>]) {
     // Length of the previous block in ticks, and its frames, if its times were set.
     let mut previous: Option<(i64, i64)> = None;
     for lace in laces {
         let frames = lace.len() as i64;
-        let Some(begin) = packets[lace.start].pts else { continue };
-        // libavformat continues from each packet by its duration, which is 0 before it has an estimate.
+        let Some(begin) = packets[lace.start].pts else {
+            continue;
+        };
+        // libavformat continues from each packet by its duration, which is 0 before it has an
+        // estimate.
         let is_generated = packets[lace.clone()].windows(2).all(|pair| {
             let known = pair[0].pts.zip(pair[1].pts);
             known.is_none_or(|(first, second)| first.checked_add(pair[0].duration) == Some(second))
         });
-        let unknown =
-            packets[lace.clone()].windows(2).any(|pair| pair[1].pts.is_none() || pair[1].pts == pair[0].pts);
+        let unknown = packets[lace.clone()]
+            .windows(2)
+            .any(|pair| pair[1].pts.is_none() || pair[1].pts == pair[0].pts);
         let (length, parts) = match packets.get(lace.end).map(|next| next.pts) {
             Some(Some(next)) if next > begin => {
                 let overlaps = packets[lace.end - 1].pts.is_some_and(|last| last >= next);
@@ -149,7 +176,13 @@ struct PayloadLocator {
 impl PayloadLocator {
     fn new(source: Arc<dyn ByteSource>) -> Self {
         let site = Site::file(source.name());
-        Self { source, site, header_bytes: 0, end: 0, window: Vec::new() }
+        Self {
+            source,
+            site,
+            header_bytes: 0,
+            end: 0,
+            window: Vec::new(),
+        }
     }
 
     fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
@@ -164,9 +197,14 @@ impl PayloadLocator {
             self.window.truncate(len);
             let got = self.source.read_at(start, &mut self.window)?;
             let window = &self.window[..got];
-            let fits = |lead: usize| window.get(lead..lead + data.len()).is_some_and(|w| w == data);
-            if let Some(lead) =
-                std::iter::once(self.header_bytes).chain(0..MAX_BLOCK_HEADER_BYTES).find(|&lead| fits(lead))
+            let fits = |lead: usize| {
+                window
+                    .get(lead..lead + data.len())
+                    .is_some_and(|w| w == data)
+            };
+            if let Some(lead) = std::iter::once(self.header_bytes)
+                .chain(0..MAX_BLOCK_HEADER_BYTES)
+                .find(|&lead| fits(lead))
             {
                 self.header_bytes = lead;
                 let offset = start + lead as u64;

@@ -1,6 +1,7 @@
 //! Reads the packets of an MP4/MOV video track from its sample tables, without reading payloads.
-//! Unusual tables (several edits or sample descriptions, inconsistent counts) yield `None`: libavformat reads
-//! those files. No count is trusted before its box is known to hold that many entries.
+//! Unusual tables (several edits or sample descriptions, inconsistent counts) yield `None`:
+//! libavformat reads those files. No count is trusted before its box is known to hold that many
+//! entries.
 
 pub(crate) mod boxes;
 mod edit_list;
@@ -11,24 +12,24 @@ mod streams;
 
 use std::sync::Arc;
 
-use crate::demux::encryption::encrypted;
 use crate::demux::Track;
+use crate::demux::encryption::encrypted;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Demuxer;
-use crate::limits::{check_index_allocatable, Limits};
-use crate::media::{list_streams, DisplayOrientation, StreamInfo, StreamKind, StreamSummary};
+use crate::limits::{Limits, check_index_allocatable};
+use crate::media::{DisplayOrientation, StreamInfo, StreamKind, StreamSummary, list_streams};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
-use boxes::{children, find, TopLevelBoxes};
+use boxes::{TopLevelBoxes, children, find};
 use edit_list::EditList;
 use sample_table::Mp4Sample;
 
 /// Name of the container for files that are read here; libavformat's name for it is longer.
 pub const CONTAINER: &str = "mov,mp4";
 
-/// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat selects as best. `Ok(None)`:
-/// not an MP4 file, or an unusual one.
+/// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat selects as best.
+/// `Ok(None)`: not an MP4 file, or an unusual one.
 ///
 /// # Errors
 /// `NotVideo` where `stream` is not a video stream.
@@ -37,54 +38,77 @@ pub fn read_track(
     stream: Option<u32>,
     limits: &Limits,
 ) -> Result<Option<Track>> {
-    let (site, limits) = (Site::file(source.name()), &limits.for_file_len(source.len()));
-    let Some(top) = TopLevelBoxes::scan(&**source, &site, limits)? else { return Ok(None) };
+    let (site, limits) = (
+        Site::file(source.name()),
+        &limits.for_file_len(source.len()),
+    );
+    let Some(top) = TopLevelBoxes::scan(&**source, &site, limits)? else {
+        return Ok(None);
+    };
     check_sample_counts(&top, &site, source.len())?;
     let schemes = encryption_schemes(&top.moov);
-    if let Some((_, Some(scheme))) =
-        schemes.first().filter(|_| schemes.iter().all(|(_, scheme)| scheme.is_some()))
+    if let Some((_, Some(scheme))) = schemes
+        .first()
+        .filter(|_| schemes.iter().all(|(_, scheme)| scheme.is_some()))
     {
         return Err(encrypted(&site, scheme));
     }
-    let Some(movie) = Movie::parse(&top.moov) else { return Ok(None) };
+    let Some(movie) = Movie::parse(&top.moov) else {
+        return Ok(None);
+    };
     if movie.traks.is_empty() {
         return Ok(None);
     }
-    let Some(selected) = SelectedStream::select(source, &site, &top, stream)? else { return Ok(None) };
-    if let Some((_, Some(scheme))) =
-        schemes.iter().find(|(id, scheme)| *id == selected.track_id && scheme.is_some())
+    let Some(selected) = SelectedStream::select(source, &site, &top, stream)? else {
+        return Ok(None);
+    };
+    if let Some((_, Some(scheme))) = schemes
+        .iter()
+        .find(|(id, scheme)| *id == selected.track_id && scheme.is_some())
     {
         return Err(encrypted(&site, scheme));
     }
     // Where two tracks have the same ID, the ID from libavformat does not identify one of them.
-    let mut named = movie.traks.iter().filter(|trak| trak.id == selected.track_id);
-    let (Some(chosen), None) = (named.next(), named.next()) else { return Ok(None) };
+    let mut named = movie
+        .traks
+        .iter()
+        .filter(|trak| trak.id == selected.track_id);
+    let (Some(chosen), None) = (named.next(), named.next()) else {
+        return Ok(None);
+    };
     build_track(&site, limits, &top, &movie, chosen, selected)
 }
 
 /// ID and encryption scheme of each video track.
 fn encryption_schemes(moov: &[u8]) -> Vec<(u32, Option<String>)> {
-    let traks = children(moov).filter(|(kind, _)| kind == b"trak").filter_map(|(_, trak)| {
-        let mdia = find(trak, b"mdia")?;
-        let is_video = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"vide");
-        let stsd = find(find(find(mdia, b"minf")?, b"stbl")?, b"stsd").filter(|_| is_video)?;
-        let tkhd = find(trak, b"tkhd")?;
-        let id = read_u32_be(tkhd, if *tkhd.first()? == 1 { 20 } else { 12 })?;
-        Some((id, sample_entry::encryption_scheme(stsd)))
-    });
+    let traks = children(moov)
+        .filter(|(kind, _)| kind == b"trak")
+        .filter_map(|(_, trak)| {
+            let mdia = find(trak, b"mdia")?;
+            let is_video = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"vide");
+            let stsd = find(find(find(mdia, b"minf")?, b"stbl")?, b"stsd").filter(|_| is_video)?;
+            let tkhd = find(trak, b"tkhd")?;
+            let id = read_u32_be(tkhd, if *tkhd.first()? == 1 { 20 } else { 12 })?;
+            Some((id, sample_entry::encryption_scheme(stsd)))
+        });
     traks.collect()
 }
 
-/// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads the
-/// unusual files, allocates memory for each sample before it reads any.
+/// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads
+/// the unusual files, allocates memory for each sample before it reads any.
 fn check_sample_counts(top: &TopLevelBoxes, site: &Site, len: u64) -> Result<()> {
-    let tables = children(&top.moov).filter(|(kind, _)| kind == b"trak").filter_map(|(_, trak)| {
-        let mdia = find(trak, b"mdia")?;
-        let is_audio = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"soun");
-        let stbl = find(find(mdia, b"minf")?, b"stbl")?;
-        Some(sample_table::claimed_samples(stbl, is_audio))
-    });
-    let runs = top.moofs.iter().map(|(_, moof)| fragments::claimed_samples(moof));
+    let tables = children(&top.moov)
+        .filter(|(kind, _)| kind == b"trak")
+        .filter_map(|(_, trak)| {
+            let mdia = find(trak, b"mdia")?;
+            let is_audio = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"soun");
+            let stbl = find(find(mdia, b"minf")?, b"stbl")?;
+            Some(sample_table::claimed_samples(stbl, is_audio))
+        });
+    let runs = top
+        .moofs
+        .iter()
+        .map(|(_, moof)| fragments::claimed_samples(moof));
     Limits::check(
         site,
         "number of samples of all tracks",
@@ -103,8 +127,8 @@ struct SelectedStream {
 }
 
 impl SelectedStream {
-    /// Chooses from the boxes where there is only one video stream, otherwise through libavformat. `None`
-    /// where the chosen stream's ID is not a track ID.
+    /// Chooses from the boxes where there is only one video stream, otherwise through libavformat.
+    /// `None` where the chosen stream's ID is not a track ID.
     fn select(
         source: &Arc<dyn ByteSource>,
         site: &Site,
@@ -113,7 +137,9 @@ impl SelectedStream {
     ) -> Result<Option<Self>> {
         let is_video = |stream: &StreamSummary| stream.kind == StreamKind::Video;
         if let Some(listed) = streams::summarize_streams(top) {
-            let mut videos = (0..).zip(&listed).filter(|(_, (stream, _))| is_video(stream));
+            let mut videos = (0..)
+                .zip(&listed)
+                .filter(|(_, (stream, _))| is_video(stream));
             let (first, second) = (videos.next(), videos.next());
             if let (Some((stream, &(_, track_id))), None) = (first, second) {
                 let streams: Vec<_> = listed.iter().map(|(stream, _)| stream.clone()).collect();
@@ -123,19 +149,34 @@ impl SelectedStream {
                         stream: wanted,
                         streams: list_streams(&streams),
                     }),
-                    _ => Ok(Some(Self { stream, track_id, streams })),
+                    _ => Ok(Some(Self {
+                        stream,
+                        track_id,
+                        streams,
+                    })),
                 };
             }
         }
         let mut demuxer = Demuxer::open(source.clone(), false, wanted)?;
-        let several = demuxer.stream_summaries().iter().filter(|stream| is_video(stream)).count() > 1;
+        let several = demuxer
+            .stream_summaries()
+            .iter()
+            .filter(|stream| is_video(stream))
+            .count()
+            > 1;
         if several {
             // libavformat selects the best of several by what it finds in their first packets.
             demuxer = Demuxer::open(source.clone(), true, wanted)?;
         }
         let (stream, id) = demuxer.selected_stream();
-        let Ok(track_id) = u32::try_from(id) else { return Ok(None) };
-        Ok(Some(Self { stream, track_id, streams: demuxer.stream_summaries() }))
+        let Ok(track_id) = u32::try_from(id) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            stream,
+            track_id,
+            streams: demuxer.stream_summaries(),
+        }))
     }
 }
 
@@ -147,9 +188,13 @@ fn build_track(
     chosen: &Trak,
     mut selected: SelectedStream,
 ) -> Result<Option<Track>> {
-    let Some(params) = sample_entry::codec_params(site, chosen.stsd, limits)? else { return Ok(None) };
-    if let Some(summary) =
-        selected.streams.get_mut(selected.stream as usize).filter(|stream| stream.width == 0)
+    let Some(params) = sample_entry::codec_params(site, chosen.stsd, limits)? else {
+        return Ok(None);
+    };
+    if let Some(summary) = selected
+        .streams
+        .get_mut(selected.stream as usize)
+        .filter(|stream| stream.width == 0)
     {
         // libavformat finds the picture size of some codecs only in packets.
         (summary.width, summary.height) = (params.width, params.height);
@@ -162,10 +207,13 @@ fn build_track(
         return Ok(None);
     }
     check_index_allocatable(site, samples.len())?;
-    let Some(edits) = EditList::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented) else {
+    let Some(edits) = EditList::parse(chosen.elst, movie.timescale, chosen.timescale, fragmented)
+    else {
         return Ok(None);
     };
-    let Some(time_base) = TimeBase::new(1, chosen.timescale) else { return Ok(None) };
+    let Some(time_base) = TimeBase::new(1, chosen.timescale) else {
+        return Ok(None);
+    };
     Ok(Some(Track {
         container: CONTAINER.into(),
         info: StreamInfo {
@@ -209,7 +257,8 @@ impl<'a> Movie<'a> {
         let mut traks = Vec::new();
         for (_, trak) in children(moov).filter(|(kind, _)| kind == b"trak") {
             traks.extend(
-                Trak::parse(trak, &movie_matrix).filter(|trak| sample_entry::is_supported(trak.stsd)),
+                Trak::parse(trak, &movie_matrix)
+                    .filter(|trak| sample_entry::is_supported(trak.stsd)),
             );
         }
         let mut trex = Vec::new();
@@ -218,7 +267,11 @@ impl<'a> Movie<'a> {
                 trex.push(<mp4_atom::Trex as mp4_atom::Atom>::decode_body(&mut body).ok()?);
             }
         }
-        Some(Self { timescale, traks, trex })
+        Some(Self {
+            timescale,
+            traks,
+            trex,
+        })
     }
 }
 
@@ -259,5 +312,7 @@ fn matrix(body: &[u8], at: usize) -> Option<[f64; 4]> {
 }
 
 fn read_u32_be(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    Some(u32::from_be_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
 }

@@ -1,7 +1,7 @@
 //! Codec parameters of a stream, and libav's names of codecs, colors and errors.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, CStr};
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
 use ffmpeg_sys_next as ffi;
@@ -28,13 +28,17 @@ pub(super) type NameOf = NameBy<c_int>;
 /// The name that `get` returns for a number, if any.
 pub(super) fn named(number: c_int, get: NameOf) -> Option<String> {
     // SAFETY: `get` takes any number and returns a static NUL-terminated string or null.
-    unsafe { get(number).as_ref().map(|name| CStr::from_ptr(name).to_string_lossy().into_owned()) }
+    unsafe {
+        get(number)
+            .as_ref()
+            .map(|name| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
 }
 
 /// libav's name for a codec number, "unknown" for numbers it does not know.
 pub fn codec_name(id: u32) -> String {
-    // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes through the C
-    // type without becoming a Rust enum value first.
+    // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes
+    // through the C type without becoming a Rust enum value first.
     unsafe {
         let get: unsafe extern "C" fn(u32) -> *const libc::c_char = std::mem::transmute(
             ffi::avcodec_get_name as unsafe extern "C" fn(ffi::AVCodecID) -> *const libc::c_char,
@@ -70,15 +74,28 @@ pub(super) fn codec_params(
         )
     };
     let len = u64::try_from(par.extradata_size).unwrap_or(0);
-    Limits::check(site, "codec configuration size", len, limits.extradata_bytes)?;
+    Limits::check(
+        site,
+        "codec configuration size",
+        len,
+        limits.extradata_bytes,
+    )?;
     let extradata = if par.extradata.is_null() || len == 0 {
         Vec::new()
     } else {
         // SAFETY: libav keeps `extradata_size` readable bytes at `extradata`.
         unsafe { std::slice::from_raw_parts(par.extradata, len as usize) }.to_vec()
     };
-    let (width, height) = (u32::try_from(par.width).unwrap_or(0), u32::try_from(par.height).unwrap_or(0));
-    Limits::check(site, "picture area", u64::from(width) * u64::from(height), limits.picture_samples)?;
+    let (width, height) = (
+        u32::try_from(par.width).unwrap_or(0),
+        u32::try_from(par.height).unwrap_or(0),
+    );
+    Limits::check(
+        site,
+        "picture area",
+        u64::from(width) * u64::from(height),
+        limits.picture_samples,
+    )?;
     let name = codec_name(id);
     let kind = CodecKind::from_name(&name);
     Ok(CodecParams {

@@ -2,15 +2,15 @@
 //! Errors and concealed pictures are always reported; neither passes for an intact frame.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, CStr};
+use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use ffmpeg_sys_next as ffi;
 
 use super::codec_params::error_text;
-use super::{log, Frame, Packet};
+use super::{Frame, Packet, log};
 use crate::batch::poison;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
@@ -31,16 +31,16 @@ pub enum Received {
 pub struct Decoder {
     context: NonNull<ffi::AVCodecContext>,
     draining: bool,
-    /// Collects errors of its threads; `None` for a decoder without threads, which logs on the calling
-    /// thread.
+    /// Collects errors of its threads; `None` for a decoder without threads, which logs on the
+    /// calling thread.
     sink: Option<Arc<log::ErrorSink>>,
     threads: u32,
     /// Process that has these threads.
     owner_pid: u32,
 }
 
-// SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut self`
-// ensures.
+// SAFETY: a codec context may move between threads as long as one uses it at a time, which `&mut
+// self` ensures.
 unsafe impl Send for Decoder {}
 
 /// A codec context filled from `params`; `None` when out of memory. `codec` may be null (parsers).
@@ -51,33 +51,54 @@ pub(super) fn alloc_context(
 ) -> Result<Option<NonNull<ffi::AVCodecContext>>> {
     log::capture();
     // SAFETY: a null codec is allowed.
-    let Some(context) = NonNull::new(unsafe { ffi::avcodec_alloc_context3(codec) }) else { return Ok(None) };
+    let Some(context) = NonNull::new(unsafe { ffi::avcodec_alloc_context3(codec) }) else {
+        return Ok(None);
+    };
     // SAFETY: parameters of our own, freed below.
     let mut par = unsafe { ffi::avcodec_parameters_alloc() };
     if par.is_null() {
         return Ok(None);
     }
     let padding = ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize;
-    // SAFETY: `par` is live; enum fields are written as integers (they came from libav or ITU-T H.273 tables,
-    // and libav itself checks them); extradata is allocated with av_mallocz and padded as required, and freed
-    // with `par`.
+    // SAFETY: `par` is live; enum fields are written as integers (they came from libav or ITU-T
+    // H.273 tables, and libav itself checks them); extradata is allocated with av_mallocz and
+    // padded as required, and freed with `par`.
     let code = unsafe {
-        ptr::addr_of_mut!((*par).codec_type).cast::<i32>().write(ffi::AVMediaType::AVMEDIA_TYPE_VIDEO as i32);
-        ptr::addr_of_mut!((*par).codec_id).cast::<u32>().write(params.codec.id);
+        ptr::addr_of_mut!((*par).codec_type)
+            .cast::<i32>()
+            .write(ffi::AVMediaType::AVMEDIA_TYPE_VIDEO as i32);
+        ptr::addr_of_mut!((*par).codec_id)
+            .cast::<u32>()
+            .write(params.codec.id);
         (*par).codec_tag = params.tag;
         (*par).width = c_int::try_from(params.width).unwrap_or(0);
         (*par).height = c_int::try_from(params.height).unwrap_or(0);
         (*par).bits_per_coded_sample = params.bits_per_coded_sample;
         (*par).video_delay = c_int::from(params.reorder.unwrap_or(0));
-        ptr::addr_of_mut!((*par).color_primaries).cast::<u32>().write(u32::from(params.color.primaries));
-        ptr::addr_of_mut!((*par).color_trc).cast::<u32>().write(u32::from(params.color.transfer));
-        ptr::addr_of_mut!((*par).color_space).cast::<u32>().write(u32::from(params.color.matrix));
-        let range = params.color.full_range.map_or(0, |full| if full { 2 } else { 1 });
-        ptr::addr_of_mut!((*par).color_range).cast::<u32>().write(range);
+        ptr::addr_of_mut!((*par).color_primaries)
+            .cast::<u32>()
+            .write(u32::from(params.color.primaries));
+        ptr::addr_of_mut!((*par).color_trc)
+            .cast::<u32>()
+            .write(u32::from(params.color.transfer));
+        ptr::addr_of_mut!((*par).color_space)
+            .cast::<u32>()
+            .write(u32::from(params.color.matrix));
+        let range = params
+            .color
+            .full_range
+            .map_or(0, |full| if full { 2 } else { 1 });
+        ptr::addr_of_mut!((*par).color_range)
+            .cast::<u32>()
+            .write(range);
         if !params.extradata.is_empty() {
             (*par).extradata = ffi::av_mallocz(params.extradata.len() + padding).cast::<u8>();
             if !(*par).extradata.is_null() {
-                ptr::copy_nonoverlapping(params.extradata.as_ptr(), (*par).extradata, params.extradata.len());
+                ptr::copy_nonoverlapping(
+                    params.extradata.as_ptr(),
+                    (*par).extradata,
+                    params.extradata.len(),
+                );
                 (*par).extradata_size = params.extradata.len() as c_int;
             }
         }
@@ -89,15 +110,19 @@ pub(super) fn alloc_context(
         let mut raw = context.as_ptr();
         // SAFETY: allocated above, freed once.
         unsafe { ffi::avcodec_free_context(&mut raw) };
-        return Err(Error::malformed(site, format!("codec parameters are rejected: {}", error_text(code))));
+        return Err(Error::malformed(
+            site,
+            format!("codec parameters are rejected: {}", error_text(code)),
+        ));
     }
     Ok(Some(context))
 }
 
-/// Value that fills the memory of a frame before decoding; `None` where the decoder is known to write or to
-/// conceal every block, or to report that it did not. The decoders of H.264 and HEVC report it only with
-/// scripts/ffmpeg.patch, which a user's own FFmpeg lacks. Data that another picture left in a reused buffer
-/// must never be visible. [`poison`] fills for all codecs, which does not change the output of such a decoder.
+/// Value that fills the memory of a frame before decoding; `None` where the decoder is known to
+/// write or to conceal every block, or to report that it did not. The decoders of H.264 and HEVC
+/// report it only with scripts/ffmpeg.patch, which a user's own FFmpeg lacks. Data that another
+/// picture left in a reused buffer must never be visible. [`poison`] fills for all codecs, which
+/// does not change the output of such a decoder.
 fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
     let whole = match kind {
         CodecKind::H264 | CodecKind::Hevc => cfg!(ffmpeg_patched),
@@ -121,7 +146,11 @@ unsafe extern "C" fn filled_buffer(
         let code = ffi::avcodec_default_get_buffer2(context, frame, flags);
         if code >= 0 {
             for buffer in (*frame).buf.iter().take_while(|buffer| !buffer.is_null()) {
-                ptr::write_bytes((**buffer).data, FILL_BYTE.load(Ordering::Relaxed), (**buffer).size);
+                ptr::write_bytes(
+                    (**buffer).data,
+                    FILL_BYTE.load(Ordering::Relaxed),
+                    (**buffer).size,
+                );
             }
         }
         code
@@ -129,18 +158,21 @@ unsafe extern "C" fn filled_buffer(
 }
 
 impl Decoder {
-    /// Opens a decoder. With one thread it decodes on the calling thread: what it logs while it has a packet
-    /// concerns that packet (see [`log`]). With more threads, a logged error concerns one of the packets sent
-    /// recently.
+    /// Opens a decoder. With one thread it decodes on the calling thread: what it logs while it has
+    /// a packet concerns that packet (see [`log`]). With more threads, a logged error concerns one
+    /// of the packets sent recently.
     pub fn open(site: &Site, params: &CodecParams, threads: u32) -> Result<Self> {
         log::capture();
         log::clear();
-        let unsupported =
-            || Error::Unsupported { site: site.clone(), what: format!("codec '{}'", params.codec.name) };
+        let unsupported = || Error::Unsupported {
+            site: site.clone(),
+            what: format!("codec '{}'", params.codec.name),
+        };
         // SAFETY: the number goes through the C type; unknown numbers find nothing.
         let codec = unsafe {
             let find: unsafe extern "C" fn(u32) -> *const ffi::AVCodec = std::mem::transmute(
-                ffi::avcodec_find_decoder as unsafe extern "C" fn(ffi::AVCodecID) -> *const ffi::AVCodec,
+                ffi::avcodec_find_decoder
+                    as unsafe extern "C" fn(ffi::AVCodecID) -> *const ffi::AVCodec,
             );
             find(params.codec.id)
         };
@@ -150,7 +182,13 @@ impl Decoder {
         let context = alloc_context(site, params, codec)?
             .ok_or_else(|| Error::malformed(site, "out of memory for a decoder"))?;
         let sink = (threads > 1).then(Arc::<log::ErrorSink>::default);
-        let this = Self { context, draining: false, sink, threads, owner_pid: std::process::id() };
+        let this = Self {
+            context,
+            draining: false,
+            sink,
+            threads,
+            owner_pid: std::process::id(),
+        };
         // SAFETY: the context is live and not open yet.
         let code = unsafe {
             let c = context.as_ptr();
@@ -163,10 +201,11 @@ impl Decoder {
                 (*c).get_buffer2 = Some(filled_buffer);
             }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
-            // Without BITEXACT libavcodec may choose vector code that rounds differently on other processors (MPEG-4
-            // motion compensation, VP9 transforms).
-            let flags =
-                ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED | ffi::AV_CODEC_FLAG_BITEXACT;
+            // Without BITEXACT libavcodec may choose vector code that rounds differently on other
+            // processors (MPEG-4 motion compensation, VP9 transforms).
+            let flags = ffi::AV_CODEC_FLAG_COPY_OPAQUE
+                | ffi::AV_CODEC_FLAG_UNALIGNED
+                | ffi::AV_CODEC_FLAG_BITEXACT;
             (*c).flags |= flags as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };
@@ -195,15 +234,21 @@ impl Decoder {
         self.threads
     }
 
-    /// The first error logged since the last packet was sent or, with several threads, since the last flush:
-    /// threads log errors with a delay. Without the errors that concern no pixel.
+    /// The first error logged since the last packet was sent or, with several threads, since the
+    /// last flush: threads log errors with a delay. Without the errors that concern no pixel.
     pub fn logged_error(&self) -> Option<String> {
-        self.sink.as_ref().and_then(|sink| sink.first()).or_else(log::first)
+        self.sink
+            .as_ref()
+            .and_then(|sink| sink.first())
+            .or_else(log::first)
     }
 
     /// The first logged error that concerns no pixel, since the same time.
     pub fn logged_harmless(&self) -> Option<String> {
-        self.sink.as_ref().and_then(|sink| sink.first_harmless()).or_else(log::first_harmless)
+        self.sink
+            .as_ref()
+            .and_then(|sink| sink.first_harmless())
+            .or_else(log::first_harmless)
     }
 
     /// Signals the end of packets, so that the decoder outputs the frames that it still holds.
@@ -240,8 +285,8 @@ impl Decoder {
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // A forked child does not have the threads: freeing the context would wait for them forever. The sink
-        // is leaked with it.
+        // A forked child does not have the threads: freeing the context would wait for them
+        // forever. The sink is leaked with it.
         if std::process::id() != self.owner_pid {
             std::mem::forget(self.sink.take());
             return;
@@ -260,18 +305,30 @@ pub fn is_intra_only(params: &CodecParams) -> bool {
             ffi::avcodec_descriptor_get
                 as unsafe extern "C" fn(ffi::AVCodecID) -> *const ffi::AVCodecDescriptor,
         );
-        get(params.codec.id).as_ref().is_some_and(|d| d.props & ffi::AV_CODEC_PROP_INTRA_ONLY != 0)
+        get(params.codec.id)
+            .as_ref()
+            .is_some_and(|d| d.props & ffi::AV_CODEC_PROP_INTRA_ONLY != 0)
     }
 }
 
 pub(super) fn uses_assembly() -> bool {
-    // SAFETY: returns a static string; the other function has no arguments and may be called at any time.
-    let (configuration, flags) =
-        unsafe { (CStr::from_ptr(ffi::avcodec_configuration()).to_string_lossy(), ffi::av_get_cpu_flags()) };
-    flags != 0 && !["--disable-asm", "--disable-x86asm"].iter().any(|option| configuration.contains(option))
+    // SAFETY: returns a static string; the other function has no arguments and may be called at any
+    // time.
+    let (configuration, flags) = unsafe {
+        (
+            CStr::from_ptr(ffi::avcodec_configuration()).to_string_lossy(),
+            ffi::av_get_cpu_flags(),
+        )
+    };
+    flags != 0
+        && !["--disable-asm", "--disable-x86asm"]
+            .iter()
+            .any(|option| configuration.contains(option))
 }
 
 pub(super) fn version() -> String {
     // SAFETY: returns a static string.
-    unsafe { CStr::from_ptr(ffi::av_version_info()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(ffi::av_version_info()) }
+        .to_string_lossy()
+        .into_owned()
 }

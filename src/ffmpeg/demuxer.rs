@@ -2,19 +2,21 @@
 //! A read error is never reported as the end of the file.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, CStr};
+use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
-use super::codec_params::{codec_name, codec_params, display_orientation, error_text, named, NameBy, NameOf};
+use super::codec_params::{
+    NameBy, NameOf, codec_name, codec_params, display_orientation, error_text, named,
+};
 use super::io::AvioContext;
 use super::signatures::{self, Mismatch};
-use super::{log, Packet};
+use super::{Packet, log};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{list_streams, StreamHeader, StreamInfo, StreamKind, StreamSummary};
+use crate::media::{StreamHeader, StreamInfo, StreamKind, StreamSummary, list_streams};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
@@ -27,14 +29,15 @@ pub struct Demuxer {
     skipped_corrupt: u32,
 }
 
-// SAFETY: libavformat contexts may be used from any thread, one at a time, which `&mut self` ensures.
+// SAFETY: libavformat contexts may be used from any thread, one at a time, which `&mut self`
+// ensures.
 unsafe impl Send for Demuxer {}
 
 impl Demuxer {
-    /// Opens the container and selects the video stream: the one with index `wanted`, or the one that
-    /// libavformat selects as best. `probe` lets libavformat read the first packets for properties that
-    /// headers lack (slow; needed once per file, when it is indexed), including those by which it selects the
-    /// best of several video streams.
+    /// Opens the container and selects the video stream: the one with index `wanted`, or the one
+    /// that libavformat selects as best. `probe` lets libavformat read the first packets for
+    /// properties that headers lack (slow; needed once per file, when it is indexed), including
+    /// those by which it selects the best of several video streams.
     pub fn open(source: Arc<dyn ByteSource>, probe: bool, wanted: Option<u32>) -> Result<Self> {
         log::capture();
         log::clear();
@@ -64,13 +67,24 @@ impl Demuxer {
             });
         }
         let context = NonNull::new(raw).expect("avformat_open_input succeeded");
-        let mut this = Self { context, io, site, stream: -1, skipped_corrupt: 0 };
+        let mut this = Self {
+            context,
+            io,
+            site,
+            stream: -1,
+            skipped_corrupt: 0,
+        };
         this.check_format(&source)?;
         if probe {
             // SAFETY: the context is open.
             let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
             if code < 0 {
-                return Err(open_error(&this.site, &mut this.io, code, "its streams cannot be parsed"));
+                return Err(open_error(
+                    &this.site,
+                    &mut this.io,
+                    code,
+                    "its streams cannot be parsed",
+                ));
             }
         }
         this.stream = this.choose_stream(wanted)?;
@@ -91,10 +105,14 @@ impl Demuxer {
         }
         match signatures::check_format(&format, &read_head(source)?) {
             Ok(()) => Ok(()),
-            Err(Mismatch::Container(container)) => Err(unsupported_container(&self.site, container)),
+            Err(Mismatch::Container(container)) => {
+                Err(unsupported_container(&self.site, container))
+            }
             Err(Mismatch::RawStream(begin)) => Err(Error::malformed(
                 &self.site,
-                format!("no known container starts like this, and a raw {format} stream begins with {begin}"),
+                format!(
+                    "no known container starts like this, and a raw {format} stream begins with {begin}"
+                ),
             )),
         }
     }
@@ -131,7 +149,10 @@ impl Demuxer {
             let what = "the first tile as a video, because the picture of this AVIF or HEIF image is a grid of tiles; \
                         read an AVIF with decode_image, or convert the image"
                 .to_owned();
-            return Err(Error::Unsupported { site: self.site.clone(), what });
+            return Err(Error::Unsupported {
+                site: self.site.clone(),
+                what,
+            });
         }
         best.ok_or_else(|| {
             let name = |stream: &StreamSummary| match stream.kind {
@@ -141,29 +162,37 @@ impl Demuxer {
             };
             let reason = match &streams[..] {
                 [] => "it contains no streams".into(),
-                held => format!("it holds {}", held.iter().map(name).collect::<Vec<_>>().join(", ")),
+                held => format!(
+                    "it holds {}",
+                    held.iter().map(name).collect::<Vec<_>>().join(", ")
+                ),
             };
-            Error::NoVideo { site: self.site.clone(), reason }
+            Error::NoVideo {
+                site: self.site.clone(),
+                reason,
+            }
         })
     }
 
     /// Whether a stream is a part of a picture.
     fn is_tile(&self, stream: c_int) -> bool {
-        // SAFETY: libavformat keeps `nb_stream_groups` pointers at `stream_groups`, and `nb_streams` pointers at the
-        // `streams` of each group. The type is read as an integer, since unknown values would be undefined.
+        // SAFETY: libavformat keeps `nb_stream_groups` pointers at `stream_groups`, and
+        // `nb_streams` pointers at the `streams` of each group. The type is read as an integer,
+        // since unknown values would be undefined.
         unsafe {
             let context = self.context.as_ref();
             (0..context.nb_stream_groups as usize).any(|group| {
                 let group = *context.stream_groups.add(group);
                 let kind = ptr::addr_of!((*group).type_).cast::<u32>().read();
                 kind == ffi::AVStreamGroupParamsType::AV_STREAM_GROUP_PARAMS_TILE_GRID as u32
-                    && (0..(*group).nb_streams as usize).any(|n| (**(*group).streams.add(n)).index == stream)
+                    && (0..(*group).nb_streams as usize)
+                        .any(|n| (**(*group).streams.add(n)).index == stream)
             })
         }
     }
 
-    /// The video stream that `av_find_best_stream` selects. It would select attached pictures too, so their
-    /// type is changed during the call.
+    /// The video stream that `av_find_best_stream` selects. It would select attached pictures too,
+    /// so their type is changed during the call.
     fn best_stream(&mut self) -> Option<c_int> {
         let pictures: Vec<*mut ffi::AVStream> = self
             .streams()
@@ -180,7 +209,8 @@ impl Demuxer {
         set(ffi::AVMediaType::AVMEDIA_TYPE_ATTACHMENT);
         let video = ffi::AVMediaType::AVMEDIA_TYPE_VIDEO;
         // SAFETY: the context is open, and no decoder is requested.
-        let best = unsafe { ffi::av_find_best_stream(self.raw(), video, -1, -1, ptr::null_mut(), 0) };
+        let best =
+            unsafe { ffi::av_find_best_stream(self.raw(), video, -1, -1, ptr::null_mut(), 0) };
         set(video);
         Some(best).filter(|&best| best >= 0)
     }
@@ -189,12 +219,18 @@ impl Demuxer {
     pub fn stream_summaries(&self) -> Vec<StreamSummary> {
         let summary = |&stream: &*mut ffi::AVStream| {
             let kind = kind_of(stream);
-            // SAFETY: live stream; the codec's number is read as an integer since unknown values would be
-            // undefined.
+            // SAFETY: live stream; the codec's number is read as an integer since unknown values
+            // would be undefined.
             let (id, width, height, frames, disposition) = unsafe {
                 let par = (*stream).codecpar;
                 let id = ptr::addr_of!((*par).codec_id).cast::<u32>().read();
-                (id, (*par).width, (*par).height, (*stream).nb_frames, (*stream).disposition)
+                (
+                    id,
+                    (*par).width,
+                    (*par).height,
+                    (*stream).nb_frames,
+                    (*stream).disposition,
+                )
             };
             let side = |side: c_int| u32::try_from(side).unwrap_or(0);
             let is_video = kind == StreamKind::Video;
@@ -203,7 +239,9 @@ impl Demuxer {
                 codec: codec_name(id),
                 width: if is_video { side(width) } else { 0 },
                 height: if is_video { side(height) } else { 0 },
-                num_frames: u64::try_from(frames).ok().filter(|&frames| is_video && frames > 0),
+                num_frames: u64::try_from(frames)
+                    .ok()
+                    .filter(|&frames| is_video && frames > 0),
                 is_default: disposition & ffi::AV_DISPOSITION_DEFAULT != 0,
             }
         };
@@ -213,13 +251,17 @@ impl Demuxer {
     /// Index of the chosen stream, and its ID in the container (MP4: the track ID).
     pub fn selected_stream(&self) -> (u32, i32) {
         // SAFETY: live stream.
-        (self.stream as u32, unsafe { (*self.streams()[self.stream as usize]).id })
+        (self.stream as u32, unsafe {
+            (*self.streams()[self.stream as usize]).id
+        })
     }
 
     /// Short name of the container format, such as "matroska,webm".
     pub fn container(&self) -> String {
         // SAFETY: an open context has a format whose name is a static string.
-        unsafe { CStr::from_ptr((*self.context.as_ref().iformat).name) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr((*self.context.as_ref().iformat).name) }
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Number of damaged units that were skipped so far.
@@ -241,18 +283,26 @@ impl Demuxer {
             .ok_or_else(|| Error::malformed(&self.site, "the video stream has no time base"))?;
         let params = codec_params(&self.site, par, limits)?;
         let rate = |r: ffi::AVRational| {
-            Some((u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?)).filter(|r| r.0 > 0 && r.1 > 0)
+            Some((u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?))
+                .filter(|r| r.0 > 0 && r.1 > 0)
         };
         // SAFETY: context and stream are live; a null frame is allowed.
         let guessed = unsafe {
-            ffi::av_guess_frame_rate(self.raw(), ptr::from_ref(stream).cast_mut(), ptr::null_mut())
+            ffi::av_guess_frame_rate(
+                self.raw(),
+                ptr::from_ref(stream).cast_mut(),
+                ptr::null_mut(),
+            )
         };
         Ok(StreamInfo {
             stream: self.stream as u32,
             params,
             time_base,
             orientation: display_orientation(par),
-            sample_aspect: match (rate(stream.sample_aspect_ratio), rate(par.sample_aspect_ratio)) {
+            sample_aspect: match (
+                rate(stream.sample_aspect_ratio),
+                rate(par.sample_aspect_ratio),
+            ) {
                 (Some(stated), Some(coded)) if is_rounded(stated, coded, par.width) => Some(coded),
                 (stated, coded) => stated.or(coded),
             },
@@ -260,8 +310,8 @@ impl Demuxer {
         })
     }
 
-    /// Properties that the headers of the chosen stream state; complete only where the demuxer was opened
-    /// with `probe`.
+    /// Properties that the headers of the chosen stream state; complete only where the demuxer was
+    /// opened with `probe`.
     pub fn header(&self) -> StreamHeader {
         // SAFETY: live stream and codec parameters.
         let (stream, par) = unsafe {
@@ -270,7 +320,10 @@ impl Demuxer {
         };
         let seconds = |ticks: i64| time_base(stream.time_base).map(|base| base.seconds(ticks));
         let rate = stream.r_frame_rate;
-        let rate = (u32::try_from(rate.num).unwrap_or(0), u32::try_from(rate.den).unwrap_or(0));
+        let rate = (
+            u32::try_from(rate.num).unwrap_or(0),
+            u32::try_from(rate.den).unwrap_or(0),
+        );
         // SAFETY: enum fields of live parameters, read as integers.
         let (primaries, transfer, matrix, field_order) = unsafe {
             (
@@ -280,19 +333,29 @@ impl Demuxer {
                 ptr::addr_of!(par.field_order).cast::<u32>().read(),
             )
         };
-        let stated =
-            |number: i32, name: NameOf| Some(number).filter(|&n| n != 2).and_then(|n| named(n, name));
-        // SAFETY: libavutil's functions take any number and return a static string, a static descriptor, or
-        // null; the numbers go through the C type without becoming Rust enum values first.
+        let stated = |number: i32, name: NameOf| {
+            Some(number)
+                .filter(|&n| n != 2)
+                .and_then(|n| named(n, name))
+        };
+        // SAFETY: libavutil's functions take any number and return a static string, a static
+        // descriptor, or null; the numbers go through the C type without becoming Rust enum values
+        // first.
         let (pixel_format, descriptor, color_primaries, color_transfer, color_space) = unsafe {
-            let describe: unsafe extern "C" fn(c_int) -> *const ffi::AVPixFmtDescriptor = std::mem::transmute(
-                ffi::av_pix_fmt_desc_get
-                    as unsafe extern "C" fn(ffi::AVPixelFormat) -> *const ffi::AVPixFmtDescriptor,
-            );
+            let describe: unsafe extern "C" fn(c_int) -> *const ffi::AVPixFmtDescriptor =
+                std::mem::transmute(
+                    ffi::av_pix_fmt_desc_get
+                        as unsafe extern "C" fn(
+                            ffi::AVPixelFormat,
+                        )
+                            -> *const ffi::AVPixFmtDescriptor,
+                );
             (
                 named(
                     par.format,
-                    std::mem::transmute::<NameBy<ffi::AVPixelFormat>, NameOf>(ffi::av_get_pix_fmt_name),
+                    std::mem::transmute::<NameBy<ffi::AVPixelFormat>, NameOf>(
+                        ffi::av_get_pix_fmt_name,
+                    ),
                 ),
                 describe(par.format).as_ref(),
                 stated(
@@ -309,20 +372,27 @@ impl Demuxer {
                 ),
                 stated(
                     matrix,
-                    std::mem::transmute::<NameBy<ffi::AVColorSpace>, NameOf>(ffi::av_color_space_name),
+                    std::mem::transmute::<NameBy<ffi::AVColorSpace>, NameOf>(
+                        ffi::av_color_space_name,
+                    ),
                 ),
             )
         };
         StreamHeader {
             duration_seconds: Some(stream.duration).filter(|&d| d > 0).and_then(seconds),
-            start_seconds: Some(stream.start_time).filter(|&t| t != ffi::AV_NOPTS_VALUE).and_then(seconds),
+            start_seconds: Some(stream.start_time)
+                .filter(|&t| t != ffi::AV_NOPTS_VALUE)
+                .and_then(seconds),
             bit_rate: par.bit_rate,
             num_frames: u64::try_from(stream.nb_frames).ok().filter(|&n| n > 0),
             frame_rate: Some(rate).filter(|r| r.0 > 0 && r.1 > 0),
             sample_aspect: (par.sample_aspect_ratio.num, par.sample_aspect_ratio.den),
             pixel_format,
             field_order: ["progressive", "tt", "bb", "tb", "bt"]
-                .get((field_order as usize).wrapping_sub(ffi::AVFieldOrder::AV_FIELD_PROGRESSIVE as usize))
+                .get(
+                    (field_order as usize)
+                        .wrapping_sub(ffi::AVFieldOrder::AV_FIELD_PROGRESSIVE as usize),
+                )
                 .copied(),
             bit_depth: descriptor.and_then(|d| u32::try_from(d.comp[0].depth).ok()),
             color_primaries,
@@ -331,8 +401,9 @@ impl Demuxer {
         }
     }
 
-    /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that libavformat can
-    /// skip are skipped and counted; other errors are returned as errors, not as an early end.
+    /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that
+    /// libavformat can skip are skipped and counted; other errors are returned as errors, not as an
+    /// early end.
     pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
         log::clear();
         let mut retries = 0;
@@ -347,8 +418,8 @@ impl Demuxer {
                 ffi::AVERROR_EOF => return Ok(false),
                 0.. if packet.stream() == self.stream => return Ok(true),
                 0.. => {}
-                // Some demuxers report a damaged unit and continue with the next call. Bounded, so that none
-                // can loop forever.
+                // Some demuxers report a damaged unit and continue with the next call. Bounded, so
+                // that none can loop forever.
                 ffi::AVERROR_INVALIDDATA if retries < 1000 => {
                     retries += 1;
                     self.skipped_corrupt += 1;
@@ -358,14 +429,14 @@ impl Demuxer {
                     return Err(Error::malformed(
                         &self.site,
                         log::with_logged_error(&format!("reading stopped: {}", error_text(code))),
-                    ))
+                    ));
                 }
             }
         }
     }
 
-    /// Seeks to a packet at or before `dts` where the container allows it. The caller must determine the
-    /// position that was reached: containers only seek approximately.
+    /// Seeks to a packet at or before `dts` where the container allows it. The caller must
+    /// determine the position that was reached: containers only seek approximately.
     pub fn seek_before(&mut self, dts: i64) -> bool {
         // SAFETY: context is live; the stream number is valid.
         unsafe { ffi::av_seek_frame(self.raw(), self.stream, dts, ffi::AVSEEK_FLAG_BACKWARD) >= 0 }
@@ -380,16 +451,19 @@ impl Drop for Demuxer {
     }
 }
 
-/// Whether a sample aspect ratio may be the rounded form of the one in the stream: libavformat computes it from the display
-/// width of an MP4 track, in whole pixels, if the track does not state it otherwise.
+/// Whether a sample aspect ratio may be the rounded form of the one in the stream: libavformat
+/// computes it from the display width of an MP4 track, in whole pixels, if the track does not state
+/// it otherwise.
 fn is_rounded(stated: (u32, u32), coded: (u32, u32), width: c_int) -> bool {
-    let display_width = |ratio: (u32, u32)| f64::from(width) * f64::from(ratio.0) / f64::from(ratio.1);
+    let display_width =
+        |ratio: (u32, u32)| f64::from(width) * f64::from(ratio.0) / f64::from(ratio.1);
     stated != coded && (0.0..1.0).contains(&(display_width(coded) - display_width(stated)))
 }
 
-/// Called by libavformat to open files that a file refers to: parts of a playlist, a track in another file.
-/// Refused: a video is one file here, and with an FFmpeg that follows such references, the author of a file
-/// would choose what this process reads and which servers it contacts.
+/// Called by libavformat to open files that a file refers to: parts of a playlist, a track in
+/// another file. Refused: a video is one file here, and with an FFmpeg that follows such
+/// references, the author of a file would choose what this process reads and which servers it
+/// contacts.
 unsafe extern "C" fn deny_external_open(
     _: *mut ffi::AVFormatContext,
     _: *mut *mut ffi::AVIOContext,
@@ -408,14 +482,20 @@ fn read_head(source: &Arc<dyn ByteSource>) -> Result<Vec<u8>> {
 }
 
 fn unsupported_container(site: &Site, container: &str) -> Error {
-    Error::Unsupported { site: site.clone(), what: format!("the container {container}") }
+    Error::Unsupported {
+        site: site.clone(),
+        what: format!("the container {container}"),
+    }
 }
 
 fn open_error(site: &Site, io: &mut AvioContext, code: c_int, what: &str) -> Error {
     if let Some(error) = io.take_error() {
         return error;
     }
-    Error::malformed(site, log::with_logged_error(&format!("{what}: {}", error_text(code))))
+    Error::malformed(
+        site,
+        log::with_logged_error(&format!("{what}: {}", error_text(code))),
+    )
 }
 
 fn time_base(r: ffi::AVRational) -> Option<TimeBase> {
@@ -423,9 +503,15 @@ fn time_base(r: ffi::AVRational) -> Option<TimeBase> {
 }
 
 fn kind_of(stream: *mut ffi::AVStream) -> StreamKind {
-    // SAFETY: a live stream; the type is read as an integer since unknown values would be undefined.
+    // SAFETY: a live stream; the type is read as an integer since unknown values would be
+    // undefined.
     let (kind, disposition) = unsafe {
-        (ptr::addr_of!((*(*stream).codecpar).codec_type).cast::<i32>().read(), (*stream).disposition)
+        (
+            ptr::addr_of!((*(*stream).codecpar).codec_type)
+                .cast::<i32>()
+                .read(),
+            (*stream).disposition,
+        )
     };
     let is = |media: ffi::AVMediaType| kind == media as i32;
     if is(ffi::AVMediaType::AVMEDIA_TYPE_VIDEO) {
@@ -454,13 +540,24 @@ mod tests {
     #[test]
     fn external_references_are_not_opened() {
         let mut ivf = b"DKIF\0\0\x20\0VP80\x10\0\x10\0".to_vec();
-        ivf.extend([30u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()));
-        let demuxer = Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false, None).unwrap();
+        ivf.extend(
+            [30u32, 1, 0, 0]
+                .iter()
+                .flat_map(|number| number.to_le_bytes()),
+        );
+        let demuxer =
+            Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false, None).unwrap();
         let mut opened = ptr::null_mut();
         // SAFETY: the context is open, the URL is NUL-terminated, and `opened` is valid for writes.
         let code = unsafe {
             let open = (*demuxer.raw()).io_open.expect("set when it was opened");
-            open(demuxer.raw(), &mut opened, c"file:Cargo.toml".as_ptr(), 1, ptr::null_mut())
+            open(
+                demuxer.raw(),
+                &mut opened,
+                c"file:Cargo.toml".as_ptr(),
+                1,
+                ptr::null_mut(),
+            )
         };
         assert_eq!(code, ffi::AVERROR(libc::EPERM), "{}", error_text(code));
         assert!(opened.is_null());

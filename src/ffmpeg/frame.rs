@@ -59,7 +59,10 @@ impl Frame {
     /// An empty frame.
     pub fn new() -> Self {
         // SAFETY: no arguments; null means out of memory.
-        Self(NonNull::new(unsafe { ffi::av_frame_alloc() }).expect("out of memory for a frame header"))
+        Self(
+            NonNull::new(unsafe { ffi::av_frame_alloc() })
+                .expect("out of memory for a frame header"),
+        )
     }
 
     pub(super) fn raw(&mut self) -> *mut ffi::AVFrame {
@@ -71,14 +74,17 @@ impl Frame {
         unsafe { self.0.as_ref() }
     }
 
-    /// The packet that it was decoded from. `by_time`: the decoder passes the tag on in the timestamp (see
-    /// `Packet::set_packet_index`).
+    /// The packet that it was decoded from. `by_time`: the decoder passes the tag on in the
+    /// timestamp (see `Packet::set_packet_index`).
     pub fn packet_index(&self, by_time: bool) -> Option<DecodeIndex> {
         if by_time {
             return u32::try_from(self.get().pts).ok().map(DecodeIndex);
         }
         let number = self.get().opaque.addr();
-        number.checked_sub(1).and_then(|n| u32::try_from(n).ok()).map(DecodeIndex)
+        number
+            .checked_sub(1)
+            .and_then(|n| u32::try_from(n).ok())
+            .map(DecodeIndex)
     }
 
     /// Width in pixels, cropping applied.
@@ -95,7 +101,8 @@ impl Frame {
     pub fn is_intra(&self) -> bool {
         // SAFETY: an enum field of a live frame, read as an integer.
         let kind = unsafe { ptr::addr_of!(self.get().pict_type).cast::<u32>().read() };
-        kind == ffi::AVPictureType::AV_PICTURE_TYPE_I as u32 || self.get().flags & ffi::AV_FRAME_FLAG_KEY != 0
+        kind == ffi::AVPictureType::AV_PICTURE_TYPE_I as u32
+            || self.get().flags & ffi::AV_FRAME_FLAG_KEY != 0
     }
 
     /// Whether it has the lines of two fields, which may show two times.
@@ -109,7 +116,9 @@ impl Frame {
         let flags = frame.decode_error_flags;
         if flags & ffi::FF_DECODE_ERROR_MISSING_REFERENCE != 0 {
             Some("a reference picture is missing")
-        } else if flags & (ffi::FF_DECODE_ERROR_CONCEALMENT_ACTIVE | ffi::FF_DECODE_ERROR_DECODE_SLICES) != 0
+        } else if flags
+            & (ffi::FF_DECODE_ERROR_CONCEALMENT_ACTIVE | ffi::FF_DECODE_ERROR_DECODE_SLICES)
+            != 0
         {
             Some("parts of it could not be decoded")
         } else if flags != 0 {
@@ -137,9 +146,17 @@ impl Frame {
             1 => Some(false),
             2 => Some(true),
             // The "yuvj" formats imply full range.
-            _ => self.layout().filter(|l| l.name.starts_with("yuvj")).map(|_| true),
+            _ => self
+                .layout()
+                .filter(|l| l.name.starts_with("yuvj"))
+                .map(|_| true),
         };
-        ColorTags { primaries: primaries as u8, transfer: transfer as u8, matrix: matrix as u8, full_range }
+        ColorTags {
+            primaries: primaries as u8,
+            transfer: transfer as u8,
+            matrix: matrix as u8,
+            full_range,
+        }
     }
 
     /// FFmpeg's number of the pixel format: a cheap key for caches.
@@ -150,17 +167,23 @@ impl Frame {
     fn descriptor(&self) -> Option<&'static ffi::AVPixFmtDescriptor> {
         // SAFETY: any number is allowed; descriptors are static.
         unsafe {
-            let get: unsafe extern "C" fn(i32) -> *const ffi::AVPixFmtDescriptor = std::mem::transmute(
-                ffi::av_pix_fmt_desc_get
-                    as unsafe extern "C" fn(ffi::AVPixelFormat) -> *const ffi::AVPixFmtDescriptor,
-            );
+            let get: unsafe extern "C" fn(i32) -> *const ffi::AVPixFmtDescriptor =
+                std::mem::transmute(
+                    ffi::av_pix_fmt_desc_get
+                        as unsafe extern "C" fn(
+                            ffi::AVPixelFormat,
+                        )
+                            -> *const ffi::AVPixFmtDescriptor,
+                );
             get(self.get().format).as_ref()
         }
     }
 
     /// Bits of a sample; 8 for a format this FFmpeg does not know.
     pub fn depth_bits(&self) -> u8 {
-        self.descriptor().and_then(|d| u8::try_from(d.comp[0].depth).ok()).unwrap_or(8)
+        self.descriptor()
+            .and_then(|d| u8::try_from(d.comp[0].depth).ok())
+            .unwrap_or(8)
     }
 
     /// Layout of the pixel format; `None` for a format this FFmpeg does not know.
@@ -178,10 +201,14 @@ impl Frame {
         };
         let count = usize::from(d.nb_components).min(4);
         // Alpha may have another depth; color components of different depths are not supported.
-        let uneven = d.comp[..count.min(3)].iter().any(|c| c.depth != d.comp[0].depth);
+        let uneven = d.comp[..count.min(3)]
+            .iter()
+            .any(|c| c.depth != d.comp[0].depth);
         Some(PixelLayout {
             // SAFETY: static NUL-terminated name.
-            name: unsafe { CStr::from_ptr(d.name) }.to_string_lossy().into_owned(),
+            name: unsafe { CStr::from_ptr(d.name) }
+                .to_string_lossy()
+                .into_owned(),
             depth,
             log2_chroma_w: d.log2_chroma_w,
             log2_chroma_h: d.log2_chroma_h,
@@ -194,19 +221,31 @@ impl Frame {
                 || flag(ffi::AV_PIX_FMT_FLAG_XYZ)
                 || (flag(ffi::AV_PIX_FMT_FLAG_BE) && depth > 8)
                 || uneven,
-            components: d.comp[..count].iter().map(component).collect::<Option<_>>()?,
+            components: d.comp[..count]
+                .iter()
+                .map(component)
+                .collect::<Option<_>>()?,
         })
     }
 
     /// Number of planes that hold data.
     pub fn planes(&self) -> usize {
-        self.get().data.iter().take(4).take_while(|p| !p.is_null()).count()
+        self.get()
+            .data
+            .iter()
+            .take(4)
+            .take_while(|p| !p.is_null())
+            .count()
     }
 
     /// Rows of a plane: fewer than the height for subsampled chroma.
     fn plane_rows(&self, plane: usize, d: &ffi::AVPixFmtDescriptor) -> usize {
         let height = self.height() as usize;
-        let shift = if plane == 1 || plane == 2 { d.log2_chroma_h } else { 0 };
+        let shift = if plane == 1 || plane == 2 {
+            d.log2_chroma_h
+        } else {
+            0
+        };
         height.div_ceil(1 << shift)
     }
 
@@ -215,15 +254,16 @@ impl Frame {
         // SAFETY: format and width are those of a live frame; av_image_get_linesize checks them.
         let bytes = unsafe {
             let get: unsafe extern "C" fn(i32, i32, i32) -> i32 = std::mem::transmute(
-                ffi::av_image_get_linesize as unsafe extern "C" fn(ffi::AVPixelFormat, i32, i32) -> i32,
+                ffi::av_image_get_linesize
+                    as unsafe extern "C" fn(ffi::AVPixelFormat, i32, i32) -> i32,
             );
             get(self.get().format, self.get().width, plane as i32)
         };
         usize::try_from(bytes).unwrap_or(0)
     }
 
-    /// A plane, from its first pixel to its last, and the distance of its rows in bytes. `None` for planes
-    /// that do not exist or are stored bottom-up.
+    /// A plane, from its first pixel to its last, and the distance of its rows in bytes. `None` for
+    /// planes that do not exist or are stored bottom-up.
     pub fn plane(&self, plane: usize) -> Option<(&[u8], usize)> {
         let d = self.descriptor()?;
         let frame = self.get();
@@ -237,17 +277,22 @@ impl Frame {
         if rows == 0 || row_bytes == 0 || stride < row_bytes {
             return None;
         }
-        // SAFETY: libavcodec allocates at least `rows` rows of `stride` bytes, the last one at least its
-        // pixels.
-        Some((unsafe { std::slice::from_raw_parts(data, stride * (rows - 1) + row_bytes) }, stride))
+        // SAFETY: libavcodec allocates at least `rows` rows of `stride` bytes, the last one at
+        // least its pixels.
+        Some((
+            unsafe { std::slice::from_raw_parts(data, stride * (rows - 1) + row_bytes) },
+            stride,
+        ))
     }
 
-    /// Passes the pixels of all planes to `each_row`, row by row without padding, as FFmpeg's rawvideo stores
-    /// them. Frame hashes are computed from them.
+    /// Passes the pixels of all planes to `each_row`, row by row without padding, as FFmpeg's
+    /// rawvideo stores them. Frame hashes are computed from them.
     pub fn raw_planes(&self, mut each_row: impl FnMut(&[u8])) {
         let Some(d) = self.descriptor() else { return };
         for plane in 0..self.planes() {
-            let Some((data, stride)) = self.plane(plane) else { continue };
+            let Some((data, stride)) = self.plane(plane) else {
+                continue;
+            };
             if d.flags & ffi::AV_PIX_FMT_FLAG_PAL as u64 != 0 && plane == 1 {
                 each_row(data);
                 continue;

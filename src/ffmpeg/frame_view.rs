@@ -24,28 +24,49 @@ pub fn with_view<R>(
     assumed: ColorOverride,
     f: impl FnOnce(&FrameView<'_>) -> Result<R>,
 ) -> Result<R> {
-    let layout = frame.layout().ok_or_else(|| unsupported(site, "an unknown pixel format"))?;
+    let layout = frame
+        .layout()
+        .ok_or_else(|| unsupported(site, "an unknown pixel format"))?;
     let tags = frame.color();
     if layout.palette {
         let rgb = look_up(site, frame)?;
         let width = frame.width() as usize;
-        let plane = Plane { data: &rgb, stride_bytes: width * 3 };
-        let planes = Planes::PackedRgb { plane, pixel_bytes: 3, offsets: [0, 1, 2] };
+        let plane = Plane {
+            data: &rgb,
+            stride_bytes: width * 3,
+        };
+        let planes = Planes::PackedRgb {
+            plane,
+            pixel_bytes: 3,
+            offsets: [0, 1, 2],
+        };
         return f(&view(
             frame,
             8,
             0,
             planes,
-            Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full },
+            Colorimetry {
+                matrix: MatrixCoefficients::Rgb,
+                range: ColorRange::Full,
+            },
         ));
     }
     let planes = planes(site, frame, &layout)?;
     let shift = layout.components[0].shift;
-    f(&view(frame, layout.depth, shift, planes, color(site, layout.rgb, tags, assumed)?))
+    f(&view(
+        frame,
+        layout.depth,
+        shift,
+        planes,
+        color(site, layout.rgb, tags, assumed)?,
+    ))
 }
 
 fn unsupported(site: &Site, what: &str) -> Error {
-    Error::Unsupported { site: site.clone(), what: what.to_owned() }
+    Error::Unsupported {
+        site: site.clone(),
+        what: what.to_owned(),
+    }
 }
 
 fn view<'a>(
@@ -55,7 +76,14 @@ fn view<'a>(
     planes: Planes<'a>,
     color: Colorimetry,
 ) -> FrameView<'a> {
-    FrameView { width: frame.width(), height: frame.height(), depth_bits, shift, planes, color }
+    FrameView {
+        width: frame.width(),
+        height: frame.height(),
+        depth_bits,
+        shift,
+        planes,
+        color,
+    }
 }
 
 /// The planes of a frame, without a copy.
@@ -75,13 +103,19 @@ pub fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result
     let c = &layout.components;
     let (log2_chroma_w, log2_chroma_h) = (layout.log2_chroma_w, layout.log2_chroma_h);
     match (c.len(), layout.rgb) {
-        (1 | 2, false) if c[0].step == bytes && c[0].offset == 0 => Ok(Planes::Gray(plane(c[0].plane)?)),
+        (1 | 2, false) if c[0].step == bytes && c[0].offset == 0 => {
+            Ok(Planes::Gray(plane(c[0].plane)?))
+        }
         (3 | 4, rgb) if c[..3].iter().all(|c| c.step == bytes && c.offset == 0) => {
             let planes = [plane(c[0].plane)?, plane(c[1].plane)?, plane(c[2].plane)?];
             Ok(if rgb {
                 Planes::PlanarRgb(planes)
             } else {
-                Planes::Yuv { planes, log2_chroma_w, log2_chroma_h }
+                Planes::Yuv {
+                    planes,
+                    log2_chroma_w,
+                    log2_chroma_h,
+                }
             })
         }
         (3, false)
@@ -91,20 +125,32 @@ pub fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result
                 && c[1].offset == 0 =>
         {
             let (luma, chroma) = (plane(c[0].plane)?, plane(c[1].plane)?);
-            Ok(Planes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h })
+            Ok(Planes::SemiPlanar {
+                luma,
+                chroma,
+                log2_chroma_w,
+                log2_chroma_h,
+            })
         }
-        (3 | 4, true) if bytes == 1 && c[..3].iter().all(|c| c.plane == 0) => Ok(Planes::PackedRgb {
-            plane: plane(0)?,
-            pixel_bytes: c[0].step as u8,
-            offsets: [c[0].offset as u8, c[1].offset as u8, c[2].offset as u8],
-        }),
+        (3 | 4, true) if bytes == 1 && c[..3].iter().all(|c| c.plane == 0) => {
+            Ok(Planes::PackedRgb {
+                plane: plane(0)?,
+                pixel_bytes: c[0].step as u8,
+                offsets: [c[0].offset as u8, c[1].offset as u8, c[2].offset as u8],
+            })
+        }
         _ => Err(refuse()),
     }
 }
 
-/// Matrix and range of a frame: from the stream, else from the container (libavcodec has merged them), else
-/// BT.601 limited range.
-pub fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) -> Result<Colorimetry> {
+/// Matrix and range of a frame: from the stream, else from the container (libavcodec has merged
+/// them), else BT.601 limited range.
+pub fn color(
+    site: &Site,
+    rgb: bool,
+    tags: ColorTags,
+    assumed: ColorOverride,
+) -> Result<Colorimetry> {
     if rgb {
         return Ok(Colorimetry {
             matrix: MatrixCoefficients::Rgb,
@@ -112,7 +158,11 @@ pub fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) ->
         });
     }
     let full = tags.full_range.unwrap_or(false);
-    let range = assumed.range.unwrap_or(if full { ColorRange::Full } else { ColorRange::Limited });
+    let range = assumed.range.unwrap_or(if full {
+        ColorRange::Full
+    } else {
+        ColorRange::Limited
+    });
     if let Some(matrix) = assumed.matrix {
         return Ok(Colorimetry { matrix, range });
     }
@@ -127,7 +177,12 @@ pub fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) ->
         8 => MatrixCoefficients::YCgCo,
         9 => MatrixCoefficients::Bt2020Ncl,
         other => {
-            let name = ColorTags { matrix: other, ..tags }.matrix_name().unwrap_or_default();
+            let name = ColorTags {
+                matrix: other,
+                ..tags
+            }
+            .matrix_name()
+            .unwrap_or_default();
             return Err(unsupported(
                 site,
                 &format!(
@@ -152,7 +207,12 @@ fn look_up(site: &Site, frame: &Frame) -> Result<Vec<u8>> {
         for &index in &row[..width.min(row.len())] {
             // Entries are native-endian 0xAARRGGBB.
             let at = usize::from(index) * 4;
-            let argb = u32::from_ne_bytes([palette[at], palette[at + 1], palette[at + 2], palette[at + 3]]);
+            let argb = u32::from_ne_bytes([
+                palette[at],
+                palette[at + 1],
+                palette[at + 2],
+                palette[at + 3],
+            ]);
             rgb.extend([(argb >> 16) as u8, (argb >> 8) as u8, argb as u8]);
         }
     }
@@ -167,7 +227,10 @@ mod tests {
     fn every_matrix_is_supported_or_rejected_by_name() {
         let site = Site::file(&"a.mp4".into());
         let of = |matrix| {
-            let tags = ColorTags { matrix, ..ColorTags::default() };
+            let tags = ColorTags {
+                matrix,
+                ..ColorTags::default()
+            };
             color(&site, false, tags, ColorOverride::default()).map(|color| color.matrix)
         };
         let known = [
@@ -188,7 +251,8 @@ mod tests {
                 None => {
                     let said = found.unwrap_err().to_string();
                     assert!(
-                        said.contains("AssumeColor") && said.contains(&format!("MatrixCoefficients {tag} ")),
+                        said.contains("AssumeColor")
+                            && said.contains(&format!("MatrixCoefficients {tag} ")),
                         "{said}"
                     );
                 }

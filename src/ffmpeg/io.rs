@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl AvioContext {
             error: None,
             scratch: Vec::new(),
         }));
-        // SAFETY: the buffer comes from av_malloc as required, and the callbacks match the state they are
-        // given.
+        // SAFETY: the buffer comes from av_malloc as required, and the callbacks match the state
+        // they are given.
         let context = unsafe {
             let buffer = ffi::av_mallocz(BUFFER_BYTES).cast::<u8>();
             assert!(!buffer.is_null(), "out of memory for an I/O buffer");
@@ -55,7 +55,10 @@ impl AvioContext {
                 Some(seek),
             )
         };
-        Self { context: NonNull::new(context).expect("out of memory for an I/O context"), state }
+        Self {
+            context: NonNull::new(context).expect("out of memory for an I/O context"),
+            state,
+        }
     }
 
     pub(super) fn raw(&self) -> *mut ffi::AVIOContext {
@@ -77,8 +80,8 @@ impl AvioContext {
 impl Drop for AvioContext {
     fn drop(&mut self) {
         let mut context = self.raw();
-        // SAFETY: the context and its (possibly reallocated) buffer are owned here and freed once, the state
-        // after them because they refer to it.
+        // SAFETY: the context and its (possibly reallocated) buffer are owned here and freed once,
+        // the state after them because they refer to it.
         unsafe {
             ffi::av_freep(std::ptr::addr_of_mut!((*context).buffer).cast::<c_void>());
             ffi::avio_context_free(&mut context);
@@ -88,13 +91,17 @@ impl Drop for AvioContext {
 }
 
 unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c_int {
-    // SAFETY: `opaque` is the State given to avio_alloc_context; libavformat calls from one thread at a time.
+    // SAFETY: `opaque` is the State given to avio_alloc_context; libavformat calls from one thread
+    // at a time.
     let state = unsafe { &mut *opaque.cast::<AvioState>() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let want = usize::try_from(len).unwrap_or(0);
-        // Read into our own memory first: libav's buffer may be uninitialized, which a slice must never be.
+        // Read into our own memory first: libav's buffer may be uninitialized, which a slice must
+        // never be.
         state.scratch.resize(want.max(state.scratch.len()), 0);
-        let got = state.source.read_at(state.position, &mut state.scratch[..want]);
+        let got = state
+            .source
+            .read_at(state.position, &mut state.scratch[..want]);
         got.inspect(|&n| {
             state.position += n as u64;
             state.bytes_read += n as u64;
@@ -122,7 +129,9 @@ unsafe extern "C" fn seek(opaque: *mut c_void, offset: i64, whence: c_int) -> i6
     let target = match whence & !ffi::AVSEEK_FORCE {
         ffi::AVSEEK_SIZE => return len,
         libc::SEEK_SET => Some(offset),
-        libc::SEEK_CUR => i64::try_from(state.position).ok().and_then(|p| p.checked_add(offset)),
+        libc::SEEK_CUR => i64::try_from(state.position)
+            .ok()
+            .and_then(|p| p.checked_add(offset)),
         libc::SEEK_END => len.checked_add(offset),
         _ => None,
     };

@@ -1,9 +1,9 @@
-//! Captures libav's log: keeps the first error line per thread, or per multithreaded decoder, until cleared, and
-//! distinguishes errors that concern no pixel. Prints nothing.
+//! Captures libav's log: keeps the first error line per thread, or per multithreaded decoder, until
+//! cleared, and distinguishes errors that concern no pixel. Prints nothing.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use ffmpeg_sys_next as ffi;
@@ -62,24 +62,30 @@ unsafe fn codec_context<'a>(class: *mut c_void) -> Option<&'a ffi::AVCodecContex
 /// FFmpeg's name of a context's decoder; empty if it has none.
 fn decoder_name(context: &ffi::AVCodecContext) -> &'static str {
     // SAFETY: a codec is static, and so is its name.
-    let name = unsafe { context.codec.as_ref().map(|codec| CStr::from_ptr(codec.name)) };
+    let name = unsafe {
+        context
+            .codec
+            .as_ref()
+            .map(|codec| CStr::from_ptr(codec.name))
+    };
     name.and_then(|name| name.to_str().ok()).unwrap_or("")
 }
 
-/// Errors of libavcodec that concern no pixel: the names of the decoder and the first words of the messages. What follows
-/// each of them in FFmpeg 9.0 and dav1d 1.5 was read: no slice, block or parameter set is skipped or replaced.
-/// Every other error is taken for damage. tests/python/test_harmless_messages.py has files that cause most of them.
+/// Errors of libavcodec that concern no pixel: the names of the decoder and the first words of the
+/// messages. What follows each of them in FFmpeg 9.0 and dav1d 1.5 was read: no slice, block or
+/// parameter set is skipped or replaced. Every other error is taken for damage.
+/// tests/python/test_harmless_messages.py has files that cause most of them.
 const HARMLESS: [(&str, &[&str]); 8] = [
     (
         "h264",
         &[
-            // Decoding starts at a random access point other than the first one, and commands that mark reference pictures
-            // name pictures before it.
+            // Decoding starts at a random access point other than the first one, and commands that
+            // mark reference pictures name pictures before it.
             "mmco: unref short failure",
             "number of reference frames",
             "reference count overflow",
-            // Supplemental enhancement information, the rest of which is ignored. Without its recovery point, the decoder
-            // marks the frames or does not output them.
+            // Supplemental enhancement information, the rest of which is ignored. Without its
+            // recovery point, the decoder marks the frames or does not output them.
             "SEI type ",
             "Picture timing SEI payload too large",
             "recovery_frame_cnt ",
@@ -95,8 +101,9 @@ const HARMLESS: [(&str, &[&str]); 8] = [
             // Supplemental enhancement information, as above.
             "num_sps_ids_minus1 ",
             "active_parameter_set_id ",
-            // The video parameter set describes further layers; the base layer is decoded. A sequence parameter set whose
-            // video parameter set is missing causes another message too.
+            // The video parameter set describes further layers; the base layer is decoded. A
+            // sequence parameter set whose video parameter set is missing causes another message
+            // too.
             "VPS has ",
             "Scalability type ",
             "Overread VPS by",
@@ -109,16 +116,36 @@ const HARMLESS: [(&str, &[&str]); 8] = [
             "Nonzero DM metadata ",
         ],
     ),
-    // Decoders must ignore reserved types (AV1 specification, 6.2.2 and 6.7.1). `RangeState::collect` detects a frame that
-    // is lost because its type is damaged.
-    ("libdav1d", &["Unknown OBU type ", "Unknown Metadata OBU type ", "Malformed ITU-T T.35 metadata "]),
+    // Decoders must ignore reserved types (AV1 specification, 6.2.2 and 6.7.1).
+    // `RangeState::collect` detects a frame that is lost because its type is damaged.
+    (
+        "libdav1d",
+        &[
+            "Unknown OBU type ",
+            "Unknown Metadata OBU type ",
+            "Malformed ITU-T T.35 metadata ",
+        ],
+    ),
     // The shape of pixels; a flag that is copied to the frame.
-    ("mpeg2video", &["aspect ratio has forbidden ", "interlaced frame in progressive sequence, ignoring"]),
+    (
+        "mpeg2video",
+        &[
+            "aspect ratio has forbidden ",
+            "interlaced frame in progressive sequence, ignoring",
+        ],
+    ),
     ("mpeg1video", &["aspect ratio has forbidden "]),
-    // Bidirectional pictures in a stream that denies them: they change the order of output, which is not used.
+    // Bidirectional pictures in a stream that denies them: they change the order of output, which
+    // is not used.
     ("mpeg4", &["low_delay flag set incorrectly"]),
     // Frame rate and bit rate. In later versions, how pictures are rounded follows.
-    ("msmpeg4v1", &["ext header missing", "I-frame too long, ignoring ext header"]),
+    (
+        "msmpeg4v1",
+        &[
+            "ext header missing",
+            "I-frame too long, ignoring ext header",
+        ],
+    ),
     (
         "mjpeg",
         &[
@@ -137,9 +164,9 @@ const HARMLESS: [(&str, &[&str]); 8] = [
 ];
 
 fn is_harmless(decoder: &str, message: &str) -> bool {
-    HARMLESS
-        .iter()
-        .any(|(name, starts)| *name == decoder && starts.iter().any(|start| message.starts_with(start)))
+    HARMLESS.iter().any(|(name, starts)| {
+        *name == decoder && starts.iter().any(|start| message.starts_with(start))
+    })
 }
 
 /// Redirects libav's log into thread-local storage; must be called before any other libav function.
@@ -172,40 +199,50 @@ pub(crate) fn with_logged_error(what: &str) -> String {
     }
 }
 
-/// C's `va_list` as a parameter. On x86-64 it is an array, which C passes as a pointer; elsewhere it is passed as it is.
+/// C's `va_list` as a parameter. On x86-64 it is an array, which C passes as a pointer; elsewhere
+/// it is passed as it is.
 #[cfg(target_arch = "x86_64")]
 type VaList = *mut ffi::__va_list_tag;
 #[cfg(not(target_arch = "x86_64"))]
 type VaList = ffi::va_list;
 
 unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_char, args: VaList) {
-    // Where a slice ends too early, this line is the only report in time, and libavcodec does not log it as
-    // an error: the error flag comes with the frame, after B pictures that refer to it.
-    // SAFETY: libav's formats are C strings.
-    let conceals = || unsafe { CStr::from_ptr(format) }.to_bytes().starts_with(b"concealing ");
+    // Where a slice ends too early, this line is the only report in time, and libavcodec does not
+    // log it as an error: the error flag comes with the frame, after B pictures that refer to it.
+    let conceals = || {
+        // SAFETY: libav's formats are C strings.
+        let format = unsafe { CStr::from_ptr(format) };
+        format.to_bytes().starts_with(b"concealing ")
+    };
     if level > ffi::AV_LOG_ERROR && !conceals() {
         return;
     }
     // SAFETY: `class` is libav's, and this is the callback.
     let context = unsafe { codec_context(class) };
-    // SAFETY: only `Decoder::open` sets `opaque`, to a sink that outlives the context and the threads that work for it;
-    // their contexts are copies.
+    // SAFETY: only `Decoder::open` sets `opaque`, to a sink that outlives the context and the
+    // threads that work for it; their contexts are copies.
     let sink = context.and_then(|context| unsafe { context.opaque.cast::<ErrorSink>().as_ref() });
-    // Only the first line is kept. Damaged files log one for every packet, and formatting it would take longer than
-    // parsing the packet.
+    // Only the first line is kept. Damaged files log one for every packet, and formatting it would
+    // take longer than parsing the packet.
     let is_kept = match sink {
         Some(sink) => sink.lock().damage.is_some(),
         None => THREAD
-            .try_with(|logged| logged.try_borrow().is_ok_and(|logged| logged.damage.is_some()))
+            .try_with(|logged| {
+                logged
+                    .try_borrow()
+                    .is_ok_and(|logged| logged.damage.is_some())
+            })
             .unwrap_or(true),
     };
     if is_kept {
         return;
     }
     let mut line = [0 as c_char; 512];
-    // Without libav's prefix "[h264 @ 0x7f..]": the address means nothing to a reader and differs from run to run.
+    // Without libav's prefix "[h264 @ 0x7f..]": the address means nothing to a reader and differs
+    // from run to run.
     let mut print_prefix: c_int = 0;
-    // SAFETY: libav passes a live class pointer, format and argument list; the buffer's true length is given.
+    // SAFETY: libav passes a live class pointer, format and argument list; the buffer's true length
+    // is given.
     let written = unsafe {
         ffi::av_log_format_line2(
             class,
@@ -225,14 +262,18 @@ unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_c
     let text = text.trim();
     let harmless = is_harmless(context.map_or("", decoder_name), text);
     let keep = |logged: &mut Logged| {
-        let kept = if harmless { &mut logged.harmless } else { &mut logged.damage };
+        let kept = if harmless {
+            &mut logged.harmless
+        } else {
+            &mut logged.damage
+        };
         kept.get_or_insert_with(|| text.to_owned());
     };
     if let Some(sink) = sink {
         keep(&mut sink.lock());
         return;
     }
-    // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on
-    // re-entry.
+    // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or
+    // on re-entry.
     let _ = THREAD.try_with(|logged| logged.try_borrow_mut().map(|mut logged| keep(&mut logged)));
 }

@@ -10,7 +10,8 @@ use crate::units::DecodeIndex;
 /// An owned `AVPacket`.
 pub struct Packet(NonNull<ffi::AVPacket>);
 
-// SAFETY: an AVPacket is plain data with reference-counted buffers; nothing in it is tied to a thread.
+// SAFETY: an AVPacket is plain data with reference-counted buffers; nothing in it is tied to a
+// thread.
 unsafe impl Send for Packet {}
 
 impl Default for Packet {
@@ -42,8 +43,8 @@ impl Packet {
         unsafe { ffi::av_packet_unref(self.raw()) };
     }
 
-    /// Allocates a payload of `len` bytes for the caller to fill, zeroed and padded as libavcodec requires.
-    /// `None` when out of memory.
+    /// Allocates a payload of `len` bytes for the caller to fill, zeroed and padded as libavcodec
+    /// requires. `None` when out of memory.
     pub fn allocate(&mut self, len: usize) -> Option<&mut [u8]> {
         self.clear();
         let size = libc::c_int::try_from(len).ok()?;
@@ -52,7 +53,8 @@ impl Packet {
             return None;
         }
         let data = self.get().data;
-        // SAFETY: av_new_packet allocated `len` bytes (plus padding) that only this packet refers to.
+        // SAFETY: av_new_packet allocated `len` bytes (plus padding) that only this packet refers
+        // to.
         let bytes = unsafe {
             std::ptr::write_bytes(data, 0, len);
             std::slice::from_raw_parts_mut(data, len)
@@ -105,8 +107,8 @@ impl Packet {
         self.get().flags & ffi::AV_PKT_FLAG_DISCARD != 0
     }
 
-    /// The demuxer reports that a part of it is missing: the file ends inside it, or a part of the transport
-    /// stream was lost.
+    /// The demuxer reports that a part of it is missing: the file ends inside it, or a part of the
+    /// transport stream was lost.
     pub fn is_corrupt(&self) -> bool {
         self.get().flags & ffi::AV_PKT_FLAG_CORRUPT != 0
     }
@@ -131,22 +133,26 @@ impl Packet {
         Some(String::from_utf8_lossy(data.get(..4)?).into_owned())
     }
 
-    /// Whether it carries side data that the decoder needs (a palette, changed parameters), so that its payload alone
-    /// would not decode to the same picture. Changed extradata is not counted: the index stores it.
+    /// Whether it carries side data that the decoder needs (a palette, changed parameters), so that
+    /// its payload alone would not decode to the same picture. Changed extradata is not counted:
+    /// the index stores it.
     pub fn has_decoder_side_data(&self) -> bool {
         use ffi::AVPacketSideDataType as T;
         let needed = [T::AV_PKT_DATA_PALETTE, T::AV_PKT_DATA_PARAM_CHANGE];
-        self.side_data().any(|(kind, _)| needed.iter().any(|&t| t as u32 == kind))
+        self.side_data()
+            .any(|(kind, _)| needed.iter().any(|&t| t as u32 == kind))
     }
 
     /// Extradata that the container specifies from this packet on.
     pub fn new_extradata(&self) -> Option<&[u8]> {
         let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_NEW_EXTRADATA as u32;
-        self.side_data().find(|entry| entry.0 == kind).map(|(_, data)| data)
+        self.side_data()
+            .find(|entry| entry.0 == kind)
+            .map(|(_, data)| data)
     }
 
-    /// Removes the extradata. The decoder must not depend on whether the demuxer attached it: after a seek, it does so
-    /// at other packets.
+    /// Removes the extradata. The decoder must not depend on whether the demuxer attached it: after
+    /// a seek, it does so at other packets.
     pub fn remove_new_extradata(&mut self) {
         // SAFETY: the packet is owned and valid, and its array of side data agrees with its count.
         unsafe {
@@ -176,14 +182,17 @@ impl Packet {
                 return (kind, &[][..]);
             }
             // SAFETY: libav keeps `size` bytes at `data` while the packet lives.
-            (kind, unsafe { std::slice::from_raw_parts(entry.data, entry.size) })
+            (kind, unsafe {
+                std::slice::from_raw_parts(entry.data, entry.size)
+            })
         })
     }
 
-    /// Tags the packet with its decode index; the decoder passes the tag on to the frame decoded from it.
+    /// Tags the packet with its decode index; the decoder passes the tag on to the frame decoded
+    /// from it.
     pub fn set_packet_index(&mut self, index: DecodeIndex) {
-        // One is added so that "no tag" (null) differs from packet 0. Decoders copy either `opaque` or, where
-        // they show an older picture again (VP9), only `pts`; so both carry the tag.
+        // One is added so that "no tag" (null) differs from packet 0. Decoders copy either `opaque`
+        // or, where they show an older picture again (VP9), only `pts`; so both carry the tag.
         // SAFETY: owned and valid; the pointer is only ever read back as a number.
         unsafe {
             (*self.raw()).opaque = std::ptr::without_provenance_mut(index.0 as usize + 1);

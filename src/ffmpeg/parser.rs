@@ -1,4 +1,5 @@
-//! Reads packet headers with a libavcodec parser, without decoding and without splitting or joining packets.
+//! Reads packet headers with a libavcodec parser, without decoding and without splitting or joining
+//! packets.
 #![allow(unsafe_code)]
 
 use std::ptr::{self, NonNull};
@@ -33,14 +34,18 @@ unsafe impl Send for Parser {}
 impl Parser {
     /// `None` for codecs without a parser.
     pub fn open(site: &Site, params: &CodecParams) -> Result<Option<Self>> {
-        // Through a pointer, because the parameter is an enum in FFmpeg 9 and an integer in FFmpeg 8.
+        // Through a pointer, because the parameter is an enum in FFmpeg 9 and an integer in FFmpeg
+        // 8.
         let init = ffi::av_parser_init as *const ();
         // SAFETY: C's enum is an integer of 32 bits; any number is allowed, null means no parser.
         let parser = unsafe {
-            let init: unsafe extern "C" fn(u32) -> *mut ffi::AVCodecParserContext = std::mem::transmute(init);
+            let init: unsafe extern "C" fn(u32) -> *mut ffi::AVCodecParserContext =
+                std::mem::transmute(init);
             init(params.codec.id)
         };
-        let Some(parser) = NonNull::new(parser) else { return Ok(None) };
+        let Some(parser) = NonNull::new(parser) else {
+            return Ok(None);
+        };
         // SAFETY: just created, not shared.
         unsafe { (*parser.as_ptr()).flags |= ffi::PARSER_FLAG_COMPLETE_FRAMES };
         let Some(context) = alloc_context(site, params, ptr::null())? else {
@@ -51,12 +56,17 @@ impl Parser {
         Ok(Some(Self { parser, context }))
     }
 
-    /// Reads the headers of one complete packet. `padded` must end in 64 zero bytes beyond its `len` payload
-    /// bytes.
+    /// Reads the headers of one complete packet. `padded` must end in 64 zero bytes beyond its
+    /// `len` payload bytes.
     pub fn parse(&mut self, padded: &[u8], len: usize) -> ParsedPicture {
-        let len = len.min(padded.len().saturating_sub(ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize));
+        let len = len.min(
+            padded
+                .len()
+                .saturating_sub(ffi::AV_INPUT_BUFFER_PADDING_SIZE as usize),
+        );
         let (mut out, mut out_len) = (ptr::null_mut(), 0);
-        // SAFETY: both contexts are live and ours; the input has the padding that parsers read into.
+        // SAFETY: both contexts are live and ours; the input has the padding that parsers read
+        // into.
         unsafe {
             ffi::av_parser_parse2(
                 self.parser.as_ptr(),
@@ -73,11 +83,16 @@ impl Parser {
         // SAFETY: live; the enum field is read as an integer.
         let (order, structure) = unsafe {
             let parser = self.parser.as_ref();
-            (parser.output_picture_number, ptr::addr_of!(parser.picture_structure).cast::<u32>().read())
+            (
+                parser.output_picture_number,
+                ptr::addr_of!(parser.picture_structure).cast::<u32>().read(),
+            )
         };
         use ffi::AVPictureStructure as S;
-        let (top, bottom) =
-            (S::AV_PICTURE_STRUCTURE_TOP_FIELD as u32, S::AV_PICTURE_STRUCTURE_BOTTOM_FIELD as u32);
+        let (top, bottom) = (
+            S::AV_PICTURE_STRUCTURE_TOP_FIELD as u32,
+            S::AV_PICTURE_STRUCTURE_BOTTOM_FIELD as u32,
+        );
         ParsedPicture {
             picture_order_count: order,
             is_field: structure == top || structure == bottom,

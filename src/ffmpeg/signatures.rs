@@ -1,5 +1,6 @@
 //! Recognizes containers that this build does not read, and raw streams that do not begin like one.
-//! libavformat takes such a file for a raw stream of its codec, and finds only some of the pictures in it.
+//! libavformat takes such a file for a raw stream of its codec, and finds only some of the pictures
+//! in it.
 
 /// Number of bytes at the beginning of a file that are searched.
 pub(super) const HEAD_BYTES: usize = 4096;
@@ -15,7 +16,11 @@ const SIGNATURES: [(&str, usize, &[u8]); 41] = [
     ("NUT", 0, b"nut/multimedia container\0"),
     ("RealMedia", 0, b".RMF"),
     ("RealMedia (IVR)", 0, b".R1M"),
-    ("WTV", 0, b"\xb7\xd8\x00\x20\x37\x49\xda\x11\xa6\x4e\x00\x07\xe9\x5e\xad\x8d"),
+    (
+        "WTV",
+        0,
+        b"\xb7\xd8\x00\x20\x37\x49\xda\x11\xa6\x4e\x00\x07\xe9\x5e\xad\x8d",
+    ),
     ("raw DV", 0, b"\x1f\x07\x00\x3f"),
     ("raw DV", 0, b"\x1f\x07\x00\xbf"),
     ("YUV4MPEG2 (Y4M)", 0, b"YUV4MPEG2"),
@@ -55,7 +60,8 @@ const SIGNATURES: [(&str, usize, &[u8]); 41] = [
     ("concat script", 0, b"ffconcat version"),
 ];
 
-/// The container of a file that begins with `head`, if it is one that FFmpeg's build for this library does not read.
+/// The container of a file that begins with `head`, if it is one that FFmpeg's build for this
+/// library does not read.
 pub(super) fn unsupported_container(head: &[u8]) -> Option<&'static str> {
     const MXF_PARTITION: &[u8] = b"\x06\x0e\x2b\x34\x02\x05\x01\x01\x0d\x01\x02";
     // A GXF packet: a leader of five bytes, its type (a map), and a trailer of two bytes.
@@ -65,14 +71,18 @@ pub(super) fn unsupported_container(head: &[u8]) -> Option<&'static str> {
     if head.starts_with(b"AV") && head.get(4) == Some(&0x55) {
         return Some("PVA");
     }
-    // Up to 64 KiB of anything may precede the first partition (SMPTE ST 377-1 6.5); usually nothing does.
+    // Up to 64 KiB of anything may precede the first partition (SMPTE ST 377-1 6.5); usually
+    // nothing does.
     if memchr::memmem::find(head, MXF_PARTITION).is_some() {
         return Some("MXF");
     }
     if head.starts_with(b"--") && memchr::memmem::find(head, b"image/jpeg").is_some() {
         return Some("multipart JPEG");
     }
-    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let text = head
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(head)
+        .trim_ascii_start();
     let matches = |&&(_, at, bytes): &&(&str, usize, &[u8])| {
         let is_tag = bytes.starts_with(b"<");
         text.get(at..).is_some_and(|rest| rest.starts_with(bytes))
@@ -82,7 +92,8 @@ pub(super) fn unsupported_container(head: &[u8]) -> Option<&'static str> {
     SIGNATURES.iter().find(matches).map(|&(name, ..)| name)
 }
 
-/// Why a file that begins with `head`, and that libavformat takes for `format`, is not one of that format.
+/// Why a file that begins with `head`, and that libavformat takes for `format`, is not one of that
+/// format.
 pub(super) enum Mismatch {
     /// It is a container that is not read.
     Container(&'static str),
@@ -90,8 +101,8 @@ pub(super) enum Mismatch {
     RawStream(&'static str),
 }
 
-/// Whether libavformat detects a format by what it finds anywhere in a file: a file of another container that holds a
-/// stream of the same codec looks like it.
+/// Whether libavformat detects a format by what it finds anywhere in a file: a file of another
+/// container that holds a stream of the same codec looks like it.
 pub(super) fn is_detected_by_content(format: &str) -> bool {
     RAW_FORMATS.contains(&format) || SCANNED_FORMATS.contains(&format)
 }
@@ -120,9 +131,11 @@ mod tests {
     use super::*;
 
     fn refused(format: &str, head: &[u8]) -> Option<&'static str> {
-        check_format(format, head).err().map(|mismatch| match mismatch {
-            Mismatch::Container(name) | Mismatch::RawStream(name) => name,
-        })
+        check_format(format, head)
+            .err()
+            .map(|mismatch| match mismatch {
+                Mismatch::Container(name) | Mismatch::RawStream(name) => name,
+            })
     }
 
     #[test]
@@ -131,8 +144,16 @@ mod tests {
             for head in [&[0, 0, 1, 0x67][..], &[0, 0, 0, 1, 0x67], &[0; 4096]] {
                 assert_eq!(refused(format, head), None, "{format} {head:?}");
             }
-            for head in [&[0, 1, 0x67][..], &[7, 0, 0, 1, 0x67], b"text", &[0, 0, 2, 1]] {
-                assert!(refused(format, head).is_some_and(|what| what.contains("00 00 01")), "{format}");
+            for head in [
+                &[0, 1, 0x67][..],
+                &[7, 0, 0, 1, 0x67],
+                b"text",
+                &[0, 0, 2, 1],
+            ] {
+                assert!(
+                    refused(format, head).is_some_and(|what| what.contains("00 00 01")),
+                    "{format}"
+                );
             }
         }
         assert_eq!(refused("mjpeg", &[0xff, 0xd8, 0xff, 0xe0]), None);
@@ -159,8 +180,14 @@ mod tests {
             ("GXF", gxf),
             ("R3D", b"\0\0\x02\0RED2"),
             ("HLS playlist", b"\xef\xbb\xbf#EXTM3U\n"),
-            ("DASH manifest", b"<?xml version=\"1.0\"?>\n<MPD xmlns=\"\">"),
-            ("multipart JPEG", b"--boundary\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8"),
+            (
+                "DASH manifest",
+                b"<?xml version=\"1.0\"?>\n<MPD xmlns=\"\">",
+            ),
+            (
+                "multipart JPEG",
+                b"--boundary\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8",
+            ),
             ("PVA", b"AV\x01\0\x55"),
         ];
         for (name, head) in known {
@@ -169,9 +196,13 @@ mod tests {
                 assert_eq!(refused(format, head), Some(name), "taken for {format}");
             }
         }
-        for head in
-            [&b"\0\0\0\x18ftypisom"[..], b"RIFF\0\0\0\0AVI LIST", b"\0\0\x01\xba", b"G\x40\0\x10", b""]
-        {
+        for head in [
+            &b"\0\0\0\x18ftypisom"[..],
+            b"RIFF\0\0\0\0AVI LIST",
+            b"\0\0\x01\xba",
+            b"G\x40\0\x10",
+            b"",
+        ] {
             assert_eq!(unsupported_container(head), None, "{head:?}");
         }
     }

@@ -1,5 +1,6 @@
-//! Reads the primary item of an AVIF (AV1 Image File Format, on ISO/IEC 23008-12) and decodes it with
-//! libavcodec, to planes as stored. `irot` and `imir` define the orientation; alpha and EXIF data are not read.
+//! Reads the primary item of an AVIF (AV1 Image File Format, on ISO/IEC 23008-12) and decodes it
+//! with libavcodec, to planes as stored. `irot` and `imir` define the orientation; alpha and EXIF
+//! data are not read.
 
 mod items;
 
@@ -19,7 +20,9 @@ const MAX_META_BYTES: u64 = 1 << 20;
 
 /// Whether a file begins like an AVIF with a still picture. An image sequence is a video.
 pub(super) fn is_avif(head: &[u8]) -> bool {
-    let Some((len, kind)) = head.split_first_chunk::<4>() else { return false };
+    let Some((len, kind)) = head.split_first_chunk::<4>() else {
+        return false;
+    };
     let len = (u32::from_be_bytes(*len) as usize).min(head.len());
     if !kind.starts_with(b"ftyp") || len < 16 || &head[8..12] == b"avis" {
         return false;
@@ -36,17 +39,30 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
         let (kind, mut start) = (head[4..8].to_vec(), at + 8);
         let mut len = u64::from(reader.read_be::<4>(at)?);
         if len == 1 {
-            len = u64::from(reader.read_be::<4>(at + 8)?) << 32 | u64::from(reader.read_be::<4>(at + 12)?);
+            len = u64::from(reader.read_be::<4>(at + 8)?) << 32
+                | u64::from(reader.read_be::<4>(at + 12)?);
             start = at + 16;
         }
         // Size 0: up to the end of the file (ISO/IEC 14496-12, 4.2).
-        let end = if len == 0 { reader.source_len() } else { at.saturating_add(len) };
+        let end = if len == 0 {
+            reader.source_len()
+        } else {
+            at.saturating_add(len)
+        };
         if end < start {
-            return Err(Error::malformed(&site, format!("AVIF with a box of {len} bytes at byte {at}")));
+            return Err(Error::malformed(
+                &site,
+                format!("AVIF with a box of {len} bytes at byte {at}"),
+            ));
         }
         if kind == b"meta" {
-            // A box that ends with the file may contain the data of its items too, which are read with the whole file.
-            let size = if len == 0 { (end - start).min(MAX_META_BYTES) } else { end - start };
+            // A box that ends with the file may contain the data of its items too, which are read
+            // with the whole file.
+            let size = if len == 0 {
+                (end - start).min(MAX_META_BYTES)
+            } else {
+                end - start
+            };
             Limits::check(&site, "the size of AVIF's meta box", size, MAX_META_BYTES)?;
             break reader.read_exact(start, size as usize)?;
         }
@@ -56,11 +72,19 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
     let primary = items.primary;
     let (width, height) = items.size(&site, primary)?;
     let config = items.av1_config(&site, primary)?;
-    let chroma =
-        (if config.chroma_subsampling_x { 2 } else { 1 }, if config.chroma_subsampling_y { 2 } else { 1 });
+    let chroma = (
+        if config.chroma_subsampling_x { 2 } else { 1 },
+        if config.chroma_subsampling_y { 2 } else { 1 },
+    );
     let color_model = match config.monochrome {
         true => ColorModel::Gray,
-        false if items.color(&site, primary)?.is_some_and(|color| color.matrix == 0) => ColorModel::Rgb,
+        false
+            if items
+                .color(&site, primary)?
+                .is_some_and(|color| color.matrix == 0) =>
+        {
+            ColorModel::Rgb
+        }
         false => ColorModel::Ycc([chroma, (1, 1), (1, 1)]),
     };
     Ok(ImageHeader {
@@ -86,13 +110,18 @@ pub(super) fn decode<'a>(
     bytes: &[u8],
     memory: &'a mut PlaneBuffer,
 ) -> Result<FrameView<'a>> {
-    let meta = items::meta_of(bytes).ok_or_else(|| Error::malformed(site, "AVIF without a 'meta' box"))?;
+    let meta =
+        items::meta_of(bytes).ok_or_else(|| Error::malformed(site, "AVIF without a 'meta' box"))?;
     let items = Items::parse(site, meta)?;
     let primary = items.primary;
     let tags = items.color(site, primary)?;
-    // The memory allocated below was checked against the limits when the header was read, for this size only.
+    // The memory allocated below was checked against the limits when the header was read, for this
+    // size only.
     if items.size(site, primary)? != (header.width, header.height) {
-        return Err(Error::malformed(site, "the image does not match its header"));
+        return Err(Error::malformed(
+            site,
+            "the image does not match its header",
+        ));
     }
     if items.is_grid(site, primary)? {
         let grid = items.grid(site, primary, bytes)?;
@@ -107,7 +136,14 @@ pub(super) fn decode<'a>(
     let (width, height) = (header.width, header.height);
     decoder.decode(site, &items.data(site, primary, bytes)?, (width, height))?;
     let (planes, depth_bits, color) = decoder.planes(site, tags)?;
-    Ok(FrameView { width, height, depth_bits, shift: 0, planes, color })
+    Ok(FrameView {
+        width,
+        height,
+        depth_bits,
+        shift: 0,
+        planes,
+        color,
+    })
 }
 
 /// Decodes the tiles of a grid, and joins their planes in `memory`.
@@ -122,7 +158,8 @@ fn decode_grid<'a>(
 ) -> Result<FrameView<'a>> {
     let (width, height) = grid.size;
     let (tile_width, tile_height) = items.size(site, grid.tiles[0])?;
-    // Each tile begins inside the result, so the tiles' samples stay within a multiple of the result's.
+    // Each tile begins inside the result, so the tiles' samples stay within a multiple of the
+    // result's.
     if tile_width.saturating_mul(grid.columns - 1) >= width
         || tile_height.saturating_mul(grid.tiles.len() as u32 / grid.columns - 1) >= height
     {
@@ -132,9 +169,16 @@ fn decode_grid<'a>(
     let mut memory = Some(memory);
     for (n, &tile) in (0..).zip(&grid.tiles) {
         if items.size(site, tile)? != (tile_width, tile_height) {
-            return Err(Error::malformed(site, "AVIF with tiles of several sizes in one grid"));
+            return Err(Error::malformed(
+                site,
+                "AVIF with tiles of several sizes in one grid",
+            ));
         }
-        decoder.decode(site, &items.data(site, tile, file)?, (tile_width, tile_height))?;
+        decoder.decode(
+            site,
+            &items.data(site, tile, file)?,
+            (tile_width, tile_height),
+        )?;
         let (planes, depth_bits, color) = decoder.planes(site, tags)?;
         let (parts, format) = Format::of(site, &planes, depth_bits, color)?;
         if let Some(memory) = memory.take() {
@@ -145,7 +189,10 @@ fn decode_grid<'a>(
             joined = Some((format, memory.reserve(site, sizes)?));
         }
         let (first, whole) = joined.as_mut().expect("allocated with the first tile");
-        let corner = (n % grid.columns * tile_width, n / grid.columns * tile_height);
+        let corner = (
+            n % grid.columns * tile_width,
+            n / grid.columns * tile_height,
+        );
         let is_aligned = corner.0.is_multiple_of(1 << format.log2_chroma_w)
             && corner.1.is_multiple_of(1 << format.log2_chroma_h);
         if *first != format || !is_aligned {
@@ -187,26 +234,71 @@ impl Format {
         depth_bits: u8,
         color: Colorimetry,
     ) -> Result<([Option<Plane<'a>>; 3], Self)> {
-        let format = Self { planes: 3, is_rgb: false, log2_chroma_w: 0, log2_chroma_h: 0, depth_bits, color };
+        let format = Self {
+            planes: 3,
+            is_rgb: false,
+            log2_chroma_w: 0,
+            log2_chroma_h: 0,
+            depth_bits,
+            color,
+        };
         match *planes {
-            Planes::Gray(plane) => Ok(([Some(plane), None, None], Self { planes: 1, ..format })),
-            Planes::PlanarRgb(planes) => Ok((planes.map(Some), Self { is_rgb: true, ..format })),
-            Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
-                Ok((planes.map(Some), Self { log2_chroma_w, log2_chroma_h, ..format }))
-            }
-            _ => Err(Error::Unsupported { site: site.clone(), what: "AVIF with packed samples".to_owned() }),
+            Planes::Gray(plane) => Ok((
+                [Some(plane), None, None],
+                Self {
+                    planes: 1,
+                    ..format
+                },
+            )),
+            Planes::PlanarRgb(planes) => Ok((
+                planes.map(Some),
+                Self {
+                    is_rgb: true,
+                    ..format
+                },
+            )),
+            Planes::Yuv {
+                planes,
+                log2_chroma_w,
+                log2_chroma_h,
+            } => Ok((
+                planes.map(Some),
+                Self {
+                    log2_chroma_w,
+                    log2_chroma_h,
+                    ..format
+                },
+            )),
+            _ => Err(Error::Unsupported {
+                site: site.clone(),
+                what: "AVIF with packed samples".to_owned(),
+            }),
         }
     }
 
     /// Bytes of a row and number of rows of a plane of a picture of this size.
     fn plane_size(&self, plane: usize, (width, height): (u32, u32)) -> (usize, usize) {
-        let (w, h) = if plane == 0 { (0, 0) } else { (self.log2_chroma_w, self.log2_chroma_h) };
-        let bytes = if plane >= self.planes { 0 } else { usize::from(self.depth_bits > 8) + 1 };
-        (width.div_ceil(1 << w) as usize * bytes, height.div_ceil(1 << h) as usize)
+        let (w, h) = if plane == 0 {
+            (0, 0)
+        } else {
+            (self.log2_chroma_w, self.log2_chroma_h)
+        };
+        let bytes = if plane >= self.planes {
+            0
+        } else {
+            usize::from(self.depth_bits > 8) + 1
+        };
+        (
+            width.div_ceil(1 << w) as usize * bytes,
+            height.div_ceil(1 << h) as usize,
+        )
     }
 
     fn view<'a>(&self, size: (u32, u32), data: [&'a [u8]; 3]) -> FrameView<'a> {
-        let plane = |n: usize| Plane { data: data[n], stride_bytes: self.plane_size(n, size).0 };
+        let plane = |n: usize| Plane {
+            data: data[n],
+            stride_bytes: self.plane_size(n, size).0,
+        };
         let all = || [plane(0), plane(1), plane(2)];
         let planes = match (self.planes, self.is_rgb) {
             (1, _) => Planes::Gray(plane(0)),

@@ -11,7 +11,8 @@ pub(super) fn orientation(tiff: &[u8]) -> DisplayOrientation {
     orientation_of(orientation_tag(tiff).unwrap_or(1))
 }
 
-/// Maps EXIF's numbers, which define where the stored picture's first row and first column are displayed.
+/// Maps EXIF's numbers, which define where the stored picture's first row and first column are
+/// displayed.
 fn orientation_of(value: u32) -> DisplayOrientation {
     let (mirror, quarter_turns_cw) = match value {
         2 => (true, 0),
@@ -23,7 +24,10 @@ fn orientation_of(value: u32) -> DisplayOrientation {
         8 => (false, 3),
         _ => (false, 0),
     };
-    DisplayOrientation { mirror, quarter_turns_cw }
+    DisplayOrientation {
+        mirror,
+        quarter_turns_cw,
+    }
 }
 
 fn orientation_tag(tiff: &[u8]) -> Option<u32> {
@@ -35,7 +39,11 @@ fn orientation_tag(tiff: &[u8]) -> Option<u32> {
     let number = |at: usize, bytes: usize| {
         let field = tiff.get(at..at.checked_add(bytes)?)?;
         let step = |sum: u32, byte: &u8| sum << 8 | u32::from(*byte);
-        Some(if little { field.iter().rev().fold(0, step) } else { field.iter().fold(0, step) })
+        Some(if little {
+            field.iter().rev().fold(0, step)
+        } else {
+            field.iter().fold(0, step)
+        })
     };
     if number(2, 2)? != 42 {
         return None;
@@ -45,7 +53,9 @@ fn orientation_tag(tiff: &[u8]) -> Option<u32> {
     for entry in 0..number(directory, 2)? as usize {
         let at = directory.checked_add(2 + entry * 12)?;
         // A truncated directory is read as far as it goes.
-        let (Some(tag), Some(kind)) = (number(at, 2), number(at + 2, 2)) else { break };
+        let (Some(tag), Some(kind)) = (number(at, 2), number(at + 2, 2)) else {
+            break;
+        };
         if tag != u32::from(ORIENTATION) {
             continue;
         }
@@ -66,9 +76,25 @@ mod tests {
 
     /// EXIF data with one entry.
     pub(crate) fn tiff(little: bool, kind: u16, value: u16) -> Vec<u8> {
-        let two = |n: u16| if little { n.to_le_bytes() } else { n.to_be_bytes() };
-        let four = |n: u32| if little { n.to_le_bytes() } else { n.to_be_bytes() };
-        let mut bytes = if little { b"II".to_vec() } else { b"MM".to_vec() };
+        let two = |n: u16| {
+            if little {
+                n.to_le_bytes()
+            } else {
+                n.to_be_bytes()
+            }
+        };
+        let four = |n: u32| {
+            if little {
+                n.to_le_bytes()
+            } else {
+                n.to_be_bytes()
+            }
+        };
+        let mut bytes = if little {
+            b"II".to_vec()
+        } else {
+            b"MM".to_vec()
+        };
         bytes.extend(two(42));
         bytes.extend(four(8));
         bytes.extend(two(1));
@@ -91,7 +117,9 @@ mod tests {
         }
         for _ in 0..orientation.quarter_turns_cw {
             // Clockwise: the first column, read upwards, becomes the first row.
-            rows = (0..rows[0].len()).map(|x| rows.iter().rev().map(|row| row[x]).collect()).collect();
+            rows = (0..rows[0].len())
+                .map(|x| rows.iter().rev().map(|row| row[x]).collect())
+                .collect();
         }
         rows.iter().map(|row| row.iter().collect()).collect()
     }
@@ -121,13 +149,24 @@ mod tests {
     fn invalid_exif_is_no_rotation() {
         let good = tiff(true, 3, 6);
         for value in [0, 9, 255, 6 << 8] {
-            assert_eq!(orientation(&tiff(true, 3, value)), DisplayOrientation::default(), "{value}");
+            assert_eq!(
+                orientation(&tiff(true, 3, value)),
+                DisplayOrientation::default(),
+                "{value}"
+            );
         }
         // Type 2 is a string.
-        assert_eq!(orientation(&tiff(true, 2, 6)), DisplayOrientation::default());
+        assert_eq!(
+            orientation(&tiff(true, 2, 6)),
+            DisplayOrientation::default()
+        );
         // The value is stored in the first ten bytes of the entry, which begins at byte 10.
         for len in 0..good.len() {
-            let want = if len < 20 { DisplayOrientation::default() } else { orientation(&good) };
+            let want = if len < 20 {
+                DisplayOrientation::default()
+            } else {
+                orientation(&good)
+            };
             assert_eq!(orientation(&good[..len]), want, "cut to {len} bytes");
         }
         for at in 0..good.len() {

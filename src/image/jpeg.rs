@@ -1,8 +1,8 @@
-//! Reads size, components, coding and orientation from the segments of a JPEG file before its picture.
-//! Follows libjpeg's rules, so that both interpret the file the same way.
+//! Reads size, components, coding and orientation from the segments of a JPEG file before its
+//! picture. Follows libjpeg's rules, so that both interpret the file the same way.
 
 use super::header_reader::HeaderReader;
-use super::{exif, CodingProcess, ColorModel, ImageFormat, ImageHeader};
+use super::{CodingProcess, ColorModel, ImageFormat, ImageHeader, exif};
 use crate::error::{Error, Result, Site};
 
 /// EXIF data beyond this size, sixteen segments, is ignored.
@@ -44,7 +44,11 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
         }
         let len = reader.read_be::<2>(at)? as usize;
         if len < 2 {
-            return Err(malformed(reader, at, "a segment shorter than its own length"));
+            return Err(malformed(
+                reader,
+                at,
+                "a segment shorter than its own length",
+            ));
         }
         let (content, len) = (at + 2, len - 2);
         match marker {
@@ -94,7 +98,10 @@ fn next_marker(reader: &mut HeaderReader<'_>, mut offset: u64) -> Result<(u8, u6
 
 fn read_exif(reader: &mut HeaderReader<'_>, at: u64, len: usize, exif: &mut Vec<u8>) -> Result<()> {
     const NAME: &[u8] = b"Exif\0\0";
-    if len >= NAME.len() && reader.read_up_to(at, NAME.len())? == NAME && exif.len() + len <= MAX_EXIF_BYTES {
+    if len >= NAME.len()
+        && reader.read_up_to(at, NAME.len())? == NAME
+        && exif.len() + len <= MAX_EXIF_BYTES
+    {
         // Data that does not fit into one segment continues in the next.
         exif.extend_from_slice(reader.read_up_to(at + NAME.len() as u64, len - NAME.len())?);
     }
@@ -120,7 +127,10 @@ fn frame(reader: &mut HeaderReader<'_>, marker: u8, at: u64, len: usize) -> Resu
         sample_bits: bytes[0],
         height: number(1),
         width: number(3),
-        components: bytes[6..].chunks_exact(3).map(|c| (c[0], c[1] >> 4, c[1] & 15)).collect(),
+        components: bytes[6..]
+            .chunks_exact(3)
+            .map(|c| (c[0], c[1] >> 4, c[1] & 15))
+            .collect(),
     })
 }
 
@@ -139,9 +149,12 @@ fn finish(reader: &HeaderReader<'_>, at: u64, segments: ParsedSegments) -> Resul
     })
 }
 
-/// libjpeg's rules for the meaning of components: JFIF's segment, Adobe's segment, then their identifiers.
+/// libjpeg's rules for the meaning of components: JFIF's segment, Adobe's segment, then their
+/// identifiers.
 fn color_model(frame: &Frame, segments: &ParsedSegments) -> ColorModel {
-    let ycc = |c: &[(u8, u8, u8)]| ColorModel::Ycc([(c[0].1, c[0].2), (c[1].1, c[1].2), (c[2].1, c[2].2)]);
+    let ycc = |c: &[(u8, u8, u8)]| {
+        ColorModel::Ycc([(c[0].1, c[0].2), (c[1].1, c[1].2), (c[2].1, c[2].2)])
+    };
     match &frame.components[..] {
         [_] => ColorModel::Gray,
         three @ [a, b, c] => match (segments.jfif, segments.adobe, [a.0, b.0, c.0]) {
@@ -164,7 +177,10 @@ pub(super) fn check_supported(site: &Site, header: &ImageHeader) -> Result<()> {
         (_, ColorModel::Unknown(count)) => format!("JPEG of {count} components"),
         _ => return Ok(()),
     };
-    Err(Error::Unsupported { site: site.clone(), what })
+    Err(Error::Unsupported {
+        site: site.clone(),
+        what,
+    })
 }
 
 fn malformed(reader: &HeaderReader<'_>, at: u64, what: &str) -> Error {

@@ -4,7 +4,7 @@ use framespool_kernels::{Colorimetry, Planes};
 
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::codec_params::codec_id;
-use crate::ffmpeg::{frame_view, Decoder, Frame, Packet, Received};
+use crate::ffmpeg::{Decoder, Frame, Packet, Received, frame_view};
 use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
 
 /// A decoder of single keyframes, kept from image to image.
@@ -16,21 +16,32 @@ pub(super) struct KeyframeDecoder {
 }
 
 impl KeyframeDecoder {
-    /// A decoder for FFmpeg's codec of this name, whose keyframes contain all parameters. It is opened for the first
-    /// picture.
+    /// A decoder for FFmpeg's codec of this name, whose keyframes contain all parameters. It is
+    /// opened for the first picture.
     pub fn new(codec: &'static str) -> Self {
-        Self { codec, decoder: None, packet: Packet::new(), frame: Frame::new() }
+        Self {
+            codec,
+            decoder: None,
+            packet: Packet::new(),
+            frame: Frame::new(),
+        }
     }
 
     /// Decodes a picture of this (width, height), whose data may be in several parts.
     pub fn decode(&mut self, site: &Site, parts: &[&[u8]], size: (u32, u32)) -> Result<()> {
-        let failed = |reason: String| Error::Decode { site: site.clone(), reason };
+        let failed = |reason: String| Error::Decode {
+            site: site.clone(),
+            reason,
+        };
         let mut decoder = match self.decoder.take() {
             Some(decoder) => decoder,
             None => Decoder::open(site, &params(self.codec), 1)?,
         };
-        let packet = self.packet.allocate(parts.iter().map(|part| part.len()).sum());
-        let mut payload = packet.ok_or_else(|| Error::io(site, std::io::ErrorKind::OutOfMemory.into()))?;
+        let packet = self
+            .packet
+            .allocate(parts.iter().map(|part| part.len()).sum());
+        let mut payload =
+            packet.ok_or_else(|| Error::io(site, std::io::ErrorKind::OutOfMemory.into()))?;
         for part in parts {
             let (to, rest) = payload.split_at_mut(part.len());
             to.copy_from_slice(part);
@@ -39,15 +50,25 @@ impl KeyframeDecoder {
         decoder.send(&self.packet).map_err(failed)?;
         decoder.drain();
         if decoder.receive(&mut self.frame).map_err(failed)? != Received::Frame {
-            return Err(failed(format!("its {} data contains no picture", self.codec)));
+            return Err(failed(format!(
+                "its {} data contains no picture",
+                self.codec
+            )));
         }
-        if let Some(reason) = self.frame.damage().map(str::to_owned).or_else(|| decoder.logged_error()) {
+        if let Some(reason) = self
+            .frame
+            .damage()
+            .map(str::to_owned)
+            .or_else(|| decoder.logged_error())
+        {
             return Err(failed(reason));
         }
         if (self.frame.width(), self.frame.height()) != size {
-            let ((width, height), (was_wide, was_high)) = (size, (self.frame.width(), self.frame.height()));
-            let reason =
-                format!("the image is {was_wide}x{was_high}, but its header states {width}x{height}");
+            let ((width, height), (was_wide, was_high)) =
+                (size, (self.frame.width(), self.frame.height()));
+            let reason = format!(
+                "the image is {was_wide}x{was_high}, but its header states {width}x{height}"
+            );
             return Err(Error::malformed(site, reason));
         }
         decoder.flush();
@@ -55,15 +76,25 @@ impl KeyframeDecoder {
         Ok(())
     }
 
-    /// Planes, bits of a sample and color of the last picture. `tags` of the container take precedence over those
-    /// of the data.
-    pub fn planes(&self, site: &Site, tags: Option<ColorTags>) -> Result<(Planes<'_>, u8, Colorimetry)> {
-        let unknown =
-            || Error::Unsupported { site: site.clone(), what: "an unknown pixel format".to_owned() };
+    /// Planes, bits of a sample and color of the last picture. `tags` of the container take
+    /// precedence over those of the data.
+    pub fn planes(
+        &self,
+        site: &Site,
+        tags: Option<ColorTags>,
+    ) -> Result<(Planes<'_>, u8, Colorimetry)> {
+        let unknown = || Error::Unsupported {
+            site: site.clone(),
+            what: "an unknown pixel format".to_owned(),
+        };
         let layout = self.frame.layout().ok_or_else(unknown)?;
         let tags = tags.unwrap_or_else(|| self.frame.color());
         let color = frame_view::color(site, layout.rgb, tags, Default::default())?;
-        Ok((frame_view::planes(site, &self.frame, &layout)?, layout.depth, color))
+        Ok((
+            frame_view::planes(site, &self.frame, &layout)?,
+            layout.depth,
+            color,
+        ))
     }
 }
 

@@ -2,7 +2,7 @@
 //! libjpeg never calls Rust code, and never writes outside the memory that it is given.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_int, c_long, CStr};
+use std::ffi::{CStr, c_char, c_int, c_long};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -37,7 +37,7 @@ struct RawDecoder {
     _opaque: [u8; 0],
 }
 
-extern "C" {
+unsafe extern "C" {
     fn framespool_jpeg_new() -> *mut RawDecoder;
     fn framespool_jpeg_free(decoder: *mut RawDecoder);
     fn framespool_jpeg_message(decoder: *const RawDecoder) -> *const c_char;
@@ -118,8 +118,8 @@ pub(super) struct JpegParams {
 /// libjpeg's decompressor. No state of a picture, not even its tables, is kept for the next one.
 pub(super) struct Decompressor(NonNull<RawDecoder>);
 
-// SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps threads
-// apart.
+// SAFETY: libjpeg keeps no state outside its struct that depends on the thread; `&mut self` keeps
+// threads apart.
 unsafe impl Send for Decompressor {}
 
 impl Decompressor {
@@ -130,10 +130,15 @@ impl Decompressor {
     }
 
     /// Reads the header.
-    pub fn open<'a>(&'a mut self, bytes: &'a [u8], params: JpegParams) -> Result<OpenJpeg<'a>, JpegError> {
+    pub fn open<'a>(
+        &'a mut self,
+        bytes: &'a [u8],
+        params: JpegParams,
+    ) -> Result<OpenJpeg<'a>, JpegError> {
         let mut raw = RawJpegInfo::default();
-        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `OpenJpeg` borrows
-        // until it has read or closed; `raw` is the struct that the C side fills, and outlives the call.
+        // SAFETY: the decompressor is alive; libjpeg keeps the pointer to `bytes`, which `OpenJpeg`
+        // borrows until it has read or closed; `raw` is the struct that the C side fills, and
+        // outlives the call.
         let status = unsafe {
             framespool_jpeg_open(
                 self.0.as_ptr(),
@@ -160,14 +165,20 @@ impl Decompressor {
             layout,
             planes: raw.planes,
         };
-        Ok(OpenJpeg { decompressor: self, info, open: true, bytes: PhantomData })
+        Ok(OpenJpeg {
+            decompressor: self,
+            info,
+            open: true,
+            bytes: PhantomData,
+        })
     }
 
     fn check(&self, status: c_int) -> Result<(), JpegError> {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: a NUL-terminated string inside the live struct, copied before anything writes there again.
+        // SAFETY: a NUL-terminated string inside the live struct, copied before anything writes
+        // there again.
         let message = unsafe { CStr::from_ptr(framespool_jpeg_message(self.0.as_ptr())) }
             .to_string_lossy()
             .into_owned();
@@ -200,8 +211,8 @@ impl OpenJpeg<'_> {
         &self.info
     }
 
-    /// Decodes into `planes`, one for each plane of the info, with rows `strides` bytes apart. Of gray and
-    /// YUV planes, only the pixels of `rows` are defined.
+    /// Decodes into `planes`, one for each plane of the info, with rows `strides` bytes apart. Of
+    /// gray and YUV planes, only the pixels of `rows` are defined.
     pub fn read(
         mut self,
         planes: &mut [&mut [u8]],
@@ -210,24 +221,33 @@ impl OpenJpeg<'_> {
     ) -> Result<JpegInfo, JpegError> {
         let wanted = self.info.planes();
         if planes.len() != wanted.len() || strides.len() != wanted.len() {
-            return Err(JpegError::Bug(format!("{} planes provided, {} needed", planes.len(), wanted.len())));
+            return Err(JpegError::Bug(format!(
+                "{} planes provided, {} needed",
+                planes.len(),
+                wanted.len()
+            )));
         }
         let mut pointers = [std::ptr::null_mut(); 3];
         let mut distances = [0; 3];
         for (n, plane) in wanted.iter().enumerate() {
             let (rows, row_bytes) = (plane.rows as usize, plane.row_bytes as usize);
             if strides[n] < row_bytes
-                || strides[n].checked_mul(rows).is_none_or(|need| need > planes[n].len())
+                || strides[n]
+                    .checked_mul(rows)
+                    .is_none_or(|need| need > planes[n].len())
             {
-                return Err(JpegError::Bug(format!("plane {n} has {} bytes, too few", planes[n].len())));
+                return Err(JpegError::Bug(format!(
+                    "plane {n} has {} bytes, too few",
+                    planes[n].len()
+                )));
             }
             pointers[n] = planes[n].as_mut_ptr();
             distances[n] = strides[n];
         }
         self.open = false;
-        // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes `row_bytes` into
-        // each of `rows` rows of each plane, which the loop above found to be inside the slices, and those
-        // are borrowed exclusively.
+        // SAFETY: the decompressor is open on bytes that `self` still borrows; it writes
+        // `row_bytes` into each of `rows` rows of each plane, which the loop above found to be
+        // inside the slices, and those are borrowed exclusively.
         let status = unsafe {
             let (first, end) = (rows.start as usize, rows.end as usize);
             framespool_jpeg_read(
@@ -265,14 +285,19 @@ mod tests {
 
     /// Every image of the test media and of the corpus, the damaged ones included.
     fn files() -> Vec<(PathBuf, Vec<u8>)> {
-        let corpus = std::env::var_os("FRAMESPOOL_CORPUS").filter(|name| !name.is_empty()).map(PathBuf::from);
+        let corpus = std::env::var_os("FRAMESPOOL_CORPUS")
+            .filter(|name| !name.is_empty())
+            .map(PathBuf::from);
         let roots = [Some(media()), corpus].into_iter().flatten();
         let mut folders: Vec<_> = roots.map(|root| root.join("images")).collect();
         let mut found = Vec::new();
         while let Some(folder) = folders.pop() {
             let entries = std::fs::read_dir(&folder);
             let entries = entries.unwrap_or_else(|error| {
-                panic!("{}: {error}; run scripts/setup.sh tests, which makes the media", folder.display())
+                panic!(
+                    "{}: {error}; run scripts/setup.sh tests, which makes the media",
+                    folder.display()
+                )
             });
             for path in entries.map(|entry| entry.unwrap().path()) {
                 if path.is_dir() {
@@ -292,10 +317,23 @@ mod tests {
         let mut layouts = std::collections::BTreeSet::new();
         let files = files();
         // libjpeg does not scale lossless pictures; `jpeg::check_supported` rejects those.
-        for (path, bytes) in files.iter().filter(|(path, _)| !path.to_string_lossy().contains("lossless")) {
-            for (scale, exact) in [1, 2, 4, 8].into_iter().flat_map(|k| [(k, false), (k, true)]) {
-                let params = JpegParams { scale, exact, scan_limit: 100, memory_bytes: 1 << 30 };
-                let Ok(opened) = decompressor.open(bytes, params) else { continue };
+        for (path, bytes) in files
+            .iter()
+            .filter(|(path, _)| !path.to_string_lossy().contains("lossless"))
+        {
+            for (scale, exact) in [1, 2, 4, 8]
+                .into_iter()
+                .flat_map(|k| [(k, false), (k, true)])
+            {
+                let params = JpegParams {
+                    scale,
+                    exact,
+                    scan_limit: 100,
+                    memory_bytes: 1 << 30,
+                };
+                let Ok(opened) = decompressor.open(bytes, params) else {
+                    continue;
+                };
                 let info = opened.info().clone();
                 drop(opened);
                 // Of larger pictures only the header is read.
@@ -304,18 +342,31 @@ mod tests {
                     continue;
                 }
                 let k = u32::from(scale);
-                assert_eq!((info.width, info.height), (info.full.0.div_ceil(k), info.full.1.div_ceil(k)));
+                assert_eq!(
+                    (info.width, info.height),
+                    (info.full.0.div_ceil(k), info.full.1.div_ceil(k))
+                );
                 for plane in info.planes() {
                     let wide = match info.layout {
                         JpegLayout::Gray | JpegLayout::Yuv => 1,
                         JpegLayout::Rgb => 3,
                         JpegLayout::Cmyk => 4,
                     };
-                    assert!(plane.row_bytes >= info.width.div_ceil(1 << plane.log2_w) * wide, "{path:?}");
-                    assert!(plane.rows >= info.height.div_ceil(1 << plane.log2_h), "{path:?}");
+                    assert!(
+                        plane.row_bytes >= info.width.div_ceil(1 << plane.log2_w) * wide,
+                        "{path:?}"
+                    );
+                    assert!(
+                        plane.rows >= info.height.div_ceil(1 << plane.log2_h),
+                        "{path:?}"
+                    );
                 }
                 // Strides larger than the rows, and one row more than needed.
-                let strides: Vec<usize> = info.planes().iter().map(|p| p.row_bytes as usize + 7).collect();
+                let strides: Vec<usize> = info
+                    .planes()
+                    .iter()
+                    .map(|p| p.row_bytes as usize + 7)
+                    .collect();
                 let rows: Vec<usize> = info.planes().iter().map(|p| p.rows as usize).collect();
                 let mut twice = Vec::new();
                 for canary in [0x5a, 0xa5] {
@@ -324,8 +375,11 @@ mod tests {
                         .zip(&rows)
                         .map(|(stride, rows)| vec![canary; stride * (rows + 1)])
                         .collect();
-                    let Ok(opened) = decompressor.open(bytes, params) else { panic!("it opened before") };
-                    let mut lent: Vec<&mut [u8]> = planes.iter_mut().map(|plane| &mut plane[..]).collect();
+                    let Ok(opened) = decompressor.open(bytes, params) else {
+                        panic!("it opened before")
+                    };
+                    let mut lent: Vec<&mut [u8]> =
+                        planes.iter_mut().map(|plane| &mut plane[..]).collect();
                     if opened.read(&mut lent, &strides, 0..info.height).is_err() {
                         continue;
                     }
@@ -342,7 +396,12 @@ mod tests {
                     layouts.insert(info.layout as u8);
                 }
                 // All visible pixels were written: they do not depend on the previous content.
-                for (n, plane) in info.planes().iter().enumerate().filter(|_| twice.len() == 2) {
+                for (n, plane) in info
+                    .planes()
+                    .iter()
+                    .enumerate()
+                    .filter(|_| twice.len() == 2)
+                {
                     let wide = strides[n] - 7 - (plane.row_bytes as usize - wide_of(&info, plane));
                     for y in 0..info.height.div_ceil(1 << plane.log2_h) as usize {
                         let row = y * strides[n]..y * strides[n] + wide;
@@ -369,14 +428,31 @@ mod tests {
     fn memory_limit_is_checked_before_libjpeg() {
         let bytes = std::fs::read(media().join("images/odd/grey_128x128.jpg")).unwrap();
         let mut decompressor = Decompressor::new().unwrap();
-        let params = JpegParams { scale: 1, exact: true, scan_limit: 100, memory_bytes: 1 << 30 };
+        let params = JpegParams {
+            scale: 1,
+            exact: true,
+            scan_limit: 100,
+            memory_bytes: 1 << 30,
+        };
         let mut memory = vec![0; 128 * 128];
-        for (len, stride) in [(128 * 128 - 1, 128), (128 * 128, 127), (128 * 128, usize::MAX)] {
-            let opened = decompressor.open(&bytes, params).map_err(|e| format!("{e:?}")).unwrap();
-            let error = opened.read(&mut [&mut memory[..len]], &[stride], 0..128).unwrap_err();
+        for (len, stride) in [
+            (128 * 128 - 1, 128),
+            (128 * 128, 127),
+            (128 * 128, usize::MAX),
+        ] {
+            let opened = decompressor
+                .open(&bytes, params)
+                .map_err(|e| format!("{e:?}"))
+                .unwrap();
+            let error = opened
+                .read(&mut [&mut memory[..len]], &[stride], 0..128)
+                .unwrap_err();
             assert!(matches!(error, JpegError::Bug(_)), "{error:?}");
         }
-        let opened = decompressor.open(&bytes, params).map_err(|e| format!("{e:?}")).unwrap();
+        let opened = decompressor
+            .open(&bytes, params)
+            .map_err(|e| format!("{e:?}"))
+            .unwrap();
         opened.read(&mut [&mut memory], &[128], 0..128).unwrap();
         assert!(memory.iter().any(|sample| *sample != 0));
     }

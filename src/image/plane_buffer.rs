@@ -29,7 +29,11 @@ impl PlaneBuffer {
         let skip = self.block.as_ptr().align_offset(ALIGN).min(ALIGN);
         let (first, rest) = self.block[skip..].split_at_mut(padded[0]);
         let (second, rest) = rest.split_at_mut(padded[1]);
-        Ok([&mut first[..sizes[0]], &mut second[..sizes[1]], &mut rest[..sizes[2]]])
+        Ok([
+            &mut first[..sizes[0]],
+            &mut second[..sizes[1]],
+            &mut rest[..sizes[2]],
+        ])
     }
 
     /// Frees the memory if it is larger than that of a typical image.
@@ -55,7 +59,13 @@ mod tests {
     fn planes_are_sized_aligned_and_disjoint() {
         let site = Site::file(&Arc::from("m"));
         let mut memory = PlaneBuffer::default();
-        for sizes in [[0, 0, 0], [1, 0, 0], [1000, 500, 501], [3, 65, 7], [100_000, 1, 64]] {
+        for sizes in [
+            [0, 0, 0],
+            [1, 0, 0],
+            [1000, 500, 501],
+            [3, 65, 7],
+            [100_000, 1, 64],
+        ] {
             let planes = memory.reserve(&site, sizes).unwrap();
             assert_eq!([planes[0].len(), planes[1].len(), planes[2].len()], sizes);
             for (n, plane) in planes.into_iter().enumerate() {
@@ -72,22 +82,34 @@ mod tests {
         memory.reserve(&site, [1000, 0, 0]).unwrap();
         memory.reserve(&site, [MAX_KEPT_BYTES * 4, 0, 0]).unwrap();
         memory.reserve(&site, [MAX_KEPT_BYTES * 3, 0, 0]).unwrap();
-        assert!(memory.capacity_bytes() > MAX_KEPT_BYTES * 4, "one as large again: kept");
+        assert!(
+            memory.capacity_bytes() > MAX_KEPT_BYTES * 4,
+            "one as large again: kept"
+        );
         memory.reserve(&site, [1000, 1000, 1000]).unwrap();
-        assert!(memory.capacity_bytes() < 10_000, "small ones again: {}", memory.capacity_bytes());
+        assert!(
+            memory.capacity_bytes() < 10_000,
+            "small ones again: {}",
+            memory.capacity_bytes()
+        );
         memory.reserve(&site, [MAX_KEPT_BYTES * 4, 0, 0]).unwrap();
         memory.release();
         assert_eq!(memory.capacity_bytes(), 0);
         memory.reserve(&site, [MAX_KEPT_BYTES / 2, 0, 0]).unwrap();
         memory.reserve(&site, [1, 0, 0]).unwrap();
         memory.release();
-        assert!(memory.capacity_bytes() > MAX_KEPT_BYTES / 2, "usual ones keep it");
+        assert!(
+            memory.capacity_bytes() > MAX_KEPT_BYTES / 2,
+            "usual ones keep it"
+        );
     }
 
     #[test]
     fn unavailable_memory_is_an_error() {
         let site = Site::file(&Arc::from("m.jpg"));
-        let error = PlaneBuffer::default().reserve(&site, [isize::MAX as usize / 2, 0, 0]).unwrap_err();
+        let error = PlaneBuffer::default()
+            .reserve(&site, [isize::MAX as usize / 2, 0, 0])
+            .unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use png::{ColorType, Decoder, DecodingError, Reader};
 
 use super::header_reader::HeaderReader;
 use super::plane_buffer::PlaneBuffer;
-use super::{exif, CodingProcess, ColorModel, ImageFormat, ImageHeader};
+use super::{CodingProcess, ColorModel, ImageFormat, ImageHeader, exif};
 use crate::error::{Error, Result, Site};
 use crate::media::DisplayOrientation;
 
@@ -22,8 +22,8 @@ const MAX_DEFLATE_RATIO: u64 = 258 * 8 / 2;
 /// Memory that the decoder may use in addition to the picture: rows, and chunks that it keeps.
 const MAX_DECODER_BYTES: usize = 64 << 20;
 
-/// Reads everything before the picture. EXIF data after it, where the third edition of the standard forbids
-/// it, is ignored: finding it would take reading the whole file.
+/// Reads everything before the picture. EXIF data after it, where the third edition of the standard
+/// forbids it, is ignored: finding it would take reading the whole file.
 pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
     let mut header = None;
     let mut orientation = DisplayOrientation::default();
@@ -35,11 +35,25 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
         match (&name, &header) {
             (b"CgBI", None) => {
                 let what = "Apple's variant of PNG (CgBI)".to_owned();
-                return Err(Error::Unsupported { site: reader.site().clone(), what });
+                return Err(Error::Unsupported {
+                    site: reader.site().clone(),
+                    what,
+                });
             }
             (b"IHDR", None) => header = Some(ihdr(reader, content, len)?),
-            (_, None) => return Err(malformed(reader, offset, "another chunk where IHDR should be")),
-            (b"IDAT", Some(header)) => return Ok(ImageHeader { orientation, ..header.clone() }),
+            (_, None) => {
+                return Err(malformed(
+                    reader,
+                    offset,
+                    "another chunk where IHDR should be",
+                ));
+            }
+            (b"IDAT", Some(header)) => {
+                return Ok(ImageHeader {
+                    orientation,
+                    ..header.clone()
+                });
+            }
             (b"IEND", _) => return Err(malformed(reader, offset, "its end before its image data")),
             (b"eXIf", _) if len as usize <= MAX_EXIF_BYTES => {
                 orientation = exif::orientation(reader.read_up_to(content, len as usize)?);
@@ -67,7 +81,11 @@ fn ihdr(reader: &mut HeaderReader<'_>, at: u64, len: u32) -> Result<ImageHeader>
             return Err(malformed(reader, at, &what));
         }
     };
-    let coding = if rest[4] == 0 { CodingProcess::Deflate } else { CodingProcess::DeflateInterlaced };
+    let coding = if rest[4] == 0 {
+        CodingProcess::Deflate
+    } else {
+        CodingProcess::DeflateInterlaced
+    };
     let sample_bits = rest[0];
     Ok(ImageHeader {
         format: ImageFormat::Png,
@@ -118,7 +136,8 @@ pub(super) fn decode<'a>(
 ) -> Result<FrameView<'a>> {
     let critical;
     let mut reader = match read_info(bytes) {
-        // Invalid values in an ancillary chunk (cICP, mDCV, cLLI, bKGD); none of them affects these pixels.
+        // Invalid values in an ancillary chunk (cICP, mDCV, cLLI, bKGD); none of them affects these
+        // pixels.
         Err(DecodingError::IoError(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
             critical = critical_chunks(bytes);
             read_info(&critical)
@@ -127,18 +146,24 @@ pub(super) fn decode<'a>(
     }
     .map_err(|error| decode_error(site, error))?;
     let info = reader.info();
-    // The memory allocated below was checked against the limits when the header was read, for this size only.
+    // The memory allocated below was checked against the limits when the header was read, for this
+    // size only.
     if (info.width, info.height) != (header.width, header.height)
         || info.bit_depth as u8 != header.sample_bits
         || color_model_of(info.color_type) != header.color_model
     {
-        return Err(Error::malformed(site, "the image does not match its header"));
+        return Err(Error::malformed(
+            site,
+            "the image does not match its header",
+        ));
     }
     frame(site, header, &mut reader, labels, memory)
 }
 
 fn read_info(bytes: &[u8]) -> std::result::Result<Reader<Cursor<&[u8]>>, DecodingError> {
-    let limits = png::Limits { bytes: MAX_DECODER_BYTES };
+    let limits = png::Limits {
+        bytes: MAX_DECODER_BYTES,
+    };
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.ignore_checksums(false);
     decoder.set_ignore_text_chunk(true);
@@ -151,7 +176,9 @@ fn critical_chunks(bytes: &[u8]) -> Vec<u8> {
     let (signature, mut rest) = bytes.split_at(SIGNATURE.len().min(bytes.len()));
     let mut out = signature.to_vec();
     while let Some((len, name)) = rest.first_chunk::<4>().zip(rest.get(4)) {
-        let whole = (u32::from_be_bytes(*len) as usize).saturating_add(12).min(rest.len());
+        let whole = (u32::from_be_bytes(*len) as usize)
+            .saturating_add(12)
+            .min(rest.len());
         let (chunk, behind) = rest.split_at(whole);
         if name.is_ascii_uppercase() {
             out.extend_from_slice(chunk);
@@ -195,38 +222,106 @@ fn frame<'a>(
     if header.coding == CodingProcess::DeflateInterlaced && header.sample_bits < 8 {
         samples.fill(0); // the crate combines such pixels with the previous content
     }
-    reader.next_frame(samples).map_err(|error| decode_error(site, error))?;
+    reader
+        .next_frame(samples)
+        .map_err(|error| decode_error(site, error))?;
 
-    let color = |matrix| Colorimetry { matrix, range: ColorRange::Full };
-    let (gray, rgb) = (color(MatrixCoefficients::Bt601), color(MatrixCoefficients::Rgb));
+    let color = |matrix| Colorimetry {
+        matrix,
+        range: ColorRange::Full,
+    };
+    let (gray, rgb) = (
+        color(MatrixCoefficients::Bt601),
+        color(MatrixCoefficients::Rgb),
+    );
     let (planes, color) = match (header.color_model, header.sample_bits) {
-        (ColorModel::Gray, 8) => (Planes::Gray(Plane { data: samples, stride_bytes: width }), gray),
+        (ColorModel::Gray, 8) => (
+            Planes::Gray(Plane {
+                data: samples,
+                stride_bytes: width,
+            }),
+            gray,
+        ),
         (ColorModel::Gray, 16) => {
-            samples.chunks_exact_mut(2).for_each(|sample| sample.swap(0, 1));
-            (Planes::Gray(Plane { data: samples, stride_bytes: width * 2 }), gray)
+            samples
+                .chunks_exact_mut(2)
+                .for_each(|sample| sample.swap(0, 1));
+            (
+                Planes::Gray(Plane {
+                    data: samples,
+                    stride_bytes: width * 2,
+                }),
+                gray,
+            )
         }
         (ColorModel::Gray, bits) => {
-            let scale = if labels { 1 } else { 255 / ((1u16 << bits) - 1) as u8 };
-            unpack(samples, bits, width, converted, |value, out: &mut [u8; 1]| out[0] = value * scale);
-            (Planes::Gray(Plane { data: converted, stride_bytes: width }), gray)
+            let scale = if labels {
+                1
+            } else {
+                255 / ((1u16 << bits) - 1) as u8
+            };
+            unpack(
+                samples,
+                bits,
+                width,
+                converted,
+                |value, out: &mut [u8; 1]| out[0] = value * scale,
+            );
+            (
+                Planes::Gray(Plane {
+                    data: converted,
+                    stride_bytes: width,
+                }),
+                gray,
+            )
         }
         (ColorModel::GrayAlpha, 8) => {
-            converted.iter_mut().zip(samples.chunks_exact(2)).for_each(|(out, pair)| *out = pair[0]);
-            (Planes::Gray(Plane { data: converted, stride_bytes: width }), gray)
+            converted
+                .iter_mut()
+                .zip(samples.chunks_exact(2))
+                .for_each(|(out, pair)| *out = pair[0]);
+            (
+                Planes::Gray(Plane {
+                    data: converted,
+                    stride_bytes: width,
+                }),
+                gray,
+            )
         }
         (ColorModel::GrayAlpha, _) => {
             copy_component_swapped(samples, 4, 0, converted);
-            (Planes::Gray(Plane { data: converted, stride_bytes: width * 2 }), gray)
+            (
+                Planes::Gray(Plane {
+                    data: converted,
+                    stride_bytes: width * 2,
+                }),
+                gray,
+            )
         }
         (ColorModel::Palette, bits) if labels => {
-            unpack(samples, bits, width, converted, |index, out: &mut [u8; 1]| out[0] = index);
-            (Planes::Gray(Plane { data: converted, stride_bytes: width }), gray)
+            unpack(
+                samples,
+                bits,
+                width,
+                converted,
+                |index, out: &mut [u8; 1]| out[0] = index,
+            );
+            (
+                Planes::Gray(Plane {
+                    data: converted,
+                    stride_bytes: width,
+                }),
+                gray,
+            )
         }
         (ColorModel::Palette, bits) => {
             apply_palette(site, reader, samples, bits, width, converted)?;
             (packed(converted, width, 3), rgb)
         }
-        (kind, 8) => (packed(samples, width, if kind == ColorModel::Rgba { 4 } else { 3 }), rgb),
+        (kind, 8) => (
+            packed(samples, width, if kind == ColorModel::Rgba { 4 } else { 3 }),
+            rgb,
+        ),
         (kind, _) => {
             let step = if kind == ColorModel::Rgba { 8 } else { 6 };
             for (c, plane) in converted.chunks_exact_mut(pixels * 2).enumerate() {
@@ -240,22 +335,38 @@ fn frame<'a>(
         }
     };
     let depth_bits = if wide { 16 } else { 8 };
-    Ok(FrameView { width: header.width, height: header.height, depth_bits, shift: 0, planes, color })
+    Ok(FrameView {
+        width: header.width,
+        height: header.height,
+        depth_bits,
+        shift: 0,
+        planes,
+        color,
+    })
 }
 
 fn packed(data: &[u8], width: usize, pixel_bytes: u8) -> Planes<'_> {
-    let plane = Plane { data, stride_bytes: width * usize::from(pixel_bytes) };
-    Planes::PackedRgb { plane, pixel_bytes, offsets: [0, 1, 2] }
+    let plane = Plane {
+        data,
+        stride_bytes: width * usize::from(pixel_bytes),
+    };
+    Planes::PackedRgb {
+        plane,
+        pixel_bytes,
+        offsets: [0, 1, 2],
+    }
 }
 
-/// Copies one component of 16-bit pixels, `step` bytes apart, from PNG's byte order to the kernels'.
+/// Copies one component of 16-bit pixels, `step` bytes apart, from PNG's byte order to the
+/// kernels'.
 fn copy_component_swapped(samples: &[u8], step: usize, offset: usize, plane: &mut [u8]) {
     for (out, pixel) in plane.chunks_exact_mut(2).zip(samples.chunks_exact(step)) {
         out.copy_from_slice(&[pixel[offset + 1], pixel[offset]]);
     }
 }
 
-/// Expands values of 1, 2, 4 or 8 bits, in rows that begin on whole bytes, to `N` bytes each by `f`.
+/// Expands values of 1, 2, 4 or 8 bits, in rows that begin on whole bytes, to `N` bytes each by
+/// `f`.
 fn unpack<const N: usize>(
     samples: &[u8],
     bits: u8,
@@ -265,12 +376,17 @@ fn unpack<const N: usize>(
 ) {
     let per_byte = 8 / usize::from(bits);
     let mask = ((1u16 << bits) - 1) as u8;
-    let rows = converted.chunks_exact_mut(width * N).zip(samples.chunks_exact(width.div_ceil(per_byte)));
+    let rows = converted
+        .chunks_exact_mut(width * N)
+        .zip(samples.chunks_exact(width.div_ceil(per_byte)));
     for (out, row) in rows {
         for (x, out) in out.chunks_exact_mut(N).enumerate() {
             // The leftmost pixel is in the most significant bits.
             let shift = 8 - usize::from(bits) * (x % per_byte + 1);
-            f(row[x / per_byte] >> shift & mask, out.try_into().expect("N bytes"));
+            f(
+                row[x / per_byte] >> shift & mask,
+                out.try_into().expect("N bytes"),
+            );
         }
     }
 }
@@ -289,14 +405,23 @@ fn apply_palette(
         color.copy_from_slice(entry);
     }
     let mut highest = 0;
-    unpack(samples, bits, width, converted, |index, out: &mut [u8; 3]| {
-        highest = highest.max(index);
-        *out = colors[usize::from(index)];
-    });
+    unpack(
+        samples,
+        bits,
+        width,
+        converted,
+        |index, out: &mut [u8; 3]| {
+            highest = highest.max(index);
+            *out = colors[usize::from(index)];
+        },
+    );
     let entries = palette.len() / 3;
     if usize::from(highest) >= entries {
         let reason = format!("a pixel has color {highest} of a palette of {entries}");
-        return Err(Error::Decode { site: site.clone(), reason });
+        return Err(Error::Decode {
+            site: site.clone(),
+            reason,
+        });
     }
     Ok(())
 }
@@ -313,13 +438,20 @@ fn decode_error(site: &Site, error: DecodingError) -> Error {
                 cap,
             }
         }
-        DecodingError::Parameter(error) => Error::Internal { site, reason: error.to_string() },
+        DecodingError::Parameter(error) => Error::Internal {
+            site,
+            reason: error.to_string(),
+        },
         DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Error::Decode { site, reason: "the file ends inside the image".to_owned() }
+            Error::Decode {
+                site,
+                reason: "the file ends inside the image".to_owned(),
+            }
         }
         DecodingError::IoError(error) => Error::io(&site, error),
-        DecodingError::Format(error) => {
-            Error::Decode { site, reason: format!("the PNG decoder reports: {error}") }
-        }
+        DecodingError::Format(error) => Error::Decode {
+            site,
+            reason: format!("the PNG decoder reports: {error}"),
+        },
     }
 }

@@ -1,26 +1,25 @@
-//! Builds the index of a source: from the sample tables of ordinary MP4/MOV files, otherwise from a scan of
-//! all packets.
-//! A video without frames is an error that describes what was found instead.
+//! Builds the index of a source: from the sample tables of ordinary MP4/MOV files, otherwise from a
+//! scan of all packets. A video without frames is an error that describes what was found instead.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use super::frame_order::{
-    build_frame_table, pts_define_order, pts_follow_decode_order, FrameTable, ParsedPacket,
+    FrameTable, ParsedPacket, build_frame_table, pts_define_order, pts_follow_decode_order,
 };
-use super::in_band_headers::{with_extradata, InBandHeaders};
-use super::packet_prefixes::{has_b_pictures, PacketPrefixes};
+use super::in_band_headers::{InBandHeaders, with_extradata};
+use super::packet_prefixes::{PacketPrefixes, has_b_pictures};
 use super::{PacketRecord, VideoIndex};
 use crate::bitstream::disposable::{declares_reorder_depth, excludes_reordering};
 use crate::bitstream::header_parser::HeaderParser;
-use crate::bitstream::intra::{packets_are_independent, MjpegTableTracker};
+use crate::bitstream::intra::{MjpegTableTracker, packets_are_independent};
 use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
 use crate::bitstream::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
-use crate::demux::{libavformat, mp4, Track};
+use crate::demux::{Track, libavformat, mp4};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
-use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received};
-use crate::limits::{check_allocatable, reserve, Limits};
+use crate::ffmpeg::{Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received, log};
+use crate::limits::{Limits, check_allocatable, reserve};
 use crate::media::{CodecKind, CodecParams, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
@@ -37,9 +36,9 @@ pub fn build(
     build_stream(source, None, limits, interrupt)
 }
 
-/// Builds the index of the video stream with index `stream` among all streams of the file, or of the one that
-/// libavformat considers the best. `interrupt` is called for every packet read; an error from it stops the
-/// work.
+/// Builds the index of the video stream with index `stream` among all streams of the file, or of
+/// the one that libavformat considers the best. `interrupt` is called for every packet read; an
+/// error from it stops the work.
 pub fn build_stream(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
@@ -56,8 +55,8 @@ pub fn build_stream(
     build_from_scan(source, stream, limits, interrupt)
 }
 
-/// Builds the index of a video in one pass over all its packets, for any container. It also serves as
-/// the reference that the index from sample tables is tested against.
+/// Builds the index of a video in one pass over all its packets, for any container. It also serves
+/// as the reference that the index from sample tables is tested against.
 pub fn build_from_scan(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
@@ -76,7 +75,12 @@ pub fn build_from_scan(
     let track = libavformat::read_packets(source, stream, limits, |info, packet| {
         interrupt()?;
         payload_bytes += packet.data().len() as u64;
-        Limits::check(&site, "size of all packets", payload_bytes, max_payload_bytes)?;
+        Limits::check(
+            &site,
+            "size of all packets",
+            payload_bytes,
+            max_payload_bytes,
+        )?;
         if packet.data().len() > LARGE_PACKET_BYTES {
             // Parsing it allocates lists of its units, each of which takes at least three bytes.
             check_allocatable::<[u8; 8]>(&site, packet.data().len())?;
@@ -84,7 +88,8 @@ pub fn build_from_scan(
         let (header_parser, parser) = match &mut parsers {
             Some(parsers) => parsers,
             None => {
-                let header_parser = HeaderParser::new(info.params.codec.kind, &info.params.extradata);
+                let header_parser =
+                    HeaderParser::new(info.params.codec.kind, &info.params.extradata);
                 in_band = InBandHeaders::new(&header_parser, &info.params, packet.data());
                 parsers.insert((header_parser, open_parser(&site, &info.params)?))
             }
@@ -92,7 +97,12 @@ pub fn build_from_scan(
         let at = parsed_headers.len() as u32;
         if let Some(extradata) = packet.new_extradata() {
             let size = extradata.len() as u64;
-            Limits::check(&site, "codec configuration size", size, limits.extradata_bytes)?;
+            Limits::check(
+                &site,
+                "codec configuration size",
+                size,
+                limits.extradata_bytes,
+            )?;
             if let Some(params) =
                 in_band.change_extradata(at, &info.params, extradata, header_parser, packet.data())
             {
@@ -101,12 +111,16 @@ pub fn build_from_scan(
             }
         }
         let mut picture = header_parser.parse(packet.data(), packet.is_key());
-        // A codec without state between pictures can start at any packet, even one without a key flag.
+        // A codec without state between pictures can start at any packet, even one without a key
+        // flag.
         if picture.shown && packets_are_independent(&info.params) {
             picture.random_access = RandomAccessPoint::Open;
         }
         if in_band.is_header(packet.data()) {
-            picture = PictureInfo { shown: false, ..PictureInfo::default() };
+            picture = PictureInfo {
+                shown: false,
+                ..PictureInfo::default()
+            };
         }
         // A palette or changed parameters in a packet's side data apply to all later packets.
         stateful |= packet.has_decoder_side_data();
@@ -127,9 +141,10 @@ pub fn build_from_scan(
         if unread && is_marked != parsed_headers.is_empty() {
             let validator = match &mut keyframe_validator {
                 Some(validator) => validator,
-                None => {
-                    keyframe_validator.insert(KeyframeValidator::new(&site, &in_band.params(&info.params))?)
-                }
+                None => keyframe_validator.insert(KeyframeValidator::new(
+                    &site,
+                    &in_band.params(&info.params),
+                )?),
             };
             match validator.is_intra(packet) {
                 true if !is_marked => picture.random_access = RandomAccessPoint::Open,
@@ -143,31 +158,61 @@ pub fn build_from_scan(
             padded.extend_from_slice(packet.data());
             padded.resize(packet.data().len() + 64, 0);
         }
-        let parsed = parser.as_mut().map(|parser| parser.parse(&padded, packet.data().len()));
-        if let Some(parsed) = parsed.filter(|p| p.is_field && info.params.codec.kind == CodecKind::H264) {
-            picture.field = Some(FieldInfo { is_bottom: parsed.is_bottom, frame_number: 0 });
+        let parsed = parser
+            .as_mut()
+            .map(|parser| parser.parse(&padded, packet.data().len()));
+        if let Some(parsed) =
+            parsed.filter(|p| p.is_field && info.params.codec.kind == CodecKind::H264)
+        {
+            picture.field = Some(FieldInfo {
+                is_bottom: parsed.is_bottom,
+                frame_number: 0,
+            });
         }
         parsed_headers.push((picture, parsed));
         Ok(())
     })?;
-    let Track { container, info, streams, packets, damaged_units } = track;
+    let Track {
+        container,
+        info,
+        streams,
+        packets,
+        damaged_units,
+    } = track;
     in_band.check(&site, &info)?;
     let direct = packets.iter().all(|p| p.offset.is_some());
     let parsed_packets = packets
         .into_iter()
         .zip(parsed_headers)
-        .map(|(packet, (picture, parsed))| ParsedPacket { packet, picture, parsed })
+        .map(|(packet, (picture, parsed))| ParsedPacket {
+            packet,
+            picture,
+            parsed,
+        })
         .collect();
-    let index = build_index(source, container, info, parsed_packets, direct, in_band, interrupt)?;
+    let index = build_index(
+        source,
+        container,
+        info,
+        parsed_packets,
+        direct,
+        in_band,
+        interrupt,
+    )?;
     let damaged_units = damaged_units.saturating_add(index.damaged_units);
     // A decoder keeps palettes and tables of the part that it decoded last.
     let changes_parameters = index.changes_parameters || stateful;
-    Ok(VideoIndex { damaged_units, streams, changes_parameters, ..index })
+    Ok(VideoIndex {
+        damaged_units,
+        streams,
+        changes_parameters,
+        ..index
+    })
 }
 
-/// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the whole video
-/// once. Used for the few streams that have neither timestamps nor headers parsed here that give the order
-/// (raw H.264 with order count resets, VC-1 without a sequence header).
+/// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the
+/// whole video once. Used for the few streams that have neither timestamps nor headers parsed here
+/// that give the order (raw H.264 with order count resets, VC-1 without a sequence header).
 fn decoded_order(
     source: &Arc<dyn ByteSource>,
     info: &StreamInfo,
@@ -183,8 +228,8 @@ fn decoded_order(
         more = more && demuxer.next_packet(&mut packet)?;
         if more {
             packet.set_packet_index(DecodeIndex(at));
-            // A damaged packet outputs nothing and causes an error when its frame is requested. An empty packet
-            // would signal the end of the stream.
+            // A damaged packet outputs nothing and causes an error when its frame is requested. An
+            // empty packet would signal the end of the stream.
             if !packet.data().is_empty() && decoder.send(&packet).is_err() {
                 order.push(DecodeIndex(at)); // it stays a frame
             }
@@ -201,8 +246,8 @@ fn decoded_order(
     Ok(order)
 }
 
-/// Checks keyframes of codecs whose headers are not parsed here: some muxers mark predicted pictures as
-/// keyframes (H.263).
+/// Checks keyframes of codecs whose headers are not parsed here: some muxers mark predicted
+/// pictures as keyframes (H.263).
 struct KeyframeValidator {
     /// `None` if no decoder supports the codec; then no frame can be decoded incorrectly either.
     decoder: Option<Decoder>,
@@ -216,12 +261,17 @@ impl KeyframeValidator {
             Err(Error::Unsupported { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok(Self { decoder, frame: Frame::new() })
+        Ok(Self {
+            decoder,
+            frame: Frame::new(),
+        })
     }
 
     /// Whether a packet by itself decodes to an intra picture without a decoder error.
     fn is_intra(&mut self, packet: &Packet) -> bool {
-        let Some(decoder) = &mut self.decoder else { return true };
+        let Some(decoder) = &mut self.decoder else {
+            return true;
+        };
         decoder.flush();
         let clean = decoder.send(packet).is_ok() && log::first().is_none();
         decoder.drain();
@@ -233,8 +283,8 @@ impl KeyframeValidator {
     }
 }
 
-/// Opens a parser, which is needed only for what timestamps do not give: fields, and the order if timestamps
-/// are missing.
+/// Opens a parser, which is needed only for what timestamps do not give: fields, and the order if
+/// timestamps are missing.
 fn open_parser(site: &Site, params: &CodecParams) -> Result<Option<Parser>> {
     match params.codec.kind {
         CodecKind::H264 | CodecKind::Hevc => Parser::open(site, params),
@@ -242,41 +292,64 @@ fn open_parser(site: &Site, params: &CodecParams) -> Result<Option<Parser>> {
     }
 }
 
-/// Builds the index of an MP4/MOV file from its sample tables and the first bytes of some packets. Returns
-/// `None` if the file must be scanned instead.
+/// Builds the index of an MP4/MOV file from its sample tables and the first bytes of some packets.
+/// Returns `None` if the file must be scanned instead.
 fn build_from_sample_tables(
     source: &Arc<dyn ByteSource>,
     track: Track,
     interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<Option<VideoIndex>> {
-    let Track { container, info, packets, .. } = track;
+    let Track {
+        container,
+        info,
+        packets,
+        ..
+    } = track;
     let kind = info.params.codec.kind;
-    // Sample tables show neither VP8's hidden frames nor MPEG-4's empty packets. For other codecs only
-    // keyframes matter, unless parameter sets occur in band: a set that changes after a keyframe is in force
-    // at the next one.
-    let in_band = [*b"avc3", *b"hev1"].map(u32::from_le_bytes).contains(&info.params.tag);
+    // Sample tables show neither VP8's hidden frames nor MPEG-4's empty packets. For other codecs
+    // only keyframes matter, unless parameter sets occur in band: a set that changes after a
+    // keyframe is in force at the next one.
+    let in_band = [*b"avc3", *b"hev1"]
+        .map(u32::from_le_bytes)
+        .contains(&info.params.tag);
     let every = in_band || matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg4);
     let mut prefixes = PacketPrefixes::read(source, &info, &packets, every, interrupt)?;
     let have_sets = |prefixes: &PacketPrefixes| {
-        prefixes.in_band.sets.as_ref().is_some_and(ParameterSetTracker::has_in_band)
+        prefixes
+            .in_band
+            .sets
+            .as_ref()
+            .is_some_and(ParameterSetTracker::has_in_band)
     };
     if !every && prefixes.as_ref().is_some_and(have_sets) {
         prefixes = PacketPrefixes::read(source, &info, &packets, true, interrupt)?;
     }
-    let Some(PacketPrefixes { parsed_packets, in_band }) = prefixes else { return Ok(None) };
+    let Some(PacketPrefixes {
+        parsed_packets,
+        in_band,
+    }) = prefixes
+    else {
+        return Ok(None);
+    };
     // A new sequence parameter set may introduce fields, each in a sample of its own.
-    let changes = in_band.sets.as_ref().is_some_and(ParameterSetTracker::is_changing);
+    let changes = in_band
+        .sets
+        .as_ref()
+        .is_some_and(ParameterSetTracker::is_changing);
     // If timestamps do not give the presentation order, every picture's header must be parsed.
-    let orders =
-        !matches!(kind, CodecKind::H264 | CodecKind::Hevc) || pts_define_order(kind, &parsed_packets);
-    // Packets that are not empty but show nothing indicate a packed bitstream, where other packets hold
-    // several pictures. The first bytes of a packet do not show these.
-    let packed =
-        kind == CodecKind::Mpeg4 && parsed_packets.iter().any(|k| !k.picture.shown && k.packet.size > 0);
+    let orders = !matches!(kind, CodecKind::H264 | CodecKind::Hevc)
+        || pts_define_order(kind, &parsed_packets);
+    // Packets that are not empty but show nothing indicate a packed bitstream, where other packets
+    // hold several pictures. The first bytes of a packet do not show these.
+    let packed = kind == CodecKind::Mpeg4
+        && parsed_packets
+            .iter()
+            .any(|k| !k.picture.shown && k.packet.size > 0);
     if changes || packed || !orders || !in_band.is_complete() {
         return Ok(None);
     }
-    // Timestamps may follow decode order although pictures are reordered, as in an AVI remuxed to MP4.
+    // Timestamps may follow decode order although pictures are reordered, as in an AVI remuxed to
+    // MP4.
     if pts_follow_decode_order(&parsed_packets)
         && match kind {
             CodecKind::H264 => has_b_pictures(source, &info, &packets)?,
@@ -287,20 +360,41 @@ fn build_from_sample_tables(
         return Ok(None);
     }
     drop(packets); // large; freed before the tables are allocated
-    build_index(source, container, info, parsed_packets, true, in_band, interrupt).map(Some)
+    build_index(
+        source,
+        container,
+        info,
+        parsed_packets,
+        true,
+        in_band,
+        interrupt,
+    )
+    .map(Some)
 }
 
-/// Returns the reorder depth: the largest number of pictures that precede a picture in decode order and
-/// follow it in presentation order.
+/// Returns the reorder depth: the largest number of pictures that precede a picture in decode order
+/// and follow it in presentation order.
 fn reorder_depth(packets: &[PacketRecord]) -> u8 {
     /// Maximum reorder depth of an H.264 decoder.
     const MAX: usize = 16;
-    let pictures: Vec<i64> =
-        packets.iter().filter(|p| p.is_frame() && !p.is_second_field()).map(|p| p.order).collect();
+    let pictures: Vec<i64> = packets
+        .iter()
+        .filter(|p| p.is_frame() && !p.is_second_field())
+        .map(|p| p.order)
+        .collect();
     let ahead = |(n, order): (usize, &i64)| {
-        pictures[n.saturating_sub(2 * MAX)..n].iter().filter(|before| *before > order).count()
+        pictures[n.saturating_sub(2 * MAX)..n]
+            .iter()
+            .filter(|before| *before > order)
+            .count()
     };
-    pictures.iter().enumerate().map(ahead).max().unwrap_or(0).min(MAX) as u8
+    pictures
+        .iter()
+        .enumerate()
+        .map(ahead)
+        .max()
+        .unwrap_or(0)
+        .min(MAX) as u8
 }
 
 fn build_index(
@@ -315,9 +409,18 @@ fn build_index(
     let site = Site::file(source.name());
     let count = parsed_packets.len();
     // The others are counted where packets are read.
-    let damaged = parsed_packets.iter().filter(|k| k.picture.is_damaged && !k.packet.corrupt).count();
-    let FrameTable { packets, frames, end_pts, time_base } =
-        build_frame_table(&info, &container, parsed_packets, || decoded_order(source, &info, interrupt))?;
+    let damaged = parsed_packets
+        .iter()
+        .filter(|k| k.picture.is_damaged && !k.packet.corrupt)
+        .count();
+    let FrameTable {
+        packets,
+        frames,
+        end_pts,
+        time_base,
+    } = build_frame_table(&info, &container, parsed_packets, || {
+        decoded_order(source, &info, interrupt)
+    })?;
     info.time_base = time_base;
     if frames.is_empty() {
         let reason = match count {
@@ -336,15 +439,25 @@ fn build_index(
         let reason = format!("its frames last from {begin} to {end_pts} ticks, which overflows");
         return Err(Error::malformed(&site, reason));
     }
-    let mut params = std::iter::once(Cow::Borrowed(&info.params))
-        .chain(in_band.new_extradata.iter().map(|change| with_extradata(&info.params, Some(change))));
+    let mut params = std::iter::once(Cow::Borrowed(&info.params)).chain(
+        in_band
+            .new_extradata
+            .iter()
+            .map(|change| with_extradata(&info.params, Some(change))),
+    );
     if !params.all(|params| declares_reorder_depth(&params)) {
         info.params.reorder = Some(reorder_depth(&packets));
     }
-    let sync_points = (0..packets.len() as u32).filter(|&n| packets[n as usize].is_sync()).collect();
+    let sync_points = (0..packets.len() as u32)
+        .filter(|&n| packets[n as usize].is_sync())
+        .collect();
     info.sample_aspect = info.sample_aspect.or(in_band.sample_aspect);
     let changes_parameters = in_band.are_changing();
-    let InBandHeaders { headers: in_band_headers, new_extradata, .. } = in_band;
+    let InBandHeaders {
+        headers: in_band_headers,
+        new_extradata,
+        ..
+    } = in_band;
     Ok(VideoIndex {
         site,
         container,

@@ -1,6 +1,6 @@
-//! Index cache: one SQLite file per folder, shared by all processes of a machine.
-//! Entries that do not match (file length or times, format, checksum) count as missing and are rebuilt.
-//! After opening, database errors are recorded (see [`IndexCache::last_error`]) and affect no video.
+//! Index cache: one SQLite file per folder, shared by all processes of a machine. Entries that do
+//! not match (file length or times, format, checksum) count as missing and are rebuilt. After
+//! opening, database errors are recorded (see [`IndexCache::last_error`]) and affect no video.
 
 mod codec;
 mod database;
@@ -22,11 +22,11 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
-use super::{build_stream, VideoIndex};
+use super::{VideoIndex, build_stream};
 use crate::error::{Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;
-use record::{content_hash, record_id, record_key, today, unix_nanos, CacheRecord, FileSignature};
+use record::{CacheRecord, FileSignature, content_hash, record_id, record_key, today, unix_nanos};
 use writer::{CacheErrors, PendingWrite, Writer};
 
 pub use codec::FORMAT;
@@ -53,15 +53,20 @@ pub struct IndexCache {
 }
 
 impl IndexCache {
-    /// Returns the cached index of the video at `path`, for the requested stream, if `source`, opened from
-    /// that path, has not changed since.
-    pub fn get(&self, path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Arc<VideoIndex>> {
+    /// Returns the cached index of the video at `path`, for the requested stream, if `source`,
+    /// opened from that path, has not changed since.
+    pub fn get(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+    ) -> Option<Arc<VideoIndex>> {
         let _guard = fork_guard::enter(self.owner_pid)?;
         let signature = FileSignature::of(&source.identity())?;
         let key = &record_key(path, source, stream)?[..];
         let admit = |bytes: &[u8], day: i64| {
-            let entry =
-                CacheRecord::decode(bytes).filter(|e| e.key == key && e.is_valid_for(&signature, source))?;
+            let entry = CacheRecord::decode(bytes)
+                .filter(|e| e.key == key && e.is_valid_for(&signature, source))?;
             let index = codec::decode(
                 entry.index,
                 Site::file(source.name()),
@@ -78,9 +83,9 @@ impl IndexCache {
         Some(Arc::new(index))
     }
 
-    /// Caches the index of the video at `path`, for the requested stream, built from `source`, which was
-    /// opened at `read_since`. Another thread writes it; if its queue is full and stays full for a short
-    /// time, the index is not cached.
+    /// Caches the index of the video at `path`, for the requested stream, built from `source`,
+    /// which was opened at `read_since`. Another thread writes it; if its queue is full and stays
+    /// full for a short time, the index is not cached.
     pub fn put(
         &self,
         path: &Path,
@@ -113,15 +118,28 @@ impl IndexCache {
         index: &Arc<VideoIndex>,
         wait: bool,
     ) {
-        let Some(writer) = self.writer.as_ref().filter(|_| self.owner_pid == std::process::id()) else {
+        let Some(writer) = self
+            .writer
+            .as_ref()
+            .filter(|_| self.owner_pid == std::process::id())
+        else {
             return;
         };
-        let Some(signature) = FileSignature::of(&source.identity()) else { return };
-        let (Some(key), Ok(content_hash)) = (record_key(path, source, stream), content_hash(source)) else {
+        let Some(signature) = FileSignature::of(&source.identity()) else {
             return;
         };
-        let new =
-            PendingWrite { key, signature, read_ns: unix_nanos(since), content_hash, index: index.clone() };
+        let (Some(key), Ok(content_hash)) =
+            (record_key(path, source, stream), content_hash(source))
+        else {
+            return;
+        };
+        let new = PendingWrite {
+            key,
+            signature,
+            read_ns: unix_nanos(since),
+            content_hash,
+            index: index.clone(),
+        };
         if !writer.write(new, wait) {
             self.errors.add_dropped(1);
         }
@@ -149,7 +167,8 @@ impl IndexCache {
 
     /// Waits up to `at_most` until everything queued is written; returns whether it is.
     pub fn flush(&self, at_most: Duration) -> bool {
-        self.owner_pid != std::process::id() || self.writer.as_ref().is_none_or(|w| w.flush(at_most))
+        self.owner_pid != std::process::id()
+            || self.writer.as_ref().is_none_or(|w| w.flush(at_most))
     }
 
     /// Runs a query on a connection that no other thread uses.
@@ -169,7 +188,9 @@ impl IndexCache {
             Err(error) => {
                 match &self.writer {
                     Some(writer) if database::is_damage(&error) => writer.repair(false),
-                    _ => self.errors.record(format!("{}: {error}", self.file.display()), 0),
+                    _ => self
+                        .errors
+                        .record(format!("{}: {error}", self.file.display()), 0),
                 }
                 None
             }
@@ -181,7 +202,10 @@ impl Drop for IndexCache {
     fn drop(&mut self) {
         match fork_guard::enter(self.owner_pid) {
             Some(guard) => {
-                self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+                self.readers
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clear();
                 drop(guard);
                 self.writer = None; // waits for the thread
             }
@@ -194,8 +218,9 @@ impl Drop for IndexCache {
     }
 }
 
-/// Returns the index of stream `stream`, or of the best one, of the video at `path`, which `source` was just
-/// opened from: from the cache, or else built and then cached. Also returns whether it came from the cache.
+/// Returns the index of stream `stream`, or of the best one, of the video at `path`, which `source`
+/// was just opened from: from the cache, or else built and then cached. Also returns whether it
+/// came from the cache.
 pub fn index_of(
     store: Option<&IndexCache>,
     path: &Path,

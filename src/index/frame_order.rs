@@ -5,14 +5,15 @@ use std::collections::HashSet;
 
 use super::frame_times::{self, MAX_REORDER_DEPTH};
 use super::{
-    FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, SECOND_FIELD, SYNC, UNPLACED,
+    AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, FrameRecord, NO_TIME, SECOND_FIELD, SYNC,
+    UNPLACED,
 };
 use crate::bitstream::header_parser::HeaderParser;
 use crate::bitstream::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
 use crate::demux::PacketInfo;
 use crate::error::Result;
-use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::ParsedPicture;
+use crate::ffmpeg::decoder::is_intra_only;
 use crate::index::PacketRecord;
 use crate::media::{CodecKind, StreamInfo};
 use crate::units::{DecodeIndex, TimeBase};
@@ -33,8 +34,8 @@ pub(super) struct FrameTable {
     pub time_base: TimeBase,
 }
 
-/// Builds the tables of one video. `decoded_order` returns decode indices in a decoder's output order; it is
-/// called only if neither headers nor timestamps give the order.
+/// Builds the tables of one video. `decoded_order` returns decode indices in a decoder's output
+/// order; it is called only if neither headers nor timestamps give the order.
 pub(super) fn build_frame_table(
     info: &StreamInfo,
     container: &str,
@@ -105,7 +106,12 @@ pub(super) fn build_frame_table(
         .collect();
     let (frames, end_pts, parts) = frames(info, container, &parsed_packets, &packets);
     let time_base = info.time_base.divided(parts).unwrap_or(info.time_base);
-    Ok(FrameTable { packets, frames, end_pts, time_base })
+    Ok(FrameTable {
+        packets,
+        frames,
+        end_pts,
+        time_base,
+    })
 }
 
 /// Moves the demuxer's marks to the packets that are damaged.
@@ -113,10 +119,11 @@ fn locate_damage(container: &str, parsed_packets: &mut [ParsedPacket]) {
     for n in 0..parsed_packets.len() {
         let packet = &mut parsed_packets[n].packet;
         match container {
-            // Pages are missing before the packet (scripts/ffmpeg.patch); the packet itself is complete.
+            // Pages are missing before the packet (scripts/ffmpeg.patch); the packet itself is
+            // complete.
             "ogg" => packet.after_gap |= std::mem::take(&mut packet.corrupt),
-            // Its tag or, if that was not of a packet, a tag before it is damaged, and tags may be missing after it
-            // (scripts/ffmpeg.patch).
+            // Its tag or, if that was not of a packet, a tag before it is damaged, and tags may be
+            // missing after it (scripts/ffmpeg.patch).
             "flv" if packet.corrupt => {
                 if let Some(next) = parsed_packets.get_mut(n + 1) {
                     next.packet.after_gap = true;
@@ -129,8 +136,8 @@ fn locate_damage(container: &str, parsed_packets: &mut [ParsedPacket]) {
     }
 }
 
-/// Packets of which a part is missing, according to the demuxer. Marks the starts before which whole packets
-/// may be missing.
+/// Packets of which a part is missing, according to the demuxer. Marks the starts before which
+/// whole packets may be missing.
 fn incomplete(
     kind: CodecKind,
     container: &str,
@@ -141,15 +148,16 @@ fn incomplete(
     if container != "mpegts" {
         return corrupt;
     }
-    // In MPEG-TS, libavformat passes incomplete data to a parser, which splits it at the next start code: the
-    // flag is set on the picture that this data completes, while the missing part belongs to the following
-    // picture. Both are marked.
+    // In MPEG-TS, libavformat passes incomplete data to a parser, which splits it at the next start
+    // code: the flag is set on the picture that this data completes, while the missing part belongs
+    // to the following picture. Both are marked.
     for n in (1..corrupt.len()).rev() {
         corrupt[n] |= corrupt[n - 1];
     }
-    // The continuity counter also jumps where recordings are concatenated, without any loss. Marks directly
-    // before a start are therefore cleared: only leading pictures of the start may depend on those packets
-    // and on others that are missing, and the decoders of these codecs detect a truncated picture.
+    // The continuity counter also jumps where recordings are concatenated, without any loss. Marks
+    // directly before a start are therefore cleared: only leading pictures of the start may depend
+    // on those packets and on others that are missing, and the decoders of these codecs detect a
+    // truncated picture.
     if matches!(kind, CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg12) {
         let marked = corrupt.clone();
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
@@ -181,20 +189,31 @@ fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeI
         .collect()
 }
 
-/// VP8: the headers of a damaged packet do not show whether its picture is hidden. Encoders give a hidden picture
-/// nearly the time of the next one, which is later than that of the picture before it.
+/// VP8: the headers of a damaged packet do not show whether its picture is hidden. Encoders give a
+/// hidden picture nearly the time of the next one, which is later than that of the picture before
+/// it.
 fn hide_damaged_alternate_references(parsed_packets: &mut [ParsedPacket]) {
     if !parsed_packets.iter().any(|k| k.picture.is_damaged) {
         return;
     }
     let time = |k: &ParsedPacket| k.packet.dts.or(k.packet.pts);
-    let gaps: Vec<Option<i64>> =
-        parsed_packets.windows(2).map(|w| time(&w[1])?.checked_sub(time(&w[0])?)).collect();
+    let gaps: Vec<Option<i64>> = parsed_packets
+        .windows(2)
+        .map(|w| time(&w[1])?.checked_sub(time(&w[0])?))
+        .collect();
     let mut known: Vec<i64> = gaps.iter().copied().flatten().collect();
     known.sort_unstable();
-    let Some(&usual) = known.get(known.len() / 2) else { return };
-    for (pair, k) in gaps.windows(2).zip(&mut parsed_packets[1..]).filter(|(_, k)| k.picture.is_damaged) {
-        let [Some(before), Some(after)] = *pair else { continue };
+    let Some(&usual) = known.get(known.len() / 2) else {
+        return;
+    };
+    for (pair, k) in gaps
+        .windows(2)
+        .zip(&mut parsed_packets[1..])
+        .filter(|(_, k)| k.picture.is_damaged)
+    {
+        let [Some(before), Some(after)] = *pair else {
+            continue;
+        };
         k.picture.shown = after > usual / 2 || after >= before;
     }
 }
@@ -206,17 +225,30 @@ fn second_fields(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
         .iter()
         .map(|k| {
             let field = k.picture.field;
-            let second = open.take().zip(field).is_some_and(|(first, field)| first.is_completed_by(field));
+            let second = open
+                .take()
+                .zip(field)
+                .is_some_and(|(first, field)| first.is_completed_by(field));
             open = field.filter(|_| !second);
             second
         })
         .collect()
 }
 
-/// Whether a container stores presentation times. AVI and raw streams do not; the times that libavformat
-/// generates for some of their packets contradict the others.
+/// Whether a container stores presentation times. AVI and raw streams do not; the times that
+/// libavformat generates for some of their packets contradict the others.
 fn stores_times(container: &str) -> bool {
-    !["avi", "mpegvideo", "m4v", "h264", "hevc", "obu", "av1", "mjpeg"].contains(&container)
+    ![
+        "avi",
+        "mpegvideo",
+        "m4v",
+        "h264",
+        "hevc",
+        "obu",
+        "av1",
+        "mjpeg",
+    ]
+    .contains(&container)
 }
 
 /// Where the presentation order is from.
@@ -230,47 +262,64 @@ enum Order {
 }
 
 /// Returns the presentation order; `None` if headers do not give it.
-fn presentation_order(info: &StreamInfo, container: &str, parsed_packets: &[ParsedPacket]) -> Option<Order> {
+fn presentation_order(
+    info: &StreamInfo,
+    container: &str,
+    parsed_packets: &[ParsedPacket],
+) -> Option<Order> {
     let as_stored = || Some(Order::Numbers((0..parsed_packets.len() as i64).collect()));
     let kind = info.params.codec.kind;
     let timed = stores_times(container) && pts_define_order(kind, parsed_packets);
-    // Without a reference picture that is missing, the B pictures before it would be shown too early.
-    let incomplete =
-        parsed_packets.iter().any(|k| k.packet.corrupt || k.packet.after_gap || k.picture.is_damaged);
+    // Without a reference picture that is missing, the B pictures before it would be shown too
+    // early.
+    let incomplete = parsed_packets
+        .iter()
+        .any(|k| k.packet.corrupt || k.packet.after_gap || k.picture.is_damaged);
     let trusted = incomplete && timed && !pts_follow_decode_order(parsed_packets);
     match kind {
-        // Each packet's picture type gives its position; timestamps may follow decode order although pictures
-        // are reordered, as in an AVI remuxed to MP4.
+        // Each packet's picture type gives its position; timestamps may follow decode order
+        // although pictures are reordered, as in an AVI remuxed to MP4.
         CodecKind::Mpeg4 | CodecKind::Mpeg12 if !trusted => return Some(Order::ByPictureType),
-        CodecKind::Vc1 if is_vc1_typed(info) && (!timed || pts_follow_decode_order(parsed_packets)) => {
+        CodecKind::Vc1
+            if is_vc1_typed(info) && (!timed || pts_follow_decode_order(parsed_packets)) =>
+        {
             return Some(Order::ByPictureType);
         }
         CodecKind::H264 | CodecKind::Hevc if timed && pts_follow_decode_order(parsed_packets) => {
             // A count reset in between would move whole ranges of pictures.
-            let counted =
-                by_picture_order_count(parsed_packets).filter(|order| !exceeds_reorder_depth(order));
+            let counted = by_picture_order_count(parsed_packets)
+                .filter(|order| !exceeds_reorder_depth(order));
             return counted.map(Order::Counts).or_else(as_stored);
         }
         _ if timed => {
             let mut last = i64::MIN + 1;
-            let times = parsed_packets.iter().map(|k| k.packet.pts.inspect(|&t| last = t).unwrap_or(last));
+            let times = parsed_packets
+                .iter()
+                .map(|k| k.packet.pts.inspect(|&t| last = t).unwrap_or(last));
             return Some(Order::Numbers(times.collect()));
         }
         _ => {}
     }
     match info.params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(parsed_packets).map(Order::Counts),
+        CodecKind::H264 | CodecKind::Hevc => {
+            by_picture_order_count(parsed_packets).map(Order::Counts)
+        }
         // These codecs do not reorder.
         CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
         CodecKind::Other if is_intra_only(&info.params) => as_stored(),
-        // Whether the codec reorders is unknown here; times that increase in decode order show that this
-        // stream does not.
+        // Whether the codec reorders is unknown here; times that increase in decode order show that
+        // this stream does not.
         CodecKind::Other if pts_follow_decode_order(parsed_packets) => as_stored(),
-        CodecKind::Other | CodecKind::Image | CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Vc1 => None,
+        CodecKind::Other
+        | CodecKind::Image
+        | CodecKind::Mpeg4
+        | CodecKind::Mpeg12
+        | CodecKind::Vc1 => None,
     }
 }
 
-/// Whether a number is smaller than more of those shortly before it than the maximum reorder depth allows.
+/// Whether a number is smaller than more of those shortly before it than the maximum reorder depth
+/// allows.
 fn exceeds_reorder_depth(numbers: &[i64]) -> bool {
     let is_far = |(n, number): (usize, &i64)| {
         let before = &numbers[n.saturating_sub(2 * MAX_REORDER_DEPTH)..n];
@@ -281,24 +330,32 @@ fn exceeds_reorder_depth(numbers: &[i64]) -> bool {
 
 /// Whether every shown packet has a presentation time and these times increase in decode order.
 pub(super) fn pts_follow_decode_order(parsed_packets: &[ParsedPacket]) -> bool {
-    shown_pts(parsed_packets).collect::<Option<Vec<i64>>>().is_some_and(|times| times.is_sorted())
+    shown_pts(parsed_packets)
+        .collect::<Option<Vec<i64>>>()
+        .is_some_and(|times| times.is_sorted())
 }
 
 /// The container's presentation times of packets that show a picture, in decode order.
 fn shown_pts(parsed_packets: &[ParsedPacket]) -> impl Iterator<Item = Option<i64>> + '_ {
-    parsed_packets.iter().filter(|k| k.picture.shown).map(|k| k.packet.pts)
+    parsed_packets
+        .iter()
+        .filter(|k| k.picture.shown)
+        .map(|k| k.packet.pts)
 }
 
-/// Whether the container's presentation times suffice to order the pictures: each picture has one, no two are
-/// equal, none precedes more earlier-decoded pictures than a decoder can hold back, as happens where
-/// recordings are concatenated, and they do not contradict the random access points. Otherwise the codec's
-/// own order is used, as in a decoder.
+/// Whether the container's presentation times suffice to order the pictures: each picture has one,
+/// no two are equal, none precedes more earlier-decoded pictures than a decoder can hold back, as
+/// happens where recordings are concatenated, and they do not contradict the random access points.
+/// Otherwise the codec's own order is used, as in a decoder.
 pub(super) fn pts_define_order(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> bool {
-    let Some(times) = shown_pts(parsed_packets).collect::<Option<Vec<i64>>>() else { return false };
+    let Some(times) = shown_pts(parsed_packets).collect::<Option<Vec<i64>>>() else {
+        return false;
+    };
     if exceeds_reorder_depth(&times) || contradicts_random_access(kind, parsed_packets) {
         return false;
     }
-    // Pictures hidden by an edit list are excluded: they may have the same time as the first shown one.
+    // Pictures hidden by an edit list are excluded: they may have the same time as the first shown
+    // one.
     let mut times: Vec<i64> = parsed_packets
         .iter()
         .filter(|k| k.picture.shown && !k.packet.discard)
@@ -308,27 +365,33 @@ pub(super) fn pts_define_order(kind: CodecKind, parsed_packets: &[ParsedPacket])
     times.windows(2).all(|w| w[0] < w[1])
 }
 
-/// Whether presentation times place a random access point before a picture that precedes it in decode order or,
-/// in H.264, after a picture that follows it in decode order and is not a leading picture, as after an IDR
-/// picture (C.4.4: it outputs all pictures before it).
+/// Whether presentation times place a random access point before a picture that precedes it in
+/// decode order or, in H.264, after a picture that follows it in decode order and is not a leading
+/// picture, as after an IDR picture (C.4.4: it outputs all pictures before it).
 fn contradicts_random_access(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> bool {
     let (mut latest, mut last_idr) = (None, None);
-    parsed_packets.iter().filter(|k| k.picture.shown && !k.packet.discard).any(|k| {
-        let (pts, random_access) = (k.packet.pts, k.picture.random_access);
-        let is_start = matches!(random_access, RandomAccessPoint::Open | RandomAccessPoint::Closed);
-        let contradicts = pts < last_idr || is_start && pts < latest;
-        latest = latest.max(pts);
-        if kind == CodecKind::H264 && random_access == RandomAccessPoint::Closed {
-            last_idr = pts;
-        }
-        contradicts
-    })
+    parsed_packets
+        .iter()
+        .filter(|k| k.picture.shown && !k.packet.discard)
+        .any(|k| {
+            let (pts, random_access) = (k.packet.pts, k.picture.random_access);
+            let is_start = matches!(
+                random_access,
+                RandomAccessPoint::Open | RandomAccessPoint::Closed
+            );
+            let contradicts = pts < last_idr || is_start && pts < latest;
+            latest = latest.max(pts);
+            if kind == CodecKind::H264 && random_access == RandomAccessPoint::Closed {
+                last_idr = pts;
+            }
+            contradicts
+        })
 }
 
-/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. A damaged
-/// picture may have been one: then counts repeat after it. The count may also restart in between (memory management
-/// control operation 5), which shows as a repeated count too: then `None`. A damaged picture, whose count is unknown,
-/// follows the one decoded before it.
+/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access
+/// point. A damaged picture may have been one: then counts repeat after it. The count may also
+/// restart in between (memory management control operation 5), which shows as a repeated count too:
+/// then `None`. A damaged picture, whose count is unknown, follows the one decoded before it.
 fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
     let (mut epoch, mut last) = (0i64, i64::MIN >> 1);
     let mut order: Vec<i64> = Vec::with_capacity(parsed_packets.len());
@@ -336,8 +399,11 @@ fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
     let mut counts = HashSet::new();
     let mut damaged = None;
     for (n, k) in parsed_packets.iter().enumerate() {
-        let is_damaged_key = k.picture.is_damaged && k.picture.random_access != RandomAccessPoint::None;
-        if k.picture.random_access == RandomAccessPoint::Closed || k.picture.is_broken_link || is_damaged_key
+        let is_damaged_key =
+            k.picture.is_damaged && k.picture.random_access != RandomAccessPoint::None;
+        if k.picture.random_access == RandomAccessPoint::Closed
+            || k.picture.is_broken_link
+            || is_damaged_key
         {
             epoch += 1;
             counts.clear();
@@ -354,7 +420,11 @@ fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
             epoch += 1;
             counts.clear();
             order[start] = (epoch << 33) + i64::from(i32::MIN);
-            for (place, k) in order[start..].iter_mut().zip(&parsed_packets[start..n]).skip(1) {
+            for (place, k) in order[start..]
+                .iter_mut()
+                .zip(&parsed_packets[start..n])
+                .skip(1)
+            {
                 let count = i64::from(k.parsed?.picture_order_count);
                 *place = (epoch << 33) + count;
                 if k.picture.shown && !counts.insert(count) {
@@ -374,14 +444,19 @@ fn is_vc1_typed(info: &StreamInfo) -> bool {
     HeaderParser::new(info.params.codec.kind, &info.params.extradata).knows_picture_types()
 }
 
-/// MPEG-1/2/4 and VC-1: a B picture is shown at once, any other picture when the next non-B picture arrives.
+/// MPEG-1/2/4 and VC-1: a B picture is shown at once, any other picture when the next non-B picture
+/// arrives.
 fn by_picture_type(parsed_packets: &[ParsedPacket]) -> Vec<i64> {
     let mut order = vec![0; parsed_packets.len()];
     let mut next = 0;
     let mut held: Option<usize> = None;
     for (n, k) in parsed_packets.iter().enumerate() {
         let is_b = k.picture.shown && k.picture.is_b_picture;
-        let shown_now = if is_b || !k.picture.shown { Some(n) } else { held.replace(n) };
+        let shown_now = if is_b || !k.picture.shown {
+            Some(n)
+        } else {
+            held.replace(n)
+        };
         if let Some(shown) = shown_now {
             order[shown] = next;
             next += 1;
@@ -393,15 +468,19 @@ fn by_picture_type(parsed_packets: &[ParsedPacket]) -> Vec<i64> {
     order
 }
 
-/// Pictures that may be shown before or after a damaged picture, whose type is unknown: the one that a decoder holds
-/// back when it receives the damaged one.
+/// Pictures that may be shown before or after a damaged picture, whose type is unknown: the one
+/// that a decoder holds back when it receives the damaged one.
 fn unplaced_by_damage(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
     let mut unplaced = vec![false; parsed_packets.len()];
     if !parsed_packets.iter().any(|k| k.picture.is_b_picture) {
         return unplaced;
     }
     let mut held = None;
-    for (n, k) in parsed_packets.iter().enumerate().filter(|(_, k)| k.picture.shown) {
+    for (n, k) in parsed_packets
+        .iter()
+        .enumerate()
+        .filter(|(_, k)| k.picture.shown)
+    {
         if k.picture.is_damaged {
             if let Some(held) = held.take() {
                 unplaced[held] = true;
@@ -417,11 +496,16 @@ fn is_intact_frame((_, k): &(&i64, &ParsedPacket)) -> bool {
     k.picture.shown && !k.picture.is_damaged
 }
 
-/// Pictures shortly before a damaged one in decode order, which may be shown before or after it if pictures are
-/// reordered.
+/// Pictures shortly before a damaged one in decode order, which may be shown before or after it if
+/// pictures are reordered.
 fn reordered_before_damage(parsed_packets: &[ParsedPacket], order: &[i64]) -> Vec<bool> {
     let mut unplaced = vec![false; parsed_packets.len()];
-    if order.iter().zip(parsed_packets).filter(is_intact_frame).is_sorted_by_key(|(order, _)| *order) {
+    if order
+        .iter()
+        .zip(parsed_packets)
+        .filter(is_intact_frame)
+        .is_sorted_by_key(|(order, _)| *order)
+    {
         return unplaced;
     }
     for n in (0..parsed_packets.len()).filter(|&n| parsed_packets[n].picture.is_damaged) {
@@ -444,31 +528,42 @@ fn find_sync_points(
 ) -> Vec<bool> {
     let mut starts: Vec<bool> = parsed_packets
         .iter()
-        .map(|k| matches!(k.picture.random_access, RandomAccessPoint::Open | RandomAccessPoint::Closed))
+        .map(|k| {
+            matches!(
+                k.picture.random_access,
+                RandomAccessPoint::Open | RandomAccessPoint::Closed
+            )
+        })
         .collect();
     let first = starts.iter().position(|&s| s);
     let before = first.unwrap_or(parsed_packets.len());
-    // Before the first exact start, an inexact one is used, as in a decoder, but only at the beginning of the
-    // stream.
-    let soft =
-        parsed_packets[..before].iter().position(|k| k.picture.random_access == RandomAccessPoint::Inexact);
-    // For codecs whose headers are not parsed: a file with tables begins with its stream, regardless of key
-    // flags.
+    // Before the first exact start, an inexact one is used, as in a decoder, but only at the
+    // beginning of the stream.
+    let soft = parsed_packets[..before]
+        .iter()
+        .position(|k| k.picture.random_access == RandomAccessPoint::Inexact);
+    // For codecs whose headers are not parsed: a file with tables begins with its stream,
+    // regardless of key flags.
     let begins = first.is_none() || container == "avi" || container.contains("mp4");
-    let soft = soft
-        .or((begins && matches!(kind, CodecKind::Other | CodecKind::Vc1) && !parsed_packets.is_empty())
-            .then_some(0));
+    let soft = soft.or((begins
+        && matches!(kind, CodecKind::Other | CodecKind::Vc1)
+        && !parsed_packets.is_empty())
+    .then_some(0));
     // Streams without a beginning of their own may be cut inside a picture.
-    let is_whole = stores_times(container) && !["mpegts", "mpeg"].contains(&container) || container == "avi";
-    let soft = soft.or(parsed_packets.first().is_some_and(|k| k.picture.is_damaged && is_whole).then_some(0));
+    let is_whole =
+        stores_times(container) && !["mpegts", "mpeg"].contains(&container) || container == "avi";
+    let soft = soft.or(parsed_packets
+        .first()
+        .is_some_and(|k| k.picture.is_damaged && is_whole)
+        .then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
         starts[soft] = true;
     }
     starts
 }
 
-/// Leading pictures of a start: they follow it in decode order, up to the next start, and precede it in
-/// presentation order. They may refer to pictures before the start.
+/// Leading pictures of a start: they follow it in decode order, up to the next start, and precede
+/// it in presentation order. They may refer to pictures before the start.
 fn leading_pictures(
     kind: CodecKind,
     parsed_packets: &[ParsedPacket],
@@ -481,19 +576,26 @@ fn leading_pictures(
         // HEVC marks each leading picture as decodable (RADL) or not (RASL).
         CodecKind::Hevc
             if parsed_packets[start].picture.is_broken_link
-                || parsed_packets[behind.clone()].iter().any(|k| k.picture.is_rasl) =>
+                || parsed_packets[behind.clone()]
+                    .iter()
+                    .any(|k| k.picture.is_rasl) =>
         {
-            behind.filter(|&n| parsed_packets[n].picture.is_rasl).collect()
+            behind
+                .filter(|&n| parsed_packets[n].picture.is_rasl)
+                .collect()
         }
         // B pictures before the next reference picture, regardless of timestamps.
         CodecKind::Mpeg12 | CodecKind::Mpeg4 => behind
-            .take_while(|&n| !parsed_packets[n].picture.shown || parsed_packets[n].picture.is_b_picture)
+            .take_while(|&n| {
+                !parsed_packets[n].picture.shown || parsed_packets[n].picture.is_b_picture
+            })
             .collect(),
         _ => behind.filter(|&n| order[n] < order[start]).collect(),
     }
 }
 
-/// Packets whose pictures no decoder can show, because they refer to pictures that are not in the file.
+/// Packets whose pictures no decoder can show, because they refer to pictures that are not in the
+/// file.
 fn undecodable(
     kind: CodecKind,
     parsed_packets: &[ParsedPacket],
@@ -501,18 +603,34 @@ fn undecodable(
     starts: &[bool],
 ) -> Vec<bool> {
     let mut hidden = vec![false; parsed_packets.len()];
-    let Some(first) = starts.iter().position(|&s| s) else { return vec![true; parsed_packets.len()] };
+    let Some(first) = starts.iter().position(|&s| s) else {
+        return vec![true; parsed_packets.len()];
+    };
     // A decoder outputs nothing before the recovery of a gradual refresh is complete.
-    let PictureInfo { random_access, recovery_frames, .. } = parsed_packets[first].picture;
-    let recovering = if random_access == RandomAccessPoint::Inexact { recovery_frames as usize } else { 0 };
+    let PictureInfo {
+        random_access,
+        recovery_frames,
+        ..
+    } = parsed_packets[first].picture;
+    let recovering = if random_access == RandomAccessPoint::Inexact {
+        recovery_frames as usize
+    } else {
+        0
+    };
     hidden[..first.saturating_add(recovering).min(parsed_packets.len())].fill(true);
-    let end_of =
-        |start: usize| (start + 1..parsed_packets.len()).find(|&n| starts[n]).unwrap_or(parsed_packets.len());
+    let end_of = |start: usize| {
+        (start + 1..parsed_packets.len())
+            .find(|&n| starts[n])
+            .unwrap_or(parsed_packets.len())
+    };
     let loses = |n: &usize| {
         let picture = &parsed_packets[*n].picture;
         picture.is_broken_link || *n == first && picture.random_access != RandomAccessPoint::Closed
     };
-    for start in (first..parsed_packets.len()).filter(|&n| starts[n]).filter(loses) {
+    for start in (first..parsed_packets.len())
+        .filter(|&n| starts[n])
+        .filter(loses)
+    {
         for n in leading_pictures(kind, parsed_packets, order, start, end_of(start)) {
             hidden[n] = true;
         }
@@ -520,15 +638,17 @@ fn undecodable(
     hidden
 }
 
-/// Returns the frames in presentation order, the end time of the last one, and the number of parts into which
-/// these times divide the stream's tick.
+/// Returns the frames in presentation order, the end time of the last one, and the number of parts
+/// into which these times divide the stream's tick.
 fn frames(
     info: &StreamInfo,
     container: &str,
     parsed_packets: &[ParsedPacket],
     packets: &[PacketRecord],
 ) -> (Vec<FrameRecord>, i64, u32) {
-    let mut shown: Vec<usize> = (0..packets.len()).filter(|&n| packets[n].is_frame()).collect();
+    let mut shown: Vec<usize> = (0..packets.len())
+        .filter(|&n| packets[n].is_frame())
+        .collect();
     shown.sort_by_key(|&n| (packets[n].order, n));
     let (times, parts) = presentation_times(info, container, parsed_packets, &shown);
     let in_parts = |ticks: i64| ticks.saturating_mul(i64::from(parts));
@@ -540,20 +660,33 @@ fn frames(
         .or_else(|| info.frame_rate.map(|r| frame_ticks(info, r)))
         .unwrap_or(0);
     // Empty packets after the last frame extend its duration.
-    let empty = parsed_packets.iter().rev().take_while(|k| k.packet.size == 0 && !k.packet.discard);
-    let kept = empty.fold(0i64, |sum, k| sum.saturating_add(in_parts(k.packet.duration.max(0))));
-    let end = times.last().map_or(0, |t| t.saturating_add(last_duration).saturating_add(kept));
-    let frames =
-        shown.iter().zip(times).map(|(&n, pts)| FrameRecord { packet: DecodeIndex(n as u32), pts }).collect();
+    let empty = parsed_packets
+        .iter()
+        .rev()
+        .take_while(|k| k.packet.size == 0 && !k.packet.discard);
+    let kept = empty.fold(0i64, |sum, k| {
+        sum.saturating_add(in_parts(k.packet.duration.max(0)))
+    });
+    let end = times
+        .last()
+        .map_or(0, |t| t.saturating_add(last_duration).saturating_add(kept));
+    let frames = shown
+        .iter()
+        .zip(times)
+        .map(|(&n, pts)| FrameRecord {
+            packet: DecodeIndex(n as u32),
+            pts,
+        })
+        .collect();
     (frames, end, parts)
 }
 
-/// Parts per tick, used if the time base is too coarse to separate frames with equal times: often one tick is
-/// one frame.
+/// Parts per tick, used if the time base is too coarse to separate frames with equal times: often
+/// one tick is one frame.
 const TICK_DIVISOR: u32 = 1000;
 
-/// Returns the times of the shown packets, given in presentation order, and the number of parts per tick that
-/// they use.
+/// Returns the times of the shown packets, given in presentation order, and the number of parts per
+/// tick that they use.
 fn presentation_times(
     info: &StreamInfo,
     container: &str,
@@ -574,7 +707,9 @@ fn presentation_times(
             return (times, 1);
         }
         let finer = |&ticks: &i64| ticks.checked_mul(i64::from(TICK_DIVISOR));
-        let fine_given = given.iter().map(|time| time.as_ref().map_or(Some(None), |t| finer(t).map(Some)));
+        let fine_given = given
+            .iter()
+            .map(|time| time.as_ref().map_or(Some(None), |t| finer(t).map(Some)));
         let fine = fine_given
             .collect::<Option<Vec<_>>>()
             .zip(durations.iter().map(finer).collect::<Option<Vec<_>>>());
@@ -583,27 +718,51 @@ fn presentation_times(
         {
             let step = step.saturating_mul(i64::from(TICK_DIVISOR));
             return (
-                frame_times::repair_times(&fine_given, &fine_durations, step, true).unwrap_or_default(),
+                frame_times::repair_times(&fine_given, &fine_durations, step, true)
+                    .unwrap_or_default(),
                 TICK_DIVISOR,
             );
         }
-        return (frame_times::repair_times(&given, &durations, step, true).unwrap_or_default(), 1);
+        return (
+            frame_times::repair_times(&given, &durations, step, true).unwrap_or_default(),
+            1,
+        );
     }
     // Without any presentation time: the sorted decoding times belong to the same frames.
-    let decoding_times = packet_infos.iter().map(|packet| packet.dts).collect::<Option<Vec<i64>>>();
+    let decoding_times = packet_infos
+        .iter()
+        .map(|packet| packet.dts)
+        .collect::<Option<Vec<i64>>>();
     if let Some(mut times) = decoding_times.filter(|times| !times.is_empty()) {
         times.sort_unstable();
         if times.len() < 2 || times.first() < times.last() {
             frame_times::make_strictly_increasing(&mut times);
             // A raw stream begins at 0, however early its first packet would have to be decoded.
-            let begin = if stores_times(container) || container == "avi" { 0 } else { times[0] };
-            return (times.iter().map(|time| time.saturating_sub(begin)).collect(), 1);
+            let begin = if stores_times(container) || container == "avi" {
+                0
+            } else {
+                times[0]
+            };
+            return (
+                times
+                    .iter()
+                    .map(|time| time.saturating_sub(begin))
+                    .collect(),
+                1,
+            );
         }
     }
     let rate = TimeBase::new(rate.1, rate.0);
-    ((0..shown.len() as i64).map(|i| rate.map_or(i, |rate| rate.rescale(i, info.time_base))).collect(), 1)
+    (
+        (0..shown.len() as i64)
+            .map(|i| rate.map_or(i, |rate| rate.rescale(i, info.time_base)))
+            .collect(),
+        1,
+    )
 }
 
 fn frame_ticks(info: &StreamInfo, (num, den): (u32, u32)) -> i64 {
-    TimeBase::new(den, num).map_or(1, |rate| rate.rescale(1, info.time_base)).max(1)
+    TimeBase::new(den, num)
+        .map_or(1, |rate| rate.rescale(1, info.time_base))
+        .max(1)
 }

@@ -1,13 +1,15 @@
-//! Builds the index of an image file or an image sequence: one packet per file, which spans the whole file.
-//! Only the header of the first file is read.
+//! Builds the index of an image file or an image sequence: one packet per file, which spans the
+//! whole file. Only the header of the first file is read.
 
 use std::sync::OnceLock;
 
-use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, SYNC};
+use super::{FRAME, FrameRecord, NO_TIME, PacketRecord, SYNC, VideoIndex};
 use crate::error::{Error, Result, Site};
 use crate::image::{self, ImageFormat, ImageHeader};
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary};
+use crate::media::{
+    Codec, CodecKind, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary,
+};
 use crate::source::{ByteSource, FileSource, ImageSequenceSource};
 use crate::units::{DecodeIndex, TimeBase};
 
@@ -18,30 +20,47 @@ use crate::units::{DecodeIndex, TimeBase};
 pub fn index_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     // Checked before the search for the header, whose duration depends on the file's size.
-    Limits::check(&site, "bytes of an image file", source.len(), limits.packet_bytes)?;
+    Limits::check(
+        &site,
+        "bytes of an image file",
+        source.len(),
+        limits.packet_bytes,
+    )?;
     let header = image::read_header(source, limits)?;
     let whole = [(0, source.len())];
-    build_index(site, &header, whole.into_iter(), TimeBase::new(1, 1).expect("not zero"), limits)
+    build_index(
+        site,
+        &header,
+        whole.into_iter(),
+        TimeBase::new(1, 1).expect("not zero"),
+        limits,
+    )
 }
 
 /// Builds the index of an image sequence, with the size and orientation of the first one.
 ///
 /// # Errors
-/// As [`index_file`], for the first frame; `Limit` for too many or too large files; `Argument` for a frame rate
-/// of zero.
+/// As [`index_file`], for the first frame; `Limit` for too many or too large files; `Argument` for
+/// a frame rate of zero.
 pub fn index_image_sequence(
     source: &ImageSequenceSource,
     (num, den): (u32, u32),
     limits: &Limits,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
-    let time_base = TimeBase::new(den, num)
-        .ok_or_else(|| Error::Argument(format!("an image sequence at {num}/{den} frames per second")))?;
-    let first =
-        source.file_path(0).ok_or_else(|| Error::malformed(&site, "an image sequence without frames"))?;
+    let time_base = TimeBase::new(den, num).ok_or_else(|| {
+        Error::Argument(format!(
+            "an image sequence at {num}/{den} frames per second"
+        ))
+    })?;
+    let first = source
+        .file_path(0)
+        .ok_or_else(|| Error::malformed(&site, "an image sequence without frames"))?;
     let header = image::read_header(&FileSource::open(&first)?, limits)?;
-    if let Some((number, (_, len))) =
-        source.file_spans().enumerate().find(|(_, part)| part.1 > limits.packet_bytes)
+    if let Some((number, (_, len))) = source
+        .file_spans()
+        .enumerate()
+        .find(|(_, part)| part.1 > limits.packet_bytes)
     {
         let site = Site::file(&source.name_of_file(number));
         Limits::check(&site, "bytes of an image file", len, limits.packet_bytes)?;
@@ -59,11 +78,25 @@ fn build_index(
     let packet = |(number, (offset, len)): (i64, (u64, u64))| {
         let len = Limits::check(&site, "bytes of an image file", len, limits.packet_bytes)?;
         // The limit is far below 4 GiB.
-        Ok(PacketRecord { offset, order: number, dts: NO_TIME, size: len as u32, flags: SYNC | FRAME })
+        Ok(PacketRecord {
+            offset,
+            order: number,
+            dts: NO_TIME,
+            size: len as u32,
+            flags: SYNC | FRAME,
+        })
     };
     let packets: Vec<PacketRecord> = (0..).zip(parts).map(packet).collect::<Result<_>>()?;
-    Limits::check(&site, "frames of an image sequence", packets.len() as u64, limits.packets)?;
-    let frames = |n: usize| FrameRecord { packet: DecodeIndex(n as u32), pts: n as i64 };
+    Limits::check(
+        &site,
+        "frames of an image sequence",
+        packets.len() as u64,
+        limits.packets,
+    )?;
+    let frames = |n: usize| FrameRecord {
+        packet: DecodeIndex(n as u32),
+        pts: n as i64,
+    };
     let name = match header.format {
         ImageFormat::Jpeg => "jpeg",
         ImageFormat::Png => "png",
@@ -71,7 +104,11 @@ fn build_index(
         ImageFormat::Avif => "avif",
     };
     let params = CodecParams {
-        codec: Codec { id: 0, name: name.into(), kind: CodecKind::Image },
+        codec: Codec {
+            id: 0,
+            name: name.into(),
+            kind: CodecKind::Image,
+        },
         tag: 0,
         extradata: Vec::new(),
         width: header.width,
@@ -97,7 +134,11 @@ fn build_index(
         is_default: true,
     };
     Ok(VideoIndex {
-        container: if packets.len() == 1 { name.into() } else { format!("image sequence of {name}") },
+        container: if packets.len() == 1 {
+            name.into()
+        } else {
+            format!("image sequence of {name}")
+        },
         end_pts: packets.len() as i64,
         frames: (0..packets.len()).map(frames).collect(),
         sync_points: (0..packets.len() as u32).collect(),

@@ -1,5 +1,5 @@
-//! Data in the packets of a stream, or attached to them by its container, that a decoder needs when it starts at a
-//! later packet.
+//! Data in the packets of a stream, or attached to them by its container, that a decoder needs when
+//! it starts at a later packet.
 
 use std::borrow::Cow;
 
@@ -24,14 +24,19 @@ pub(super) struct InBandHeaders {
     pub headers: Vec<(u32, Vec<u8>)>,
     /// Extradata that replaces that of the stream: (first packet, extradata).
     pub new_extradata: Vec<(u32, Vec<u8>)>,
-    /// Width of a pixel divided by its height, if the codec configuration or the first packet states it.
+    /// Width of a pixel divided by its height, if the codec configuration or the first packet
+    /// states it.
     pub sample_aspect: Option<(u32, u32)>,
 }
 
 impl InBandHeaders {
     pub fn new(header_parser: &HeaderParser, params: &CodecParams, first: &[u8]) -> Self {
         let sample_aspect = sample_aspect(params, first);
-        let mut this = Self { x264_sei: header_parser.x264_sei(first), sample_aspect, ..Self::default() };
+        let mut this = Self {
+            x264_sei: header_parser.x264_sei(first),
+            sample_aspect,
+            ..Self::default()
+        };
         this.track(params);
         this
     }
@@ -48,8 +53,9 @@ impl InBandHeaders {
         with_extradata(params, self.new_extradata.last())
     }
 
-    /// Records extradata that the container attaches to packet `at`, whose payload is `data`. Returns the parameters in
-    /// force from there on, unless they are the same as before: some muxers repeat the extradata at each keyframe.
+    /// Records extradata that the container attaches to packet `at`, whose payload is `data`.
+    /// Returns the parameters in force from there on, unless they are the same as before: some
+    /// muxers repeat the extradata at each keyframe.
     pub fn change_extradata(
         &mut self,
         at: u32,
@@ -61,7 +67,10 @@ impl InBandHeaders {
         if self.params(params).extradata == extradata {
             return None;
         }
-        let changed = CodecParams { extradata: extradata.to_vec(), ..params.clone() };
+        let changed = CodecParams {
+            extradata: extradata.to_vec(),
+            ..params.clone()
+        };
         self.track(&changed);
         header_parser.set_extradata(extradata);
         self.x264_sei = header_parser.x264_sei(data);
@@ -69,19 +78,41 @@ impl InBandHeaders {
         Some(changed)
     }
 
-    /// Records packet `at`, of which `data` may be only the first bytes. Returns whether other extradata are in force
-    /// from there on.
+    /// Records packet `at`, of which `data` may be only the first bytes. Returns whether other
+    /// extradata are in force from there on.
     pub fn observe(&mut self, at: u32, start: RandomAccessPoint, data: &[u8]) -> bool {
         let may_start = start != RandomAccessPoint::None;
-        let extradata = self.configuration.as_mut().and_then(|tracker| tracker.observe(data, may_start));
+        let extradata = self
+            .configuration
+            .as_mut()
+            .and_then(|tracker| tracker.observe(data, may_start));
         let is_changed = extradata.is_some();
-        self.new_extradata.extend(extradata.map(|extradata| (at, extradata)));
-        let own_sequence_header = self.sequence_header.as_ref().and_then(|_| av1::sequence_header(data));
+        self.new_extradata
+            .extend(extradata.map(|extradata| (at, extradata)));
+        let own_sequence_header = self
+            .sequence_header
+            .as_ref()
+            .and_then(|_| av1::sequence_header(data));
         if at > 0 && may_start {
-            let sets = self.sets.as_ref().map_or_else(Vec::new, ParameterSetTracker::not_in_config);
-            let sequence_header = self.sequence_header.as_deref().filter(|_| own_sequence_header.is_none());
-            let preamble = [&sets[..], &self.x264_sei, sequence_header.unwrap_or_default()].concat();
-            if self.headers.last().map_or(!preamble.is_empty(), |last| last.1 != preamble) {
+            let sets = self
+                .sets
+                .as_ref()
+                .map_or_else(Vec::new, ParameterSetTracker::not_in_config);
+            let sequence_header = self
+                .sequence_header
+                .as_deref()
+                .filter(|_| own_sequence_header.is_none());
+            let preamble = [
+                &sets[..],
+                &self.x264_sei,
+                sequence_header.unwrap_or_default(),
+            ]
+            .concat();
+            if self
+                .headers
+                .last()
+                .map_or(!preamble.is_empty(), |last| last.1 != preamble)
+            {
                 self.headers.push((at, preamble));
             }
         }
@@ -96,26 +127,36 @@ impl InBandHeaders {
 
     /// Whether a packet only contains headers.
     pub fn is_header(&self, data: &[u8]) -> bool {
-        self.configuration.as_ref().is_some_and(|tracker| tracker.is_header(data))
+        self.configuration
+            .as_ref()
+            .is_some_and(|tracker| tracker.is_header(data))
     }
 
     /// Whether headers change within the stream.
     pub fn are_changing(&self) -> bool {
-        !self.new_extradata.is_empty() || self.sets.as_ref().is_some_and(ParameterSetTracker::is_changing)
+        !self.new_extradata.is_empty()
+            || self
+                .sets
+                .as_ref()
+                .is_some_and(ParameterSetTracker::is_changing)
     }
 
     /// Whether the parameter sets seen so far include every kind that a slice requires.
     pub fn is_complete(&self) -> bool {
-        self.sets.as_ref().is_none_or(ParameterSetTracker::is_complete)
+        self.sets
+            .as_ref()
+            .is_none_or(ParameterSetTracker::is_complete)
     }
 
     /// # Errors
-    /// `Malformed` if neither the container nor any packet holds the headers without which no picture can be
-    /// decoded.
+    /// `Malformed` if neither the container nor any packet holds the headers without which no
+    /// picture can be decoded.
     pub fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
         let unsized_ = info.params.width == 0 || info.params.height == 0;
         let lacks = match info.params.codec.kind {
-            CodecKind::H264 | CodecKind::Hevc if !self.is_complete() => "parameter sets (SPS and PPS)",
+            CodecKind::H264 | CodecKind::Hevc if !self.is_complete() => {
+                "parameter sets (SPS and PPS)"
+            }
             CodecKind::Mpeg12 if unsized_ => "sequence header",
             CodecKind::Mpeg4 if unsized_ => "video object layer header",
             _ => return Ok(()),
@@ -136,7 +177,10 @@ pub(super) fn with_extradata<'a>(
 ) -> Cow<'a, CodecParams> {
     match new_extradata {
         None => Cow::Borrowed(params),
-        Some((_, extradata)) => Cow::Owned(CodecParams { extradata: extradata.clone(), ..params.clone() }),
+        Some((_, extradata)) => Cow::Owned(CodecParams {
+            extradata: extradata.clone(),
+            ..params.clone()
+        }),
     }
 }
 
@@ -146,18 +190,32 @@ mod tests {
 
     #[test]
     fn keyframe_without_sequence_header_gets_the_one_in_force() {
-        // OBUs with a size: sequence headers of two bytes, and a temporal delimiter in place of a frame.
+        // OBUs with a size: sequence headers of two bytes, and a temporal delimiter in place of a
+        // frame.
         let (first, second, frame) = ([0x0a, 2, 1, 1], [0x0a, 2, 2, 2], [0x12, 0]);
         let stored = |header: &[u8]| [&[0x0a, 0x82, 0][..], &header[2..]].concat(); // the size in two bytes
         let params = CodecParams::synthetic("av1", &[&[0x81, 0, 0, 0], &first[..]].concat());
         let header_parser = HeaderParser::new(CodecKind::Av1, &params.extradata);
         let mut in_band = InBandHeaders::new(&header_parser, &params, &frame);
-        let keyframes =
-            [frame.to_vec(), frame.to_vec(), [&second[..], &frame].concat(), frame.to_vec(), first.to_vec()];
+        let keyframes = [
+            frame.to_vec(),
+            frame.to_vec(),
+            [&second[..], &frame].concat(),
+            frame.to_vec(),
+            first.to_vec(),
+        ];
         for (at, packet) in (0..).zip(&keyframes) {
             assert!(!in_band.observe(at, RandomAccessPoint::Closed, packet));
         }
-        assert_eq!(in_band.headers, [(1, stored(&first)), (2, vec![]), (3, stored(&second)), (4, vec![])]);
+        assert_eq!(
+            in_band.headers,
+            [
+                (1, stored(&first)),
+                (2, vec![]),
+                (3, stored(&second)),
+                (4, vec![])
+            ]
+        );
         assert!(in_band.new_extradata.is_empty());
     }
 

@@ -1,4 +1,5 @@
-//! Reads the first bytes of an MP4/MOV file's packets, as many as are needed to find random access points.
+//! Reads the first bytes of an MP4/MOV file's packets, as many as are needed to find random access
+//! points.
 
 use std::sync::Arc;
 
@@ -13,12 +14,14 @@ use crate::limits::reserve;
 use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
 
-/// Bytes read of a packet to find its first slice; more are read in the rare case that these do not suffice.
+/// Bytes read of a packet to find its first slice; more are read in the rare case that these do not
+/// suffice.
 const PREFIX_BYTES: usize = 1024;
 const LONG_PREFIX_BYTES: usize = 1 << 16;
 /// Bytes read of a packet that is not a keyframe: its first slice usually comes first.
 const SHORT_PREFIX_BYTES: usize = 64;
-/// Packets whose first bytes are searched for a random access point before the file is scanned instead.
+/// Packets whose first bytes are searched for a random access point before the file is scanned
+/// instead.
 const MAX_PACKETS_BEFORE_START: usize = 1 << 12;
 /// Packets whose first bytes are announced to a source together.
 const PREFETCHED_PACKETS: usize = 128;
@@ -30,9 +33,9 @@ pub(super) struct PacketPrefixes {
 }
 
 impl PacketPrefixes {
-    /// Reads the first bytes of keyframes, and of all packets up to the first start, because sample tables
-    /// may mark packets as keyframes that are not, and omit others. With `every`, reads those of all packets.
-    /// Returns `None` if the first bytes do not suffice.
+    /// Reads the first bytes of keyframes, and of all packets up to the first start, because sample
+    /// tables may mark packets as keyframes that are not, and omit others. With `every`, reads
+    /// those of all packets. Returns `None` if the first bytes do not suffice.
     pub fn read(
         source: &Arc<dyn ByteSource>,
         info: &StreamInfo,
@@ -44,7 +47,11 @@ impl PacketPrefixes {
         let mut header_parser = HeaderParser::new(kind, &info.params.extradata);
         let mut head = Vec::new();
         let mut parsed_packets: Vec<ParsedPacket> = Vec::new();
-        reserve(&Site::file(source.name()), &mut parsed_packets, packets.len())?;
+        reserve(
+            &Site::file(source.name()),
+            &mut parsed_packets,
+            packets.len(),
+        )?;
         let mut in_band = InBandHeaders::default();
         let mut first_start: Option<(i64, RandomAccessPoint)> = None;
         let (mut met, mut begun) = (0, false);
@@ -58,26 +65,31 @@ impl PacketPrefixes {
                 }
                 met += 1;
             }
-            // Reads the payload where the key flag may be wrong, and of leading pictures of the first start,
-            // which may be undecodable.
+            // Reads the payload where the key flag may be wrong, and of leading pictures of the
+            // first start, which may be undecodable.
             let leads = matches!((first_start, packet.pts), (Some((order, RandomAccessPoint::Open)), Some(pts)) if pts < order);
-            let wanted = every || packet.key || first_start.is_none() || (leads && kind == CodecKind::Hevc);
+            let wanted =
+                every || packet.key || first_start.is_none() || (leads && kind == CodecKind::Hevc);
             let picture = if packet.size == 0 {
                 header_parser.parse(&[], packet.key)
             } else if wanted {
                 interrupt()?;
                 let begins = packet.key || first_start.is_none();
-                let Some(picture) = parse_prefix(source, &mut header_parser, &packet, begins, &mut head)?
+                let Some(picture) =
+                    parse_prefix(source, &mut header_parser, &packet, begins, &mut head)?
                 else {
                     return Ok(None); // the picture follows a long prefix: the whole packet must be read
                 };
                 if !std::mem::replace(&mut begun, true) {
-                    if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
+                    if kind == CodecKind::H264
+                        && !declares_frames_only(&info.params.extradata, &head)
+                    {
                         return Ok(None); // a sample may be one field, which only its slice header shows
                     }
                     in_band = InBandHeaders::new(&header_parser, &info.params, &head);
                 }
-                // The index at the end of a packet, and the references of the frames in it, are needed.
+                // The index at the end of a packet, and the references of the frames in it, are
+                // needed.
                 if kind == CodecKind::Vp9 && picture.random_access == RandomAccessPoint::Inexact {
                     return Ok(None);
                 }
@@ -87,14 +99,24 @@ impl PacketPrefixes {
                 PictureInfo::default()
             };
             if first_start.is_none()
-                && matches!(picture.random_access, RandomAccessPoint::Open | RandomAccessPoint::Closed)
+                && matches!(
+                    picture.random_access,
+                    RandomAccessPoint::Open | RandomAccessPoint::Closed
+                )
             {
                 first_start = Some((packet.pts.unwrap_or(0), picture.random_access));
             }
-            parsed_packets.push(ParsedPacket { packet, picture, parsed: None });
+            parsed_packets.push(ParsedPacket {
+                packet,
+                picture,
+                parsed: None,
+            });
         }
         // Without any exact start, the file must be scanned.
-        Ok(first_start.map(|_| Self { parsed_packets, in_band }))
+        Ok(first_start.map(|_| Self {
+            parsed_packets,
+            in_band,
+        }))
     }
 }
 
@@ -117,7 +139,8 @@ pub(super) fn has_b_pictures(
     Ok(false)
 }
 
-/// Reads as many bytes of a packet as are needed to classify it. Returns `None` if these are too many.
+/// Reads as many bytes of a packet as are needed to classify it. Returns `None` if these are too
+/// many.
 fn parse_prefix(
     source: &Arc<dyn ByteSource>,
     header_parser: &mut HeaderParser,
@@ -126,8 +149,11 @@ fn parse_prefix(
     head: &mut Vec<u8>,
 ) -> Result<Option<PictureInfo>> {
     let size = packet.size as usize;
-    // A packet that extends past the end of the file causes an error when its frame is requested, not here.
-    let present = packet.offset.is_some_and(|o| o.saturating_add(u64::from(packet.size)) <= source.len());
+    // A packet that extends past the end of the file causes an error when its frame is requested,
+    // not here.
+    let present = packet
+        .offset
+        .is_some_and(|o| o.saturating_add(u64::from(packet.size)) <= source.len());
     let of_units = matches!(header_parser.kind(), CodecKind::H264 | CodecKind::Hevc);
     let mut picture = PictureInfo::default();
     let lengths = [SHORT_PREFIX_BYTES, PREFIX_BYTES, LONG_PREFIX_BYTES];
@@ -154,12 +180,20 @@ fn parse_prefix(
     Ok(Some(picture))
 }
 
-/// Announces to the source the first bytes of the packets that are read next. `again`: the first half of them
-/// was announced before and is skipped.
-fn prefetch_prefixes(source: &Arc<dyn ByteSource>, packets: &[PacketInfo], every: bool, again: bool) {
+/// Announces to the source the first bytes of the packets that are read next. `again`: the first
+/// half of them was announced before and is skipped.
+fn prefetch_prefixes(
+    source: &Arc<dyn ByteSource>,
+    packets: &[PacketInfo],
+    every: bool,
+    again: bool,
+) {
     let skipped = if again { PREFETCHED_PACKETS / 2 } else { 0 };
-    let looked_at =
-        packets.iter().filter(|packet| every || packet.key).skip(skipped).take(PREFETCHED_PACKETS - skipped);
+    let looked_at = packets
+        .iter()
+        .filter(|packet| every || packet.key)
+        .skip(skipped)
+        .take(PREFETCHED_PACKETS - skipped);
     source.prefetch(&mut looked_at.filter_map(|packet| {
         let start = packet.offset?;
         Some(start..start.saturating_add(u64::from(packet.size).min(PREFIX_BYTES as u64)))

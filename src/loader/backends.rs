@@ -21,7 +21,8 @@ use crate::video::{AnyDecoder, NvdecDecoder};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecoderBackend {
-    /// The GPU that holds the batches, together with the CPU; only the CPU if batches are in host memory.
+    /// The GPU that holds the batches, together with the CPU; only the CPU if batches are in host
+    /// memory.
     #[default]
     Auto,
     /// The CPU.
@@ -32,8 +33,9 @@ pub enum DecoderBackend {
     Nvjpeg,
 }
 
-/// Workers per NVDEC engine: one decodes while the other waits for frames to be mapped, or for bytes to be read.
-/// On an H200, two reach the rate of raw sessions; with three, a batch shares the engines with more later clips.
+/// Workers per NVDEC engine: one decodes while the other waits for frames to be mapped, or for
+/// bytes to be read. On an H200, two reach the rate of raw sessions; with three, a batch shares the
+/// engines with more later clips.
 const WORKERS_PER_ENGINE: u32 = 2;
 
 /// Maximum number of GPU workers: more than the engines of any GPU can use.
@@ -73,8 +75,8 @@ struct SessionPoolState {
     max_sessions: Option<usize>,
     /// Streams that the GPU cannot decode.
     unsupported_streams: HashSet<u64>,
-    /// How many decode ranges of a file have failed on the GPU; `u32::MAX` for a file that it cannot decode. Files with
-    /// the same parameters may differ, and one may be damaged.
+    /// How many decode ranges of a file have failed on the GPU; `u32::MAX` for a file that it
+    /// cannot decode. Files with the same parameters may differ, and one may be damaged.
     failures: HashMap<u64, u32>,
 }
 
@@ -103,25 +105,36 @@ impl DecoderBackends {
         let output_device = device.map(Gpu::open).transpose()?;
         let decoding = match (choice, &output_device) {
             (DecoderBackend::Cpu, _) | (DecoderBackend::Auto, None) => {
-                return Ok(Self { output_device, sessions: None })
+                return Ok(Self {
+                    output_device,
+                    sessions: None,
+                });
             }
-            (DecoderBackend::Nvjpeg, None) => {
-                return Err(Error::Argument(
-                    "decoder=\"nvjpeg\" decodes into a GPU's memory; give device=\"cuda:0\" with it".into(),
-                ))
-            }
+            (DecoderBackend::Nvjpeg, None) => return Err(Error::Argument(
+                "decoder=\"nvjpeg\" decodes into a GPU's memory; give device=\"cuda:0\" with it"
+                    .into(),
+            )),
             (DecoderBackend::Nvjpeg, Some(_)) => {
                 jpeg::available()?;
-                return Ok(Self { output_device, sessions: None });
+                return Ok(Self {
+                    output_device,
+                    sessions: None,
+                });
             }
             (_, Some(gpu)) => gpu.clone(),
             (DecoderBackend::Nvdec, None) => Gpu::open(0)?,
         };
         match SessionPool::open(decoding, workers) {
-            Ok(sessions) => Ok(Self { output_device, sessions: Some(sessions) }),
+            Ok(sessions) => Ok(Self {
+                output_device,
+                sessions: Some(sessions),
+            }),
             Err(error) if choice == DecoderBackend::Auto => {
                 stats.record_cpu_fallback(&error.to_string());
-                Ok(Self { output_device, sessions: None })
+                Ok(Self {
+                    output_device,
+                    sessions: None,
+                })
             }
             Err(error) => Err(error),
         }
@@ -129,7 +142,9 @@ impl DecoderBackends {
 
     /// The GPU, if one is used.
     pub fn gpu(&self) -> Option<&Arc<Gpu>> {
-        self.output_device.as_ref().or(self.sessions.as_ref().map(|s| &s.gpu))
+        self.output_device
+            .as_ref()
+            .or(self.sessions.as_ref().map(|s| &s.gpu))
     }
 
     /// Number of threads that decode on the GPU.
@@ -137,20 +152,26 @@ impl DecoderBackends {
         self.sessions.as_ref().map_or(0, |s| s.workers)
     }
 
-    /// Returns a session for a video; `None` if the GPU is known not to decode it, or has no room for a session.
+    /// Returns a session for a video; `None` if the GPU is known not to decode it, or has no room
+    /// for a session.
     pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
         let mut state = sessions.lock();
         let failures = state.failures.get(&file_key(index)).copied().unwrap_or(0);
         if failures >= MAX_FAILURES_PER_FILE
-            || state.unsupported_streams.contains(&stream_key(&index.info.params))
+            || state
+                .unsupported_streams
+                .contains(&stream_key(&index.info.params))
         {
             return None;
         }
         if let Some(worker) = state.free.pop() {
             return Some(AnyDecoder::Hardware(worker));
         }
-        if state.max_sessions.is_some_and(|max_sessions| sessions.session_count() >= max_sessions) {
+        if state
+            .max_sessions
+            .is_some_and(|max_sessions| sessions.session_count() >= max_sessions)
+        {
             return None;
         }
         let permit = sessions.permits.clone();
@@ -168,7 +189,9 @@ impl DecoderBackends {
 
     /// Returns a session to the idle ones.
     pub fn recycle(&self, worker: Box<NvdecDecoder>) {
-        let Some(sessions) = &self.sessions else { return };
+        let Some(sessions) = &self.sessions else {
+            return;
+        };
         let mut state = sessions.lock();
         if state.free.len() < sessions.workers as usize {
             state.free.push(worker);
@@ -178,8 +201,9 @@ impl DecoderBackends {
         }
     }
 
-    /// Records that a video, or a part of it, falls back to the CPU. `began`: whether its decode range had begun,
-    /// so that the error is about this file and not about all streams with its parameters.
+    /// Records that a video, or a part of it, falls back to the CPU. `began`: whether its decode
+    /// range had begun, so that the error is about this file and not about all streams with its
+    /// parameters.
     pub fn record_cpu_fallback(
         &self,
         index: &VideoIndex,
@@ -196,7 +220,9 @@ impl DecoderBackends {
             let mut state = sessions.lock();
             if failures == u32::MAX && !began {
                 if state.unsupported_streams.len() < MAX_REMEMBERED {
-                    state.unsupported_streams.insert(stream_key(&index.info.params));
+                    state
+                        .unsupported_streams
+                        .insert(stream_key(&index.info.params));
                 }
             } else if failures > 0 {
                 let key = file_key(index);
@@ -222,11 +248,22 @@ impl SessionPool {
     fn open(gpu: Arc<Gpu>, workers: Option<u32>) -> Result<Self> {
         let engines = caps::engines(gpu.device())?;
         let (free_bytes, _) = gpu.device().memory_info()?;
-        let fitting_workers = u32::try_from(free_bytes / 2 / BYTES_PER_SESSION).unwrap_or(MAX_WORKERS);
-        let workers =
-            workers.unwrap_or((engines * WORKERS_PER_ENGINE).min(fitting_workers)).clamp(1, MAX_WORKERS);
-        let workers = if Mechanism::ParallelSessions.is_enabled() { workers } else { 1 };
-        Ok(Self { gpu, workers, permits: Arc::new(()), state: Mutex::default() })
+        let fitting_workers =
+            u32::try_from(free_bytes / 2 / BYTES_PER_SESSION).unwrap_or(MAX_WORKERS);
+        let workers = workers
+            .unwrap_or((engines * WORKERS_PER_ENGINE).min(fitting_workers))
+            .clamp(1, MAX_WORKERS);
+        let workers = if Mechanism::ParallelSessions.is_enabled() {
+            workers
+        } else {
+            1
+        };
+        Ok(Self {
+            gpu,
+            workers,
+            permits: Arc::new(()),
+            state: Mutex::default(),
+        })
     }
 
     /// Number of existing sessions.

@@ -15,16 +15,26 @@ pub(super) struct MemoryBudget {
 
 impl MemoryBudget {
     pub fn new(bytes: u64) -> Arc<Self> {
-        Arc::new(Self { bytes, used: AtomicU64::new(0), peak: AtomicU64::new(0) })
+        Arc::new(Self {
+            bytes,
+            used: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+        })
     }
 
     /// Reserves `bytes` until the reservation is dropped; `None` if the budget has not enough left.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<MemoryReservation> {
         let bytes = bytes as u64;
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.bytes);
-        let before = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;
+        let before = self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
+            .ok()?;
         self.peak.fetch_max(before + bytes, Ordering::AcqRel);
-        Some(MemoryReservation { budget: self.clone(), bytes })
+        Some(MemoryReservation {
+            budget: self.clone(),
+            bytes,
+        })
     }
 
     /// The largest number of bytes reserved at one time.

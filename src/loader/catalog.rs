@@ -1,8 +1,8 @@
-//! Opens the videos of the dataset and maps clip numbers to videos.
-//! Indices stay in memory within a byte budget and are rebuilt after eviction. Few file handles are kept,
-//! because a dataset has more files than a process may open.
+//! Opens the videos of the dataset and maps clip numbers to videos. Indices stay in memory within a
+//! byte budget and are rebuilt after eviction. Few file handles are kept, because a dataset has
+//! more files than a process may open.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use super::byte_lru::ByteLru;
 use super::content_keys::ContentKeys;
 use super::stats::StatsCollector;
 use super::{LoaderConfig, Mixture, OnError};
-use crate::batch_sampler::grouped_shuffle::VideoClips;
-use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::batch_sampler::MixConfig;
+use crate::batch_sampler::grouped_shuffle::VideoClips;
 use crate::clip_sampler::video_timing::{SegmentRange, VideoSegment};
 use crate::clip_sampler::{ClipIndices, ClipSamplerRef, RandomSource, VideoTiming};
 use crate::dataset::MediaLocation;
 use crate::dataset::SampleTable;
 use crate::decode::PacketReader;
 use crate::error::{Error, Result, Site};
-use crate::index::cache::{index_of, IndexCache};
-use crate::index::{image, VideoIndex};
+use crate::index::cache::{IndexCache, index_of};
+use crate::index::{VideoIndex, image};
 use crate::limits::Limits;
-use crate::source::{interrupt_scope, ByteSource, Identity, ImageSequenceSource};
+use crate::rng::{Purpose, Rng, RngKey};
+use crate::source::{ByteSource, Identity, ImageSequenceSource, interrupt_scope};
 use crate::video::Video;
 
 /// Number of frames and of clips of an item.
@@ -59,8 +59,8 @@ impl RandomSource for WatchedRng {
 /// The dataset's videos.
 pub struct VideoCatalog {
     samples: Arc<SampleTable>,
-    /// For each item, the first item of the same file, if items are parts of files: their clips may share
-    /// decoding.
+    /// For each item, the first item of the same file, if items are parts of files: their clips may
+    /// share decoding.
     first_samples: Option<Vec<u32>>,
     sampling: ClipSamplerRef,
     /// Whether the files are images, not videos.
@@ -89,13 +89,18 @@ pub struct VideoCatalog {
 struct CachedIndex {
     identity: Identity,
     index: Arc<VideoIndex>,
-    /// The list of files, if the video is an image sequence: listing them takes longer than reading a clip.
+    /// The list of files, if the video is an image sequence: listing them takes longer than reading
+    /// a clip.
     sequence: Option<Arc<ImageSequenceSource>>,
 }
 
 impl CachedIndex {
     fn memory_bytes(&self) -> usize {
-        self.index.memory_bytes() + self.sequence.as_ref().map_or(0, |sequence| sequence.memory_bytes())
+        self.index.memory_bytes()
+            + self
+                .sequence
+                .as_ref()
+                .map_or(0, |sequence| sequence.memory_bytes())
     }
 }
 
@@ -120,8 +125,8 @@ impl VideoCatalog {
         }
     }
 
-    /// Determines the number of clips; indexes all videos if necessary. Meanwhile `progress` is called with the number
-    /// of finished and of all samples; its error stops the indexing.
+    /// Determines the number of clips; indexes all videos if necessary. Meanwhile `progress` is
+    /// called with the number of finished and of all samples; its error stops the indexing.
     pub(super) fn count_clips(
         mut self,
         threads: u32,
@@ -136,7 +141,13 @@ impl VideoCatalog {
         let done = AtomicUsize::new(0);
         let outage_timeout = self.outage_timeout;
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+        let stopped = || {
+            if stop.load(Ordering::Relaxed) {
+                Err(Error::Interrupted)
+            } else {
+                Ok(())
+            }
+        };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
             (0..self.samples.len()).map(|_| Mutex::new(None)).collect();
         let counted = std::thread::scope(|scope| {
@@ -159,15 +170,28 @@ impl VideoCatalog {
                     done.fetch_add(1, Ordering::Release);
                 };
                 let flag = stop.clone();
-                let wanted =
-                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let wanted = move || {
+                    if flag.load(Ordering::Relaxed) {
+                        Err(Error::Interrupted)
+                    } else {
+                        Ok(())
+                    }
+                };
                 let work = move || {
-                    let _scope = interrupt_scope(wanted, Some(stats.remote())).outage_timeout(outage_timeout);
+                    let _scope = interrupt_scope(wanted, Some(stats.remote()))
+                        .outage_timeout(outage_timeout);
                     work();
                 };
                 let name = format!("fsp-count-clips-{worker}");
-                if std::thread::Builder::new().name(name).spawn_scoped(scope, work).is_err() && worker == 0 {
-                    return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                if std::thread::Builder::new()
+                    .name(name)
+                    .spawn_scoped(scope, work)
+                    .is_err()
+                    && worker == 0
+                {
+                    return Err(Error::Argument(
+                        "no thread can be started; raise the process limit".into(),
+                    ));
                 }
             }
             loop {
@@ -193,7 +217,9 @@ impl VideoCatalog {
                     self.longest = self.longest.max(frames);
                     total += clips;
                 }
-                Err(error) if on_error == OnError::Raise || !error.is_file_error() => return Err(error),
+                Err(error) if on_error == OnError::Raise || !error.is_file_error() => {
+                    return Err(error);
+                }
                 Err(error) => {
                     stats.failure(item, &error, false);
                     stats.add(|s| s.videos_failed += 1);
@@ -220,15 +246,22 @@ impl VideoCatalog {
     /// The clips of each sample.
     pub(super) fn sample_clips(&self) -> VideoClips {
         match &self.clips_up_to {
-            Some(up_to) => VideoClips::Offsets(std::iter::once(0).chain(up_to.iter().copied()).collect()),
-            None => VideoClips::Equal { videos: self.samples.len() as u64, clips: self.fixed_num_clips },
+            Some(up_to) => {
+                VideoClips::Offsets(std::iter::once(0).chain(up_to.iter().copied()).collect())
+            }
+            None => VideoClips::Equal {
+                videos: self.samples.len() as u64,
+                clips: self.fixed_num_clips,
+            },
         }
     }
 
-    /// The clips of each video. Neighboring items that are parts of one file are one video, because their clips may share
-    /// decoding; items of different datasets of a mixture are not.
+    /// The clips of each video. Neighboring items that are parts of one file are one video, because
+    /// their clips may share decoding; items of different datasets of a mixture are not.
     pub(super) fn video_clips(&self, mixture: Option<&Mixture>) -> VideoClips {
-        let Some(first_samples) = &self.first_samples else { return self.sample_clips() };
+        let Some(first_samples) = &self.first_samples else {
+            return self.sample_clips();
+        };
         let datasets = mixture.map_or(&[][..], |mixture| &mixture.items);
         let mut dataset_starts = datasets.iter().scan(0, |items, more| {
             *items += *more as usize;
@@ -246,7 +279,9 @@ impl VideoCatalog {
                 None => self.fixed_num_clips * (item as u64 + 1),
             };
             match offsets.last_mut() {
-                Some(last) if item > 0 && !is_first && first_samples[item] == first_samples[item - 1] => {
+                Some(last)
+                    if item > 0 && !is_first && first_samples[item] == first_samples[item - 1] =>
+                {
                     *last = end
                 }
                 _ => offsets.push(end),
@@ -263,10 +298,14 @@ impl VideoCatalog {
         for &more in &mixture.items {
             items += u64::from(more);
             let up_to = match &self.clips_up_to {
-                Some(up_to) => items.checked_sub(1).map_or(Some(0), |last| up_to.get(last as usize).copied()),
+                Some(up_to) => items
+                    .checked_sub(1)
+                    .map_or(Some(0), |last| up_to.get(last as usize).copied()),
                 None => Some(self.fixed_num_clips * items),
             };
-            let Some(up_to) = up_to.filter(|_| items <= self.samples.len() as u64) else { break };
+            let Some(up_to) = up_to.filter(|_| items <= self.samples.len() as u64) else {
+                break;
+            };
             if up_to == before {
                 return Err(Error::Argument(format!(
                     "dataset {} of the mix yields no clip; omit it, or use a clip sampler that its \
@@ -283,8 +322,18 @@ impl VideoCatalog {
                 "the datasets of a mix must add up to all {have} samples, got {items}"
             )));
         }
-        let Mixture { weights, replacement, epoch_clips, .. } = mixture.clone();
-        Ok(MixConfig { sizes, weights, replacement, epoch_clips })
+        let Mixture {
+            weights,
+            replacement,
+            epoch_clips,
+            ..
+        } = mixture.clone();
+        Ok(MixConfig {
+            sizes,
+            weights,
+            replacement,
+            epoch_clips,
+        })
     }
 
     /// The video of a clip number, and the number of the clip within the video.
@@ -295,7 +344,10 @@ impl VideoCatalog {
                 let before = video.checked_sub(1).map_or(0, |v| up_to[v]);
                 (video as u32, clip - before)
             }
-            None => ((clip / self.fixed_num_clips) as u32, clip % self.fixed_num_clips),
+            None => (
+                (clip / self.fixed_num_clips) as u32,
+                clip % self.fixed_num_clips,
+            ),
         }
     }
 
@@ -305,12 +357,20 @@ impl VideoCatalog {
         let mut reason = "no video yields a clip: ".to_owned();
         if failed > 0 {
             let more = failed - self.first_errors.len();
-            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let more = if more > 0 {
+                format!("; and {more} more")
+            } else {
+                String::new()
+            };
             let errors = self.first_errors.join("; ");
             reason += &format!("{failed} of {all} videos cannot be read ({errors}{more})");
         }
         if failed < all {
-            let others = if failed > 0 { ", and the longest of the others" } else { "the longest" };
+            let others = if failed > 0 {
+                ", and the longest of the others"
+            } else {
+                "the longest"
+            };
             reason += &format!(
                 "{others} has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
                 self.longest,
@@ -325,9 +385,12 @@ impl VideoCatalog {
         Site::file(&self.samples.location(video as usize).name())
     }
 
-    /// The item that identifies an item's file: clips of items with the same result may share decoding.
+    /// The item that identifies an item's file: clips of items with the same result may share
+    /// decoding.
     pub(super) fn file_of(&self, item: u32) -> u32 {
-        self.first_samples.as_ref().map_or(item, |first_samples| first_samples[item as usize])
+        self.first_samples
+            .as_ref()
+            .map_or(item, |first_samples| first_samples[item as usize])
     }
 
     pub(super) fn part(&self, item: u32, index: &Arc<VideoIndex>) -> VideoSegment {
@@ -337,14 +400,19 @@ impl VideoCatalog {
     /// The frames of clip `key.clip`, as presentation indices of its video.
     ///
     /// # Errors
-    /// `Clip` if the video yields no such clip, or the clip sampler requests frames that it does not have.
+    /// `Clip` if the video yields no such clip, or the clip sampler requests frames that it does
+    /// not have.
     pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: RngKey) -> Result<ClipIndices> {
         Ok(self.sample_watched(index, key)?.0)
     }
 
-    /// As [`Self::sample`]; also returns whether the clip sampler drew no random numbers, so that the frames are the same
-    /// in every epoch.
-    pub(super) fn sample_watched(&self, index: &Arc<VideoIndex>, key: RngKey) -> Result<(ClipIndices, bool)> {
+    /// As [`Self::sample`]; also returns whether the clip sampler drew no random numbers, so that
+    /// the frames are the same in every epoch.
+    pub(super) fn sample_watched(
+        &self,
+        index: &Arc<VideoIndex>,
+        key: RngKey,
+    ) -> Result<(ClipIndices, bool)> {
         let (item, number) = self.locate(key.clip);
         let part = self.part(item, index);
         if part.num_frames() == 0 {
@@ -360,16 +428,24 @@ impl VideoCatalog {
             return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
         let owner = if self.sampling.shares_rng_per_video() {
-            RngKey { clip: key.clip - number, ..key }
+            RngKey {
+                clip: key.clip - number,
+                ..key
+            }
         } else {
             key
         };
-        let mut rng = WatchedRng { rng: owner.rng(purpose::SAMPLING), is_used: false };
+        let mut rng = WatchedRng {
+            rng: owner.rng(Purpose::Sampling),
+            is_used: false,
+        };
         let drawn = self.sampling.clip(&part, number, &mut rng);
         let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
         let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
-            Some(beyond) => Some(format!("the clip sampler requests frame {beyond} of {frames}")),
+            Some(beyond) => Some(format!(
+                "the clip sampler requests frame {beyond} of {frames}"
+            )),
             None if sample.indices.is_empty() => {
                 Some("the clip sampler returns a clip without frames".to_owned())
             }
@@ -378,7 +454,10 @@ impl VideoCatalog {
         if let Some(reason) = wrong {
             return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
-        sample.indices.iter_mut().for_each(|i| *i = part.display_index(*i).0);
+        sample
+            .indices
+            .iter_mut()
+            .for_each(|i| *i = part.display_index(*i).0);
         Ok((sample, !rng.is_used))
     }
 
@@ -387,12 +466,15 @@ impl VideoCatalog {
         self.samples.label(video as usize)
     }
 
-    /// Returns a packet reader for a video. If only libavformat can read the container, reuses a reader that
-    /// is already open, if there is one.
+    /// Returns a packet reader for a video. If only libavformat can read the container, reuses a
+    /// reader that is already open, if there is one.
     pub(super) fn reader(&self, video: &Video) -> PacketReader {
         if !video.index().direct {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(at) = readers.iter().rposition(|r| Arc::ptr_eq(r.index(), video.index())) {
+            if let Some(at) = readers
+                .iter()
+                .rposition(|r| Arc::ptr_eq(r.index(), video.index()))
+            {
                 return readers.remove(at);
             }
         }
@@ -413,9 +495,9 @@ impl VideoCatalog {
         }
     }
 
-    /// Opens a video with the index in memory, or else the stored one, or else a newly built one. If the
-    /// process may not open more files, closes the idle readers and waits a limited time for other files to
-    /// be closed.
+    /// Opens a video with the index in memory, or else the stored one, or else a newly built one.
+    /// If the process may not open more files, closes the idle readers and waits a limited time for
+    /// other files to be closed.
     ///
     /// # Errors
     /// The errors of opening and indexing, and those that `interrupt` returns.
@@ -432,7 +514,8 @@ impl VideoCatalog {
                 Err(error) if error.is_out_of_descriptors() => {}
                 result => return result,
             }
-            let idle = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+            let idle =
+                std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
             drop(idle);
             interrupt()?;
             std::thread::sleep(PAUSE);
@@ -448,22 +531,33 @@ impl VideoCatalog {
     ) -> Result<Video> {
         let video = self.file_of(item);
         let mut sequence = None;
-        let cached = || self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).get(&video);
+        let cached = || {
+            self.index_cache
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(&video)
+        };
         let location = self.samples.location(video as usize);
         let source: Arc<dyn ByteSource> = match &location {
             MediaLocation::ImageSequence(frames) => {
-                if let Some(CachedIndex { index, sequence: Some(sequence), .. }) = cached() {
-                    if sequence.is_current() {
-                        return Ok(Video::with_index(sequence, index));
-                    }
+                if let Some(CachedIndex {
+                    index,
+                    sequence: Some(sequence),
+                    ..
+                }) = cached()
+                    && sequence.is_current()
+                {
+                    return Ok(Video::with_index(sequence, index));
                 }
-                sequence.insert(Arc::new(ImageSequenceSource::open(frames)?)).clone()
+                sequence
+                    .insert(Arc::new(ImageSequenceSource::open(frames)?))
+                    .clone()
             }
             other => other.open()?,
         };
         if self.images && sequence.is_none() {
-            // Reading the header of an image is faster than a search in a table of indices, and there may be
-            // millions of images.
+            // Reading the header of an image is faster than a search in a table of indices, and
+            // there may be millions of images.
             let index = image::index_file(&*source, &Limits::default())?;
             return Ok(Video::with_index(source, Arc::new(index)));
         }
@@ -471,15 +565,23 @@ impl VideoCatalog {
         if let Some(cached) = cached().filter(|cached| cached.identity == identity) {
             let again = Video::with_index(source, cached.index.clone());
             if sequence.is_some() {
-                // The folder changed, but its content is the same: the new file list is used from now on.
+                // The folder changed, but its content is the same: the new file list is used from
+                // now on.
                 self.cache_index(video, CachedIndex { sequence, ..cached });
             }
             return Ok(again);
         }
         let opened = match &location {
             MediaLocation::Path(path) => {
-                let (index, stored) = index_of(self.store.as_deref(), path, &source, self.stream, interrupt)?;
-                stats.add(|s| *if stored { &mut s.index_hits } else { &mut s.videos_indexed } += 1);
+                let (index, stored) =
+                    index_of(self.store.as_deref(), path, &source, self.stream, interrupt)?;
+                stats.add(|s| {
+                    *if stored {
+                        &mut s.index_hits
+                    } else {
+                        &mut s.videos_indexed
+                    } += 1
+                });
                 Video::with_index(source, index)
             }
             MediaLocation::ImageSequence(frames) => {
@@ -489,26 +591,45 @@ impl VideoCatalog {
                 stats.add(|s| s.videos_indexed += 1);
                 Video::with_index(source, Arc::new(index))
             }
-            // Stored indices are keyed by the path and the state of a whole file, which archive members
-            // share.
-            MediaLocation::ArchiveMember(_) | MediaLocation::Memory(_) | MediaLocation::External(_) => {
+            // Stored indices are keyed by the path and the state of a whole file, which archive
+            // members share.
+            MediaLocation::ArchiveMember(_)
+            | MediaLocation::Memory(_)
+            | MediaLocation::External(_) => {
                 let opened = Video::open_stream(source, self.stream, interrupt)?;
                 stats.add(|s| s.videos_indexed += 1);
                 opened
             }
         };
-        self.cache_index(video, CachedIndex { identity, index: opened.index().clone(), sequence });
+        self.cache_index(
+            video,
+            CachedIndex {
+                identity,
+                index: opened.index().clone(),
+                sequence,
+            },
+        );
         Ok(opened)
     }
 
     /// Indices in memory, with their samples: the most recently used ones. Opens no file.
     pub(super) fn indices_in_memory(&self, most: usize) -> Vec<(u32, Arc<VideoIndex>)> {
-        let cached = self.index_cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.iter().take(most).map(|(&sample, cached)| (sample, cached.index.clone())).collect()
+        let cached = self
+            .index_cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        cached
+            .iter()
+            .take(most)
+            .map(|(&sample, cached)| (sample, cached.index.clone()))
+            .collect()
     }
 
     fn cache_index(&self, video: u32, cached: CachedIndex) {
         let bytes = cached.memory_bytes();
-        self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).insert(video, cached, bytes);
+        self.index_cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(video, cached, bytes);
     }
 }

@@ -1,4 +1,5 @@
-//! Makes one batch buffer of clips that have buffers of their own, because the transforms do not give one size.
+//! Makes one batch buffer of clips that have buffers of their own, because the transforms do not
+//! give one size.
 
 use std::sync::Arc;
 
@@ -22,14 +23,16 @@ pub enum Collate {
     Auto,
     /// They are stacked; different sizes are an error.
     Stack,
-    /// They are padded at the end of each dimension with bytes of this value, to the largest of the batch.
+    /// They are padded at the end of each dimension with bytes of this value, to the largest of the
+    /// batch.
     Pad(u8),
 }
 
 /// Copies clips into one buffer.
 ///
 /// # Errors
-/// `Argument` if the sizes differ and `collate` does not pad, or if there is no memory; `Gpu` if the device fails.
+/// `Argument` if the sizes differ and `collate` does not pad, or if there is no memory; `Gpu` if
+/// the device fails.
 pub(super) fn collate(
     clips: Vec<(BatchBuffer, ClipShape)>,
     metadata: &[ClipMetadata],
@@ -37,14 +40,24 @@ pub(super) fn collate(
     pool: &Arc<MemoryPool>,
     name: &dyn Fn(u32) -> String,
 ) -> Result<BatchData> {
-    let Some(&(_, first)) = clips.first().filter(|_| !matches!(collate, Collate::List | Collate::Auto))
+    let Some(&(_, first)) = clips
+        .first()
+        .filter(|_| !matches!(collate, Collate::List | Collate::Auto))
     else {
         return Ok(BatchData::Ragged(clips));
     };
     let shapes: Vec<ClipShape> = clips.iter().map(|(_, shape)| *shape).collect();
-    if let Some(other) = shapes.iter().position(|&shape| collate == Collate::Stack && shape != first) {
+    if let Some(other) = shapes
+        .iter()
+        .position(|&shape| collate == Collate::Stack && shape != first)
+    {
         let described = |at: usize| match shapes[at] {
-            ClipShape { frames: 1, width, height, .. } => {
+            ClipShape {
+                frames: 1,
+                width,
+                height,
+                ..
+            } => {
                 format!("{}: {width}x{height}", name(metadata[at].video_id))
             }
             shape => format!("{}: {shape}", name(metadata[at].video_id)),
@@ -57,22 +70,46 @@ pub(super) fn collate(
         )));
     }
     let largest = |of: fn(&ClipShape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
-    let (frames, height, width) = (largest(|s| s.frames), largest(|s| s.height), largest(|s| s.width));
-    let shape = ClipShape { frames, height, width, ..first };
-    let too_large =
-        || Error::Argument(format!("a batch of {} clips of {shape} does not fit into memory", shapes.len()));
+    let (frames, height, width) = (
+        largest(|s| s.frames),
+        largest(|s| s.height),
+        largest(|s| s.width),
+    );
+    let shape = ClipShape {
+        frames,
+        height,
+        width,
+        ..first
+    };
+    let too_large = || {
+        Error::Argument(format!(
+            "a batch of {} clips of {shape} does not fit into memory",
+            shapes.len()
+        ))
+    };
     let bytes = shape.bytes().ok_or_else(too_large)?;
-    let (builder, slots) = BatchBuffer::allocate(pool, clips.len(), bytes).map_err(|error| match error {
-        Error::Argument(_) => too_large(),
-        other => other,
-    })?;
-    let stream = clips[0].0.device().map(|device| device.create_stream()).transpose()?;
+    let (builder, slots) =
+        BatchBuffer::allocate(pool, clips.len(), bytes).map_err(|error| match error {
+            Error::Argument(_) => too_large(),
+            other => other,
+        })?;
+    let stream = clips[0]
+        .0
+        .device()
+        .map(|device| device.create_stream())
+        .transpose()?;
     for ((clip, own), mut slot) in clips.iter().zip(slots) {
         let fill = match collate {
             Collate::Pad(value) if *own != shape => Some(value),
             _ => None,
         };
-        copy(clip, &Blocks::new(own, &shape), fill, &mut slot, stream.as_ref())?;
+        copy(
+            clip,
+            &Blocks::new(own, &shape),
+            fill,
+            &mut slot,
+            stream.as_ref(),
+        )?;
         slot.record_write()?;
     }
     let buffer = builder.freeze().ok().expect("its clip slots were dropped");
@@ -92,7 +129,9 @@ fn copy(
     match (slot.target(), stream) {
         (OutputMut::Device(mut slot), Some(stream)) => {
             slot.begin(stream)?;
-            clip.written().iter().try_for_each(|event| stream.wait(event))?;
+            clip.written()
+                .iter()
+                .try_for_each(|event| stream.wait(event))?;
             if let Some(value) = fill {
                 stream.fill(slot.address, value, slot.len)?;
             }
@@ -119,8 +158,8 @@ fn copy(
     Ok(())
 }
 
-/// The bytes of a clip within a larger one, as blocks of equally spaced rows. The rows of the clip itself are next to
-/// each other.
+/// The bytes of a clip within a larger one, as blocks of equally spaced rows. The rows of the clip
+/// itself are next to each other.
 #[derive(Debug, PartialEq)]
 struct Blocks {
     /// Start of each block in the clip and in the larger one.
@@ -137,14 +176,21 @@ impl Blocks {
         let length = |dims: &[usize]| dims.iter().product::<usize>() * own.dtype.bytes();
         // A row ends where the padding of the innermost padded dimension begins.
         let Some(innermost) = (0..from.len()).rev().find(|&dim| from[dim] != to[dim]) else {
-            return Self { starts: vec![(0, 0)], rows: 1, row_bytes: length(&from), row_pitch: length(&to) };
+            return Self {
+                starts: vec![(0, 0)],
+                rows: 1,
+                row_bytes: length(&from),
+                row_pitch: length(&to),
+            };
         };
         let rows_in = innermost.checked_sub(1);
         let mut starts = vec![(0, 0)];
         for dim in 0..rows_in.unwrap_or(0) {
             let (from_step, to_step) = (length(&from[dim + 1..]), length(&to[dim + 1..]));
             let entries = |&(a, b): &(usize, usize)| {
-                (0..from[dim]).map(move |at| (a + at * from_step, b + at * to_step)).collect::<Vec<_>>()
+                (0..from[dim])
+                    .map(move |at| (a + at * from_step, b + at * to_step))
+                    .collect::<Vec<_>>()
             };
             starts = starts.iter().flat_map(entries).collect();
         }
@@ -163,7 +209,15 @@ mod tests {
     use crate::transforms::{Channels, Dtype, Layout};
 
     fn shape(frames: usize, height: usize, width: usize, layout: Layout) -> ClipShape {
-        ClipShape { views: 0, frames, width, height, channels: Channels::Three, layout, dtype: Dtype::U16 }
+        ClipShape {
+            views: 0,
+            frames,
+            width,
+            height,
+            channels: Channels::Three,
+            layout,
+            dtype: Dtype::U16,
+        }
     }
 
     #[test]
@@ -171,8 +225,14 @@ mod tests {
         for layout in [Layout::Ntchw, Layout::Ncthw, Layout::Nthwc] {
             for own in [(2, 3, 4), (5, 3, 4), (2, 7, 4), (2, 3, 6), (5, 7, 6)] {
                 for views in [0, 2] {
-                    let own = ClipShape { views, ..shape(own.0, own.1, own.2, layout) };
-                    let padded = ClipShape { views, ..shape(5, 7, 6, layout) };
+                    let own = ClipShape {
+                        views,
+                        ..shape(own.0, own.1, own.2, layout)
+                    };
+                    let padded = ClipShape {
+                        views,
+                        ..shape(5, 7, 6, layout)
+                    };
                     let blocks = Blocks::new(&own, &padded);
                     let mut copied = Vec::new();
                     for (from, to) in &blocks.starts {
@@ -204,7 +264,12 @@ mod tests {
             place
         };
         (0..count * element_bytes)
-            .map(|byte| (byte, place(byte / element_bytes) * element_bytes + byte % element_bytes))
+            .map(|byte| {
+                (
+                    byte,
+                    place(byte / element_bytes) * element_bytes + byte % element_bytes,
+                )
+            })
             .collect()
     }
 }

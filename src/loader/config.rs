@@ -19,8 +19,9 @@ use crate::transforms::{ClipShape, ElementLut, TransformPipeline};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// Raises the error in place of the batch that contains the clip; later batches are still delivered. A
-    /// failed batch allocation is handled differently, because no file causes it: see [`Loader::next_batch`].
+    /// Raises the error in place of the batch that contains the clip; later batches are still
+    /// delivered. A failed batch allocation is handled differently, because no file causes it: see
+    /// [`Loader::next_batch`].
     #[default]
     Raise,
     /// Leaves the clip out: its batch is shorter.
@@ -51,26 +52,28 @@ pub struct GpuConfig {
     pub device: Option<u32>,
     /// The decoder backend.
     pub decoder: DecoderBackend,
-    /// Worker threads that decode on the GPU. Default: two per NVDEC engine, fewer if device memory is
-    /// short.
+    /// Worker threads that decode on the GPU. Default: two per NVDEC engine, fewer if device memory
+    /// is short.
     pub nvdec_threads: Option<u32>,
 }
 
-/// The options of a [`Loader`] that are plain values. The Python package has their defaults and checks them.
+/// The options of a [`Loader`] that are plain values. The Python package has their defaults and
+/// checks them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderOptions {
     /// Whether the files are images (JPEG, PNG, WebP, AVIF): each clip has one frame.
     pub images: bool,
-    /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
-    /// each file.
+    /// Index of the stream to read in each file, counted among all streams; `None` selects the best
+    /// stream of each file.
     pub stream: Option<u32>,
-    /// Whether the clips of a video stay together: a batch has `batch_size` videos with all of their clips.
+    /// Whether the clips of a video stay together: a batch has `batch_size` videos with all of
+    /// their clips.
     pub group_clips: bool,
     /// What happens to clips that cannot be made.
     pub on_error: OnError,
-    /// How long an unavailable server is waited for; `None` for the default. No clip is omitted or replaced because of
-    /// an outage.
+    /// How long an unavailable server is waited for; `None` for the default. No clip is omitted or
+    /// replaced because of an outage.
     pub outage_timeout: Option<Duration>,
     /// What becomes of clips that may differ in size.
     pub collate: Collate,
@@ -78,11 +81,11 @@ pub struct LoaderOptions {
     pub num_threads: u32,
     /// Number of batches made ahead of the one that the consumer waits for.
     pub prefetch_batches: u32,
-    /// Bytes for cached clips: clips finished before their turn, because their frames were decoded for other
-    /// clips.
+    /// Bytes for cached clips: clips finished before their turn, because their frames were decoded
+    /// for other clips.
     pub memory_budget: u64,
-    /// The same in the memory of the GPU that holds the batches; `None` for `memory_budget`. The order of a grouped
-    /// shuffle depends on it, so it must be the same on all ranks.
+    /// The same in the memory of the GPU that holds the batches; `None` for `memory_budget`. The
+    /// order of a grouped shuffle depends on it, so it must be the same on all ranks.
     pub device_memory_budget: Option<u64>,
     /// Number of clip requests after the open batches that are considered for the clip cache.
     pub lookahead_clips: u32,
@@ -99,8 +102,8 @@ pub struct LoaderConfig {
     pub samples: Arc<SampleTable>,
     /// Clip sampler: selects the frames of each clip.
     pub sampling: ClipSamplerRef,
-    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
-    /// videos.
+    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed
+    /// the videos.
     pub order: BatchSamplerConfig,
     /// Datasets that are mixed by weight.
     pub mixture: Option<Mixture>,
@@ -122,33 +125,44 @@ impl LoaderConfig {
     /// The shape of all clips, if the sampling and the transforms give every clip the same shape.
     pub(super) fn clip_shape(&self) -> Option<ClipShape> {
         let size = self.pipeline.fixed_size()?;
-        Some(self.pipeline.shape(self.sampling.sequence_length()? as usize, size))
+        Some(
+            self.pipeline
+                .shape(self.sampling.sequence_length()? as usize, size),
+        )
     }
 
-    /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
-    /// elements. `None` if cached clips have the output format: frames of zeros are no codes.
+    /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes
+    /// into output elements. `None` if cached clips have the output format: frames of zeros are no
+    /// codes.
     pub(super) fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
-        self.pipeline.as_codes().filter(|_| !self.sampling.pads_with_zeros())
+        self.pipeline
+            .as_codes()
+            .filter(|_| !self.sampling.pads_with_zeros())
     }
 
     /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
     pub(super) fn cached_clip_bytes(&self) -> u64 {
         let frames = self.sampling.sequence_length().unwrap_or(16) as usize;
-        let pipeline = self.clip_shape().and_then(|_| self.cached_format()).map(|(pipeline, _)| pipeline);
+        let pipeline = self
+            .clip_shape()
+            .and_then(|_| self.cached_format())
+            .map(|(pipeline, _)| pipeline);
         let shape = pipeline.as_ref().unwrap_or(&self.pipeline);
         let shape = shape.fixed_size().map(|size| shape.shape(frames, size));
-        shape.and_then(|shape| shape.bytes()).unwrap_or(frames * 3 * 224 * 224) as u64
+        shape
+            .and_then(|shape| shape.bytes())
+            .unwrap_or(frames * 3 * 224 * 224) as u64
     }
 
-    /// Bytes of a clip in the output format, in which clips of videos with more than 8 bits are cached; `None` if all
-    /// cached clips have the same format.
+    /// Bytes of a clip in the output format, in which clips of videos with more than 8 bits are
+    /// cached; `None` if all cached clips have the same format.
     pub(super) fn cached_element_bytes(&self) -> Option<u64> {
         self.cached_format()?;
         self.clip_shape()?.bytes().map(|bytes| bytes as u64)
     }
 
-    /// Number of clips for which the clip cache has memory, each with its repeats: these differ in their pixels, so
-    /// each takes memory of its own.
+    /// Number of clips for which the clip cache has memory, each with its repeats: these differ in
+    /// their pixels, so each takes memory of its own.
     pub(super) fn cached_clips(&self) -> u64 {
         self.cache_budget() / self.cached_bytes_with_repeats()
     }
@@ -163,20 +177,26 @@ impl LoaderConfig {
 
     /// Bytes of a cached clip with its repeats, at least 1.
     pub(super) fn cached_bytes_with_repeats(&self) -> u64 {
-        self.cached_clip_bytes().saturating_mul(self.order.repeats.into()).max(1)
+        self.cached_clip_bytes()
+            .saturating_mul(self.order.repeats.into())
+            .max(1)
     }
 
-    /// Threads per decoder: one if there are enough clips in progress to keep every worker busy, otherwise
-    /// the worker threads divided among those clips.
+    /// Threads per decoder: one if there are enough clips in progress to keep every worker busy,
+    /// otherwise the worker threads divided among those clips.
     pub(super) fn frame_threads(&self) -> u32 {
         let clips = self.max_clips_in_flight().clamp(1, u64::from(u32::MAX)) as u32;
         (self.options.num_threads / clips).max(1)
     }
 
-    /// Number of worker threads: those of the GPU, and those of the CPU unless the GPU decodes alone.
+    /// Number of worker threads: those of the GPU, and those of the CPU unless the GPU decodes
+    /// alone.
     pub(super) fn num_workers(&self, backends: &DecoderBackends) -> u32 {
-        let by_cpu =
-            if self.options.gpu.decoder == DecoderBackend::Nvdec { 0 } else { self.options.num_threads };
+        let by_cpu = if self.options.gpu.decoder == DecoderBackend::Nvdec {
+            0
+        } else {
+            self.options.num_threads
+        };
         by_cpu + backends.workers()
     }
 
@@ -185,7 +205,11 @@ impl LoaderConfig {
         (u64::from(self.options.prefetch_batches) + 1)
             * u64::from(self.order.batch_size)
             * u64::from(self.order.repeats)
-            * if self.options.group_clips { self.sampling.fixed_num_clips().unwrap_or(1) } else { 1 }
+            * if self.options.group_clips {
+                self.sampling.fixed_num_clips().unwrap_or(1)
+            } else {
+                1
+            }
     }
 
     /// The number of clips of each video that stay together: 1, unless `group_clips` is set.
@@ -208,9 +232,15 @@ impl LoaderConfig {
                 "needs clips of one size; end the transforms with one that fixes it, such as Resize((h, w))",
             );
         }
-        match self.sampling.fixed_num_clips().and_then(|clips| u32::try_from(clips).ok()) {
+        match self
+            .sampling
+            .fixed_num_clips()
+            .and_then(|clips| u32::try_from(clips).ok())
+        {
             Some(clips) => Ok(clips),
-            None => refused("needs a clip sampler that takes the same number of clips from each video"),
+            None => {
+                refused("needs a clip sampler that takes the same number of clips from each video")
+            }
         }
     }
 }

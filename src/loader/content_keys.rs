@@ -1,10 +1,10 @@
 //! Keys of clips: digests of everything that determines their frames.
 
-use xxhash_rust::xxh3::{xxh3_128, Xxh3Default};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 use super::{DecoderBackend, LoaderConfig};
-use crate::batch_sampler::rng::RngKey;
 use crate::clip_sampler::ClipIndices;
+use crate::rng::RngKey;
 use crate::source::Identity;
 
 /// Changes when the pixels of any clip change.
@@ -53,14 +53,26 @@ impl ContentKeys {
         let mut digest = Xxh3Default::new();
         digest.update(&self.settings.to_le_bytes());
         match file {
-            Identity::File { device, inode, len, mtime_ns, ctime_ns, start } => {
+            Identity::File {
+                device,
+                inode,
+                len,
+                mtime_ns,
+                ctime_ns,
+                start,
+            } => {
                 for number in [*device, *inode, *len, *start] {
                     digest.update(&number.to_le_bytes());
                 }
                 digest.update(&mtime_ns.to_le_bytes());
                 digest.update(&ctime_ns.to_le_bytes());
             }
-            Identity::Remote { url, len, tag, start } => {
+            Identity::Remote {
+                url,
+                len,
+                tag,
+                start,
+            } => {
                 digest.update(url.as_bytes());
                 digest.update(&[0]);
                 digest.update(tag.as_bytes());
@@ -70,9 +82,15 @@ impl ContentKeys {
             Identity::Memory(..) => return None,
         }
         digest.update(&(sample.indices.len() as u64).to_le_bytes());
-        sample.indices.iter().for_each(|index| digest.update(&index.to_le_bytes()));
+        sample
+            .indices
+            .iter()
+            .for_each(|index| digest.update(&index.to_le_bytes()));
         if self.pads_with_zeros {
-            sample.mask.iter().for_each(|&real| digest.update(&[u8::from(real)]));
+            sample
+                .mask
+                .iter()
+                .for_each(|&real| digest.update(&[u8::from(real)]));
         }
         if self.is_random {
             for number in [key.seed, key.epoch, key.clip, key.occurrence] {

@@ -1,6 +1,6 @@
-//! Decodes one video and writes its frames into several requested clips.
-//! Each frame of a decode range is decoded once for all clips, each clip is delivered as soon as it is
-//! complete, and a task can be suspended between any two packets.
+//! Decodes one video and writes its frames into several requested clips. Each frame of a decode
+//! range is decoded once for all clips, each clip is delivered as soon as it is complete, and a
+//! task can be suspended between any two packets.
 
 mod frames;
 mod plan;
@@ -8,28 +8,29 @@ mod plan;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::ClipMetadata;
 use super::budget::MemoryReservation;
 use super::lookahead::SequenceNumber;
 use super::scheduler::ANY_ITERATION;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask};
 use super::stats::{StatsCollector, WorkCounts};
 use super::stored_clips::{StoredClips, Ticket};
-use super::ClipMetadata;
-use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
-use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
 use crate::decode::Step;
+use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
+use crate::rng::RngKey;
 use crate::sync::atomic::Ordering;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
 
-pub(super) use frames::{fill_padding, SlotOutput};
+pub(super) use frames::{SlotOutput, fill_padding};
 pub(super) use plan::{
-    metadata, plan, PacketRangeSet, TaskParams, TaskPlan, MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER,
+    MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER, PacketRangeSet, TaskParams, TaskPlan,
+    metadata, plan,
 };
 
 /// The transform executors of one worker.
@@ -52,14 +53,16 @@ pub(super) enum ClipDestination {
 
 impl ClipDestination {
     /// # Errors
-    /// `Argument` if the clip is larger than its reservation: its frames do not have the size that the
-    /// container states.
+    /// `Argument` if the clip is larger than its reservation: its frames do not have the size that
+    /// the container states.
     fn check_reservation(&self, shape: &ClipShape) -> Result<()> {
         match self {
             ClipDestination::Cache(_, Some(cached))
                 if shape.bytes().is_none_or(|b| b as u64 > cached.bytes()) =>
             {
-                Err(Error::Argument("larger than what was reserved for it".into()))
+                Err(Error::Argument(
+                    "larger than what was reserved for it".into(),
+                ))
             }
             _ => Ok(()),
         }
@@ -101,7 +104,13 @@ impl Clip {
             ClipDestination::BatchSlot(output) => Some(output.buffer_slot),
             ClipDestination::Cache(..) => None,
         };
-        ClipRequest { seq: self.seq, slot: self.slot, buffer_slot, due: self.due, spans: Vec::new() }
+        ClipRequest {
+            seq: self.seq,
+            slot: self.slot,
+            buffer_slot,
+            due: self.due,
+            spans: Vec::new(),
+        }
     }
 }
 
@@ -139,8 +148,8 @@ pub(super) struct DecodeTask {
     pads_with_zeros: bool,
     /// Reservation for its decoder's memory while the task is suspended.
     suspended: Option<MemoryReservation>,
-    /// Whether the current decode range is finished before the task is suspended again: cached clips need the memory of
-    /// its decoder.
+    /// Whether the current decode range is finished before the task is suspended again: cached
+    /// clips need the memory of its decoder.
     pub finishes_range: bool,
 }
 
@@ -153,7 +162,12 @@ impl SuspendedTask for DecodeTask {
     }
 
     fn due(&self) -> SequenceNumber {
-        self.clips.iter().flatten().map(|c| c.seq).min().unwrap_or(SequenceNumber::MAX)
+        self.clips
+            .iter()
+            .flatten()
+            .map(|c| c.seq)
+            .min()
+            .unwrap_or(SequenceNumber::MAX)
     }
 
     fn holds_decoder(&self) -> bool {
@@ -169,8 +183,14 @@ impl SuspendedTask for DecodeTask {
     }
 
     fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
-        let requested = self.clips.iter().flatten().filter(|clip| clip.is_requested());
-        requested.map(|c| (self.iteration, c.seq, c.slot.clip)).collect()
+        let requested = self
+            .clips
+            .iter()
+            .flatten()
+            .filter(|clip| clip.is_requested());
+        requested
+            .map(|c| (self.iteration, c.seq, c.slot.clip))
+            .collect()
     }
 }
 
@@ -179,12 +199,23 @@ impl DecodeTask {
         self.epoch
     }
 
-    /// Gives a request to a clip that was of a later epoch: the epoch has begun, and the task has not made the clip yet.
-    /// Returns whether there is such a clip.
-    pub fn adopt(&mut self, (iteration, epoch): (u64, u64), key: u128, request: &ClipRequest) -> bool {
+    /// Gives a request to a clip that was of a later epoch: the epoch has begun, and the task has
+    /// not made the clip yet. Returns whether there is such a clip.
+    pub fn adopt(
+        &mut self,
+        (iteration, epoch): (u64, u64),
+        key: u128,
+        request: &ClipRequest,
+    ) -> bool {
         let has_key = |clip: &&mut Clip| clip.ticket.is_some_and(|ticket| ticket.key == key);
-        let mut waiting = self.clips.iter_mut().flatten().filter(|clip| !clip.is_requested());
-        let Some(clip) = waiting.find(has_key) else { return false };
+        let mut waiting = self
+            .clips
+            .iter_mut()
+            .flatten()
+            .filter(|clip| !clip.is_requested());
+        let Some(clip) = waiting.find(has_key) else {
+            return false;
+        };
         (clip.seq, clip.slot, clip.due) = (request.seq, request.slot, request.due);
         clip.metadata.padding = request.slot.padding;
         (self.iteration, self.epoch) = (iteration, epoch);
@@ -192,7 +223,12 @@ impl DecodeTask {
         let needed = &clip.packets;
         let (first, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ranges)
             .into_iter()
-            .partition(|range| range.wanted.iter().any(|at| needed.binary_search(at).is_ok()));
+            .partition(|range| {
+                range
+                    .wanted
+                    .iter()
+                    .any(|at| needed.binary_search(at).is_ok())
+            });
         self.ranges = first.into_iter().chain(later).collect();
         true
     }
@@ -204,19 +240,24 @@ impl DecodeTask {
 
     /// Returns all unfinished clips as clip requests, for use when the task cannot continue.
     pub fn into_requests(self) -> Vec<ClipRequest> {
-        self.clips.into_iter().flatten().filter(|clip| clip.is_requested()).map(Clip::into_request).collect()
+        self.clips
+            .into_iter()
+            .flatten()
+            .filter(|clip| clip.is_requested())
+            .map(Clip::into_request)
+            .collect()
     }
 
-    /// Estimates the memory of a decoder for this video: its reference frames and the frames that wait for
-    /// output.
+    /// Estimates the memory of a decoder for this video: its reference frames and the frames that
+    /// wait for output.
     pub fn decoder_bytes(&self) -> usize {
         const FRAMES_HELD: usize = 20;
         let params = &self.index.info.params;
         params.width as usize * params.height as usize * 2 * FRAMES_HELD
     }
 
-    /// Decodes until the task is done, or until a clip request with an earlier deadline is available and
-    /// `can_suspend` returns true.
+    /// Decodes until the task is done, or until a clip request with an earlier deadline is
+    /// available and `can_suspend` returns true.
     pub fn run(
         &mut self,
         executors: &mut TransformExecutors,
@@ -228,13 +269,21 @@ impl DecodeTask {
         let progress = self.run_inner(executors, scheduler, stats, &mut work);
         self.count(&mut work, executors, stats);
         if !matches!(progress, Ok(Progress::Preempted)) {
-            self.decoder.take().into_iter().for_each(|d| scheduler.recycle_decoder(d));
+            self.decoder
+                .take()
+                .into_iter()
+                .for_each(|d| scheduler.recycle_decoder(d));
         }
         progress
     }
 
     /// Adds the work done since the last call to the statistics.
-    fn count(&mut self, work: &mut WorkCounts, executors: &mut TransformExecutors, stats: &StatsCollector) {
+    fn count(
+        &mut self,
+        work: &mut WorkCounts,
+        executors: &mut TransformExecutors,
+        stats: &StatsCollector,
+    ) {
         let read = self.reader.bytes_read();
         work.bytes_read += read.saturating_sub(self.bytes_counted);
         self.bytes_counted = read;
@@ -260,15 +309,19 @@ impl DecodeTask {
         let mut due = self.due();
         loop {
             // Clips of later epochs are needed after the end of the pass, too.
-            let iteration = if due == SequenceNumber::MAX { ANY_ITERATION } else { self.iteration };
+            let iteration = if due == SequenceNumber::MAX {
+                ANY_ITERATION
+            } else {
+                self.iteration
+            };
             let interrupt = || scheduler.check(iteration);
             interrupt()?;
             if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
-                if self.current.is_none() {
-                    if let Some(mut decoder) = self.decoder.take() {
-                        work.take(&mut decoder, self.is_fallback);
-                        scheduler.recycle_decoder(decoder);
-                    }
+                if self.current.is_none()
+                    && let Some(mut decoder) = self.decoder.take()
+                {
+                    work.take(&mut decoder, self.is_fallback);
+                    scheduler.recycle_decoder(decoder);
                 }
                 return Ok(Progress::Preempted);
             }
@@ -283,7 +336,14 @@ impl DecodeTask {
                     }
                 }
             }
-            let Self { decoder, reader, index, clips, wanted, .. } = self;
+            let Self {
+                decoder,
+                reader,
+                index,
+                clips,
+                wanted,
+                ..
+            } = self;
             let decoder = decoder.as_mut().expect("set when the decode pass started");
             let mut written = Vec::new();
             let step = decoder.step(reader, &interrupt, &mut |packet, mut picture| {
@@ -291,11 +351,20 @@ impl DecodeTask {
                 if executors.cached.is_some() && picture.is_deep() {
                     scheduler.has_high_bit_depth.store(true, Ordering::Relaxed);
                 }
-                written.extend(frames::apply_transforms(executors, index, clips, targets, &mut picture));
+                written.extend(frames::apply_transforms(
+                    executors,
+                    index,
+                    clips,
+                    targets,
+                    &mut picture,
+                ));
                 Ok(())
             });
-            // Frames of a step in which the GPU notices damage, or that it confused frames, are not used.
-            if matches!(step, Err(Error::Decode { .. } | Error::Internal { .. })) && decoder.is_hardware() {
+            // Frames of a step in which the GPU notices damage, or that it confused frames, are not
+            // used.
+            if matches!(step, Err(Error::Decode { .. } | Error::Internal { .. }))
+                && decoder.is_hardware()
+            {
                 written.clear();
             }
             let finished = self.record_frames(written, executors, scheduler, stats, work);
@@ -318,9 +387,9 @@ impl DecodeTask {
         }
     }
 
-    /// Returns whether the task can be suspended. Suspended tasks hold open files, so their number is
-    /// limited. A task suspended within a decode range also holds a decoder, whose memory must fit into the
-    /// budget.
+    /// Returns whether the task can be suspended. Suspended tasks hold open files, so their number
+    /// is limited. A task suspended within a decode range also holds a decoder, whose memory must
+    /// fit into the budget.
     fn can_suspend(&mut self, scheduler: &Scheduler<DecodeTask>) -> bool {
         self.finishes_range &= self.current.is_some();
         if self.finishes_range || !scheduler.can_suspend_another() {
@@ -342,22 +411,34 @@ impl DecodeTask {
     ) -> Result<bool> {
         while let Some(mut range) = self.ranges.pop_front() {
             let (clips, wanted) = (&self.clips, &self.wanted);
-            let targets = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
+            let targets = |at: &DecodeIndex| {
+                wanted[at]
+                    .iter()
+                    .map(|w| w.0)
+                    .filter(|&c| clips[c].is_some())
+            };
             range.wanted.retain(|at| targets(at).next().is_some());
-            let Some(&last) = range.wanted.last() else { continue };
+            let Some(&last) = range.wanted.last() else {
+                continue;
+            };
             let mut clips: Vec<usize> = range.wanted.iter().flat_map(targets).collect();
             clips.sort_unstable();
             clips.dedup();
             if clips.len() > 1 {
                 stats.add(|s| s.gops_shared += 1);
             }
-            let ends = range.wanted.iter().map(|&at| self.index.last_packet_of_picture(at)).max();
+            let ends = range
+                .wanted
+                .iter()
+                .map(|&at| self.index.last_packet_of_picture(at))
+                .max();
             range.end = ends.unwrap_or(last);
             let index = &self.index;
             let on_gpu = executors.on_gpu && !self.cpu_only;
             if self.decoder.is_none() {
                 let decoder = scheduler.decoder(index, on_gpu);
-                self.is_fallback = self.cpu_only || (on_gpu && matches!(decoder, AnyDecoder::Software(_)));
+                self.is_fallback =
+                    self.cpu_only || (on_gpu && matches!(decoder, AnyDecoder::Software(_)));
                 self.decoder = Some(decoder);
             }
             let decoder = self.decoder.as_mut().expect("set above");
@@ -367,10 +448,17 @@ impl DecodeTask {
                 Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
                     if decoder.is_hardware() =>
                 {
-                    scheduler.backends.record_cpu_fallback(index, &error, false, stats);
-                    self.decoder.take().into_iter().for_each(|d| scheduler.recycle_decoder(d));
+                    scheduler
+                        .backends
+                        .record_cpu_fallback(index, &error, false, stats);
+                    self.decoder
+                        .take()
+                        .into_iter()
+                        .for_each(|d| scheduler.recycle_decoder(d));
                     self.is_fallback = true;
-                    self.decoder.insert(scheduler.decoder(index, false)).begin(index, range)?;
+                    self.decoder
+                        .insert(scheduler.decoder(index, false))
+                        .begin(index, range)?;
                 }
                 begun => begun?,
             }
@@ -379,8 +467,8 @@ impl DecodeTask {
         Ok(false)
     }
 
-    /// Falls back to the CPU for the rest of a decode range that the GPU could not decode. Returns any other
-    /// error.
+    /// Falls back to the CPU for the rest of a decode range that the GPU could not decode. Returns
+    /// any other error.
     fn fall_back_to_cpu(
         &mut self,
         error: Error,
@@ -388,10 +476,17 @@ impl DecodeTask {
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> Result<()> {
-        let left = self.decoder.as_ref().and_then(|decoder| decoder.remaining_for_cpu(&error));
+        let left = self
+            .decoder
+            .as_ref()
+            .and_then(|decoder| decoder.remaining_for_cpu(&error));
         let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
-        if left.is_some() || (on_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
-            scheduler.backends.record_cpu_fallback(&self.index, &error, true, stats);
+        if left.is_some()
+            || (on_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. }))
+        {
+            scheduler
+                .backends
+                .record_cpu_fallback(&self.index, &error, true, stats);
         }
         if on_gpu && matches!(error, Error::Internal { .. }) {
             self.cpu_only = true;
@@ -400,27 +495,37 @@ impl DecodeTask {
                 scheduler.recycle_decoder(decoder);
             }
         }
-        let (Some(left), Some(range)) = (left, &mut self.current) else { return Err(error) };
+        let (Some(left), Some(range)) = (left, &mut self.current) else {
+            return Err(error);
+        };
         if let Some(mut decoder) = self.decoder.take() {
             work.take(&mut decoder, self.is_fallback);
             scheduler.recycle_decoder(decoder);
         }
         self.is_fallback = true;
         *range = DecodeRange::remaining(range, left, &self.index);
-        self.decoder.insert(scheduler.decoder(&self.index, false)).begin(&self.index, range.clone())
+        self.decoder
+            .insert(scheduler.decoder(&self.index, false))
+            .begin(&self.index, range.clone())
     }
 
-    /// Handles an error in the current decode range. Unfinished clips with frames in the range are requeued
-    /// to be made alone, so that their outcome does not depend on the clips that shared the range, and no
-    /// batch waits for them forever.
+    /// Handles an error in the current decode range. Unfinished clips with frames in the range are
+    /// requeued to be made alone, so that their outcome does not depend on the clips that shared
+    /// the range, and no batch waits for them forever.
     fn fail_range(&mut self, error: Error, scheduler: &Scheduler<DecodeTask>) -> Result<()> {
         if matches!(error, Error::Interrupted) {
             return Err(error);
         }
-        let Some(range) = self.current.take() else { return Err(error) };
+        let Some(range) = self.current.take() else {
+            return Err(error);
+        };
         let mut failed = Vec::new();
         for clip in &mut self.clips {
-            let needs_range = |c: &Clip| c.packets.iter().any(|at| range.wanted.binary_search(at).is_ok());
+            let needs_range = |c: &Clip| {
+                c.packets
+                    .iter()
+                    .any(|at| range.wanted.binary_search(at).is_ok())
+            };
             if let Some(clip) = clip.take_if(|c| needs_range(c)) {
                 failed.extend(clip.is_requested().then(|| clip.into_request()));
             }
@@ -429,8 +534,8 @@ impl DecodeTask {
         Ok(())
     }
 
-    /// Counts the written frames and delivers complete clips. Returns whether a clip became complete or
-    /// failed.
+    /// Counts the written frames and delivers complete clips. Returns whether a clip became
+    /// complete or failed.
     fn record_frames(
         &mut self,
         written: Vec<(usize, Result<()>)>,
@@ -440,7 +545,10 @@ impl DecodeTask {
         work: &mut WorkCounts,
     ) -> bool {
         let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
-        let verifies_at_end = self.decoder.as_ref().is_some_and(AnyDecoder::verifies_at_end);
+        let verifies_at_end = self
+            .decoder
+            .as_ref()
+            .is_some_and(AnyDecoder::verifies_at_end);
         let mut changed = false;
         let mut complete = Vec::new();
         for (number, result) in written {
@@ -448,9 +556,14 @@ impl DecodeTask {
             let Some(clip) = slot else { continue };
             if let Err(error) = result {
                 if on_gpu && matches!(error, Error::Unsupported { .. }) {
-                    scheduler.backends.record_cpu_fallback(&self.index, &error, true, stats);
+                    scheduler
+                        .backends
+                        .record_cpu_fallback(&self.index, &error, true, stats);
                 }
-                let failed = slot.take().filter(|clip| clip.is_requested()).map(Clip::into_request);
+                let failed = slot
+                    .take()
+                    .filter(|clip| clip.is_requested())
+                    .map(Clip::into_request);
                 scheduler.requeue(self.iteration, failed.into_iter().collect(), true);
                 changed = true;
                 continue;
@@ -473,13 +586,17 @@ impl DecodeTask {
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) {
-        let is_whole = |&at: &usize| self.clips[at].as_ref().is_some_and(|clip| clip.frames_remaining == 0);
+        let is_whole = |&at: &usize| {
+            self.clips[at]
+                .as_ref()
+                .is_some_and(|clip| clip.frames_remaining == 0)
+        };
         let complete = (0..self.clips.len()).filter(is_whole).collect();
         self.finish(complete, executors, scheduler, stats, work);
     }
 
-    /// Delivers complete clips. Updates the statistics first, because they must include a batch's work by the
-    /// time the batch can be taken.
+    /// Delivers complete clips. Updates the statistics first, because they must include a batch's
+    /// work by the time the batch can be taken.
     fn finish(
         &mut self,
         complete: Vec<usize>,
@@ -491,9 +608,11 @@ impl DecodeTask {
         if !complete.is_empty() {
             self.count(work, executors, stats);
         }
-        // Clips for the store first: with the report of a clip its epoch may end, and the next one requests them.
+        // Clips for the store first: with the report of a clip its epoch may end, and the next one
+        // requests them.
         let is_requested = |&at: &usize| self.clips[at].as_ref().is_some_and(Clip::is_requested);
-        let (requested, stored): (Vec<usize>, Vec<usize>) = complete.into_iter().partition(is_requested);
+        let (requested, stored): (Vec<usize>, Vec<usize>) =
+            complete.into_iter().partition(is_requested);
         for at in stored.into_iter().chain(requested) {
             if let Some(clip) = self.clips[at].take() {
                 finish(
@@ -544,16 +663,16 @@ fn finish(
             drop(output); // before the report: the batch buffer freezes only without live slots
             write_recorded.map(|()| Some(ClipData::InBatch))
         }
-        ClipDestination::Cache(output, reserved) => {
-            Ok(output.into_clip()?.map(|(buffer, shape)| ClipData::Owned(buffer, shape, reserved)))
-        }
+        ClipDestination::Cache(output, reserved) => Ok(output
+            .into_clip()?
+            .map(|(buffer, shape)| ClipData::Owned(buffer, shape, reserved))),
     });
     if let Some(ticket) = clip.ticket {
-        if let Some(stored) = &scheduler.stored {
-            if let Err(error) = store(stored, ticket, &pixels, site, &mut executors.batch) {
-                stored.store.count_not_stored();
-                stats.record_stored_clip_fallback(&error);
-            }
+        if let Some(stored) = &scheduler.stored
+            && let Err(error) = store(stored, ticket, &pixels, site, &mut executors.batch)
+        {
+            stored.store.count_not_stored();
+            stats.record_stored_clip_fallback(&error);
         }
         if seq == SequenceNumber::MAX {
             return;
@@ -583,8 +702,8 @@ fn store(
     let put = |bytes: &[u8]| stored.put(ticket, shape, bytes);
     match buffer.bytes() {
         Some(bytes) => put(bytes),
-        // The worker waits for the copy. It is short, since nothing of the clip is left to decode, and other workers use
-        // the decoders meanwhile. The clip's memory is free afterwards.
+        // The worker waits for the copy. It is short, since nothing of the clip is left to decode,
+        // and other workers use the decoders meanwhile. The clip's memory is free afterwards.
         None => executor.download_clip(site, buffer, put)?,
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! At most `prefetch_batches` + 1 batches are open at a time.
 
 use std::collections::VecDeque;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ use crate::transforms::ClipShape;
 /// Interval at which a waiting consumer calls `interrupt`.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Number of clip requests that become visible at a time: a first batch must not wait for a whole lookahead window.
+/// Number of clip requests that become visible at a time: a first batch must not wait for a whole
+/// lookahead window.
 const MAX_REQUESTS_PER_STEP: u64 = 4096;
 
 /// One pass over the dataset.
@@ -34,8 +35,8 @@ pub(super) struct Epoch {
     next_delivered: u64,
     /// Number of clips in each batch that is visible but not open.
     sizes: VecDeque<usize>,
-    /// The number of an incomplete batch, if the caller interrupted the decoding of its replacement clips. The next
-    /// call delivers it, before `next_delivered`.
+    /// The number of an incomplete batch, if the caller interrupted the decoding of its replacement
+    /// clips. The next call delivers it, before `next_delivered`.
     pending_replacement: Option<(u64, IncompleteBatch)>,
     /// Limit on open batches, set by the memory that was available.
     max_open_batches: usize,
@@ -78,7 +79,9 @@ impl Epoch {
     }
 
     pub fn next_delivered(&self) -> u64 {
-        self.pending_replacement.as_ref().map_or(self.next_delivered, |(number, _)| *number)
+        self.pending_replacement
+            .as_ref()
+            .map_or(self.next_delivered, |(number, _)| *number)
     }
 
     pub fn next_batch(
@@ -100,7 +103,11 @@ impl Epoch {
         context.stats.add(|s| {
             s.batches += 1;
             s.clips += batch.clips.len() as u64;
-            s.frames += batch.clips.iter().map(|c| c.indices.len() as u64).sum::<u64>();
+            s.frames += batch
+                .clips
+                .iter()
+                .map(|c| c.indices.len() as u64)
+                .sum::<u64>();
         });
         Ok(Some(batch))
     }
@@ -114,7 +121,10 @@ impl Epoch {
         // The first tasks must see the clips that share their decoding.
         let near = context.order.lookahead_clips().max(MAX_REQUESTS_PER_STEP);
         self.fill_lookahead(context, near);
-        let opened = self.open(context, context.config.options.prefetch_batches as usize + 1);
+        let opened = self.open(
+            context,
+            context.config.options.prefetch_batches as usize + 1,
+        );
         if context.scheduler.open_batches() == 0 {
             // If there is no memory for a batch, the batch is not lost: the next call tries again.
             return opened.map(|()| None);
@@ -122,13 +132,19 @@ impl Epoch {
         let begun = Instant::now();
         let front = loop {
             let is_filled = self.fill_lookahead(context, MAX_REQUESTS_PER_STEP);
-            let timeout = if is_filled { POLL_INTERVAL } else { Duration::ZERO };
+            let timeout = if is_filled {
+                POLL_INTERVAL
+            } else {
+                Duration::ZERO
+            };
             if let Some(front) = context.scheduler.take_complete_batch(timeout) {
                 break front;
             }
             interrupt()?;
         };
-        context.stats.add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
+        context
+            .stats
+            .add(|s| s.consumer_wait_seconds += begun.elapsed().as_secs_f64());
         let number = self.next_delivered;
         self.next_delivered += 1;
         // Gives the workers further requests while the caller uses this batch.
@@ -138,7 +154,8 @@ impl Epoch {
         Ok(Some((number, self.assemble(front, context)?)))
     }
 
-    /// Makes the replacement clips of a batch. If the caller interrupts it, the next call continues.
+    /// Makes the replacement clips of a batch. If the caller interrupts it, the next call
+    /// continues.
     fn complete_or_retry(
         &mut self,
         number: u64,
@@ -147,12 +164,12 @@ impl Epoch {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
         let made = match &mut batch {
-            IncompleteBatch::AllSkipped(error) => {
-                self.make_replacement(number, error.clone(), context, interrupt).map(Some)
-            }
-            IncompleteBatch::FailedGroups(groups) => {
-                self.replace_groups(number, groups, context, interrupt).map(|()| None)
-            }
+            IncompleteBatch::AllSkipped(error) => self
+                .make_replacement(number, error.clone(), context, interrupt)
+                .map(Some),
+            IncompleteBatch::FailedGroups(groups) => self
+                .replace_groups(number, groups, context, interrupt)
+                .map(|()| None),
         };
         match (made, batch) {
             (Err(Error::Interrupted), batch) => {
@@ -166,7 +183,8 @@ impl Epoch {
         }
     }
 
-    /// Replaces each group of which a clip failed by the clips of another video, which have one label.
+    /// Replaces each group of which a clip failed by the clips of another video, which have one
+    /// label.
     fn replace_groups(
         &self,
         number: u64,
@@ -182,9 +200,13 @@ impl Epoch {
             if batch.clips[places.clone()].iter().all(Option::is_some) {
                 continue;
             }
-            let mut requests: Vec<_> = slots[places.clone()].iter().map(|&slot| request_of(slot)).collect();
+            let mut requests: Vec<_> = slots[places.clone()]
+                .iter()
+                .map(|&slot| request_of(slot))
+                .collect();
             let error = batch.error.clone();
-            let attempt = || single_clip.make_replacement_group(self.epoch, &mut requests, error, interrupt);
+            let attempt =
+                || single_clip.make_replacement_group(self.epoch, &mut requests, error, interrupt);
             let made = self.caught(slots[first], context, attempt);
             single_clip.count_work();
             for (place, (metadata, data)) in places.zip(made?) {
@@ -198,7 +220,13 @@ impl Epoch {
     }
 
     fn single_clip(&self, context: &EpochContext<'_>) -> SingleClipDecoder {
-        let EpochContext { config, catalog, stats, scheduler, .. } = context;
+        let EpochContext {
+            config,
+            catalog,
+            stats,
+            scheduler,
+            ..
+        } = context;
         SingleClipDecoder::new(config, catalog, stats, &scheduler.backends, false)
     }
 
@@ -211,12 +239,15 @@ impl Epoch {
     ) -> Result<T> {
         catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
             let site = context.catalog.site(context.catalog.locate(slot.clip).0);
-            Err(Error::Internal { site, reason: "a panic while a replacement clip was decoded".into() })
+            Err(Error::Internal {
+                site,
+                reason: "a panic while a replacement clip was decoded".into(),
+            })
         })
     }
 
-    /// Makes the replacement of a batch whose clips were all skipped: one clip that is marked as padding, so
-    /// that all ranks deliver the same number of batches and none is empty.
+    /// Makes the replacement of a batch whose clips were all skipped: one clip that is marked as
+    /// padding, so that all ranks deliver the same number of batches and none is empty.
     fn make_replacement(
         &self,
         number: u64,
@@ -224,8 +255,13 @@ impl Epoch {
         context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
-        let Some(&first) = self.slots(context, number).first() else { return Err(error) };
-        let slot = SampledClip { padding: true, ..first };
+        let Some(&first) = self.slots(context, number).first() else {
+            return Err(error);
+        };
+        let slot = SampledClip {
+            padding: true,
+            ..first
+        };
         let mut single_clip = self.single_clip(context);
         let mut request = request_of(slot);
         let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
@@ -235,20 +271,34 @@ impl Epoch {
         let even = context.config.clip_shape().is_some();
         let data = match data {
             Some((buffer, shape)) if even => BatchData::Dense(buffer, shape),
-            own => self.collate(own.into_iter().collect(), std::slice::from_ref(&metadata), context)?,
+            own => self.collate(
+                own.into_iter().collect(),
+                std::slice::from_ref(&metadata),
+                context,
+            )?,
         };
-        Ok(Batch { data, clips: vec![metadata] })
+        Ok(Batch {
+            data,
+            clips: vec![metadata],
+        })
     }
 
-    /// Makes up to `most` clip requests of later batches visible. Returns whether all of the lookahead window are.
+    /// Makes up to `most` clip requests of later batches visible. Returns whether all of the
+    /// lookahead window are.
     fn fill_lookahead(&mut self, context: &EpochContext<'_>, most: u64) -> bool {
         let configured = u64::from(context.config.options.lookahead_clips);
         // 0 disables the lookahead.
-        let target_len = if configured == 0 { 0 } else { configured.max(context.order.lookahead_clips()) };
+        let target_len = if configured == 0 {
+            0
+        } else {
+            configured.max(context.order.lookahead_clips())
+        };
         let mut ahead = context.scheduler.lookahead_len();
         let until = target_len.min(ahead.saturating_add(most));
         while ahead < until {
-            let Some(clips) = self.enqueue_next_batch(context) else { return true };
+            let Some(clips) = self.enqueue_next_batch(context) else {
+                return true;
+            };
             ahead += clips as u64;
         }
         ahead >= target_len
@@ -270,11 +320,12 @@ impl Epoch {
             context.order.prepare_epoch(self.epoch.saturating_add(1));
         }
         self.sizes.push_back(clips);
-        context.scheduler.enqueue(
-            slots
-                .into_iter()
-                .map(|slot| (slot, context.catalog.file_of(context.catalog.locate(slot.clip).0))),
-        );
+        context.scheduler.enqueue(slots.into_iter().map(|slot| {
+            (
+                slot,
+                context.catalog.file_of(context.catalog.locate(slot.clip).0),
+            )
+        }));
         Some(clips)
     }
 
@@ -290,8 +341,8 @@ impl Epoch {
     fn open(&mut self, context: &EpochContext<'_>, most: usize) -> Result<()> {
         let opened = self.open_all(context, most.min(self.max_open_batches));
         if opened.is_err() {
-            // Not retried for every batch: a failed allocation has a cost, such as the closing of idle
-            // decoders, which each retry would repeat.
+            // Not retried for every batch: a failed allocation has a cost, such as the closing of
+            // idle decoders, which each retry would repeat.
             self.max_open_batches = context.scheduler.open_batches().max(1);
         }
         opened
@@ -299,7 +350,11 @@ impl Epoch {
 
     fn open_all(&mut self, context: &EpochContext<'_>, most: usize) -> Result<()> {
         while context.scheduler.open_batches() < most {
-            let next = self.sizes.front().copied().or_else(|| self.enqueue_next_batch(context));
+            let next = self
+                .sizes
+                .front()
+                .copied()
+                .or_else(|| self.enqueue_next_batch(context));
             let Some(clips) = next else { break };
             let memory = match context.config.clip_shape() {
                 None => None,
@@ -310,10 +365,14 @@ impl Epoch {
                         ))
                     };
                     let bytes = shape.bytes().ok_or_else(too_large)?;
-                    Some(BatchBuffer::allocate(&self.pool, clips, bytes).map_err(|error| match error {
-                        Error::Argument(_) => too_large(),
-                        other => other,
-                    })?)
+                    Some(
+                        BatchBuffer::allocate(&self.pool, clips, bytes).map_err(
+                            |error| match error {
+                                Error::Argument(_) => too_large(),
+                                other => other,
+                            },
+                        )?,
+                    )
                 }
             };
             self.sizes.pop_front();
@@ -327,8 +386,8 @@ impl Epoch {
         let mut metadata = Vec::new();
         let mut ragged = Vec::new();
         let (mut skipped, mut failed) = (None, None);
-        let replaces_groups =
-            context.config.options.on_error == OnError::Replace && context.config.options.group_clips;
+        let replaces_groups = context.config.options.on_error == OnError::Replace
+            && context.config.options.group_clips;
         for (place, clip) in open.clips.into_iter().enumerate() {
             match clip.expect("no clip is missing") {
                 Ok((clip, own)) => {
@@ -341,7 +400,10 @@ impl Epoch {
                     metadata.push(None);
                     failed.get_or_insert(error);
                 }
-                Err(error) if context.config.options.on_error == OnError::Skip && error.is_file_error() => {
+                Err(error)
+                    if context.config.options.on_error == OnError::Skip
+                        && error.is_file_error() =>
+                {
                     context.stats.add(|s| s.clips_skipped += 1);
                     skipped.get_or_insert(error);
                 }
@@ -349,26 +411,48 @@ impl Epoch {
             }
         }
         if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
-            return Ok(AssembledBatch::Incomplete(IncompleteBatch::AllSkipped(error)));
+            return Ok(AssembledBatch::Incomplete(IncompleteBatch::AllSkipped(
+                error,
+            )));
         }
-        let dense = open.memory.zip(context.config.clip_shape()).map(|(builder, shape)| {
-            (builder.freeze().ok().expect("workers drop their clip slot before they report"), shape)
-        });
+        let dense = open
+            .memory
+            .zip(context.config.clip_shape())
+            .map(|(builder, shape)| {
+                (
+                    builder
+                        .freeze()
+                        .ok()
+                        .expect("workers drop their clip slot before they report"),
+                    shape,
+                )
+            });
         let (data, metadata) = match (dense, failed) {
             // Clips of groups have one size.
             (Some((buffer, shape)), Some(error)) => {
-                let groups = FailedGroups { buffer, shape, clips: metadata, error };
-                return Ok(AssembledBatch::Incomplete(IncompleteBatch::FailedGroups(groups)));
+                let groups = FailedGroups {
+                    buffer,
+                    shape,
+                    clips: metadata,
+                    error,
+                };
+                return Ok(AssembledBatch::Incomplete(IncompleteBatch::FailedGroups(
+                    groups,
+                )));
             }
-            (Some((buffer, shape)), None) => {
-                (BatchData::Dense(compact(buffer, &shape, &kept)?, shape), present(metadata))
-            }
+            (Some((buffer, shape)), None) => (
+                BatchData::Dense(compact(buffer, &shape, &kept)?, shape),
+                present(metadata),
+            ),
             (None, _) => {
                 let metadata = present(metadata);
                 (self.collate(ragged, &metadata, context)?, metadata)
             }
         };
-        Ok(AssembledBatch::Batch(Batch { data, clips: metadata }))
+        Ok(AssembledBatch::Batch(Batch {
+            data,
+            clips: metadata,
+        }))
     }
 
     /// Makes a batch of clips that have buffers of their own.
@@ -379,7 +463,13 @@ impl Epoch {
         context: &EpochContext<'_>,
     ) -> Result<BatchData> {
         let name = |video: u32| context.catalog.site(video).file.to_string();
-        collate(clips, metadata, context.config.options.collate, &self.pool, &name)
+        collate(
+            clips,
+            metadata,
+            context.config.options.collate,
+            &self.pool,
+            &name,
+        )
     }
 }
 
@@ -411,7 +501,9 @@ impl FailedGroups {
         let bytes = self.shape.bytes().unwrap_or(0);
         if let Some(device) = self.buffer.device().cloned() {
             let stream = device.create_stream()?;
-            clip.written().iter().try_for_each(|event| stream.wait(event))?;
+            clip.written()
+                .iter()
+                .try_for_each(|event| stream.wait(event))?;
             self.buffer.modify_on_stream(&stream, |address, stream| {
                 stream.copy(address + (place * bytes) as u64, clip.address(), bytes)?;
                 clip.add_reader_event(stream.record()?);
@@ -424,7 +516,10 @@ impl FailedGroups {
     }
 
     fn into_batch(self) -> Batch {
-        Batch { data: BatchData::Dense(self.buffer, self.shape), clips: present(self.clips) }
+        Batch {
+            data: BatchData::Dense(self.buffer, self.shape),
+            clips: present(self.clips),
+        }
     }
 }
 
@@ -434,20 +529,30 @@ fn present(clips: Vec<Option<ClipMetadata>>) -> Vec<ClipMetadata> {
 
 /// A clip that is made alone, outside of the scheduler.
 fn request_of(slot: SampledClip) -> ClipRequest {
-    ClipRequest { seq: 0, slot, buffer_slot: None, due: true, spans: Vec::new() }
+    ClipRequest {
+        seq: 0,
+        slot,
+        buffer_slot: None,
+        due: true,
+        spans: Vec::new(),
+    }
 }
 
 /// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips.
 fn compact(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Result<BatchBuffer> {
     let clip_bytes = shape.bytes().unwrap_or(0);
-    let moves: Vec<_> = kept.iter().enumerate().filter(|(to, &from)| *to != from).collect();
+    let moves: Vec<_> = kept
+        .iter()
+        .enumerate()
+        .filter(|(to, from)| to != *from)
+        .collect();
     if let Some(device) = buffer.device().filter(|_| !moves.is_empty()).cloned() {
         let stream = device.create_stream()?;
         buffer.modify_on_stream(&stream, |address, stream| {
             // Source and destination are at least one clip apart, so they do not overlap.
-            moves.iter().try_for_each(|(to, &from)| {
+            moves.iter().try_for_each(|&(to, &from)| {
                 let at = |clip: usize| address + (clip * clip_bytes) as u64;
-                Ok(stream.copy(at(*to), at(from), clip_bytes)?)
+                Ok(stream.copy(at(to), at(from), clip_bytes)?)
             })
         })?;
     } else if let Some(bytes) = buffer.bytes_mut() {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
-use super::budget::MemoryReservation;
 use super::ClipMetadata;
+use super::budget::MemoryReservation;
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::{ClipShape, Dtype};
@@ -14,8 +14,8 @@ use crate::units::DecodeIndex;
 /// Position of a clip request in the delivery order of one pass, from 0.
 pub(super) type SequenceNumber = u64;
 
-/// Maximum number of requests of one video that are considered for a task: enough for any budget, few enough
-/// to plan quickly.
+/// Maximum number of requests of one video that are considered for a task: enough for any budget,
+/// few enough to plan quickly.
 pub(super) const MAX_REQUESTS_PER_TASK: usize = 4096;
 
 /// A clip in the clip cache: finished before its turn.
@@ -44,8 +44,8 @@ pub(super) enum RequestState {
 pub(super) struct RequestEntry {
     pub slot: SampledClip,
     pub video: u32,
-    /// Whether the clip is made alone, and only once it is due, because making it together with others
-    /// failed.
+    /// Whether the clip is made alone, and only once it is due, because making it together with
+    /// others failed.
     pub unshared: bool,
     pub state: RequestState,
     /// Whether the clip is on disk: it is read, alone, once it is due.
@@ -54,8 +54,8 @@ pub(super) struct RequestEntry {
     pub evicted: bool,
     /// Its clip slot in the batch buffer, once its batch is open.
     pub buffer_slot: Option<ClipSlot>,
-    /// Its decode ranges, kept from the first plan so that later plans do not sample the clip again only to
-    /// find that it does not overlap their task. Empty if no plan has computed them.
+    /// Its decode ranges, kept from the first plan so that later plans do not sample the clip again
+    /// only to find that it does not overlap their task. Empty if no plan has computed them.
     pub spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
@@ -65,7 +65,8 @@ impl RequestEntry {
         matches!(self.state, RequestState::Pending) && !self.unshared && !self.stored
     }
 
-    /// Takes a cached clip that needs no conversion to the output format: its elements are not of type `codes`.
+    /// Takes a cached clip that needs no conversion to the output format: its elements are not of
+    /// type `codes`.
     pub fn take_finished(&mut self, codes: Option<Dtype>) -> Option<Box<CachedClip>> {
         match std::mem::replace(&mut self.state, RequestState::Done) {
             RequestState::Cached(cached) if codes != Some(cached.shape.dtype) => Some(cached),
@@ -115,7 +116,9 @@ impl LookaheadWindow {
 
     /// Removes the first request.
     pub fn pop(&mut self) {
-        let Some(entry) = self.entries.pop_front() else { return };
+        let Some(entry) = self.entries.pop_front() else {
+            return;
+        };
         self.cached.remove(&self.first);
         if let Some(seqs) = self.by_video.get_mut(&entry.video) {
             seqs.pop_front();
@@ -132,22 +135,32 @@ impl LookaheadWindow {
     }
 
     /// Requests before `end` in order.
-    pub fn until(&self, end: SequenceNumber) -> impl Iterator<Item = (SequenceNumber, &RequestEntry)> {
+    pub fn until(
+        &self,
+        end: SequenceNumber,
+    ) -> impl Iterator<Item = (SequenceNumber, &RequestEntry)> {
         (self.first..end.min(self.end())).zip(&self.entries)
     }
 
     /// The first pending request in a range that may share decoding.
     pub fn first_pending(&self, range: Range<SequenceNumber>) -> Option<SequenceNumber> {
         let offset = |at: SequenceNumber| at.clamp(self.first, self.end()) - self.first;
-        let entries = self.entries.range(offset(range.start) as usize..offset(range.end) as usize);
-        (range.start.max(self.first)..).zip(entries).find(|(_, entry)| entry.may_share()).map(|(at, _)| at)
+        let entries = self
+            .entries
+            .range(offset(range.start) as usize..offset(range.end) as usize);
+        (range.start.max(self.first)..)
+            .zip(entries)
+            .find(|(_, entry)| entry.may_share())
+            .map(|(at, _)| at)
     }
 
     /// Pending requests of a video that may share decoding, earliest deadline first.
     pub fn pending_for_video(&self, video: u32) -> Vec<SequenceNumber> {
         let is_pending = |at: &SequenceNumber| self.entries[(at - self.first) as usize].may_share();
         let seqs = self.by_video.get(&video).into_iter().flatten().copied();
-        seqs.filter(is_pending).take(MAX_REQUESTS_PER_TASK).collect()
+        seqs.filter(is_pending)
+            .take(MAX_REQUESTS_PER_TASK)
+            .collect()
     }
 
     /// Caches a clip for a batch that is not open.
@@ -163,9 +176,12 @@ impl LookaheadWindow {
         self.cached.remove(&at);
     }
 
-    /// Evicts the cached clip that is due last, if it is due after `due`. Returns whether a clip was evicted.
+    /// Evicts the cached clip that is due last, if it is due after `due`. Returns whether a clip
+    /// was evicted.
     pub fn evict_due_after(&mut self, due: SequenceNumber) -> bool {
-        let Some(&last) = self.cached.last().filter(|&&at| at > due) else { return false };
+        let Some(&last) = self.cached.last().filter(|&&at| at > due) else {
+            return false;
+        };
         self.cached.remove(&last);
         if let Some(entry) = self.get(last) {
             (entry.state, entry.evicted) = (RequestState::Pending, true);
@@ -183,7 +199,15 @@ mod tests {
     fn lookahead(videos: &[u32]) -> LookaheadWindow {
         let mut lookahead = LookaheadWindow::default();
         videos.iter().for_each(|&v| {
-            lookahead.push(SampledClip { clip: 0, occurrence: 0, repeat: 0, padding: false }, v)
+            lookahead.push(
+                SampledClip {
+                    clip: 0,
+                    occurrence: 0,
+                    repeat: 0,
+                    padding: false,
+                },
+                v,
+            )
         });
         lookahead
     }
@@ -197,13 +221,20 @@ mod tests {
         lookahead.pop();
         lookahead.pop();
         assert_eq!(
-            (lookahead.pending_for_video(7), lookahead.pending_for_video(8), lookahead.pending_for_video(9)),
+            (
+                lookahead.pending_for_video(7),
+                lookahead.pending_for_video(8),
+                lookahead.pending_for_video(9)
+            ),
             (vec![5], vec![4], vec![])
         );
         assert_eq!((lookahead.first(), lookahead.end()), (2, 6));
         assert!(lookahead.get(1).is_none() && lookahead.get(6).is_none());
         assert_eq!(lookahead.first_pending(0..6), Some(4));
-        assert_eq!((lookahead.first_pending(5..9), lookahead.first_pending(2..4)), (Some(5), None));
+        assert_eq!(
+            (lookahead.first_pending(5..9), lookahead.first_pending(2..4)),
+            (Some(5), None)
+        );
     }
 
     fn cached_clip() -> CachedClip {
@@ -237,16 +268,25 @@ mod tests {
             dtype: Dtype::U8,
             layout: Layout::Nthwc,
         };
-        CachedClip { metadata, buffer: builder.freeze().ok().unwrap(), shape, reserved: None }
+        CachedClip {
+            metadata,
+            buffer: builder.freeze().ok().unwrap(),
+            shape,
+            reserved: None,
+        }
     }
 
     #[test]
     fn clip_that_is_due_last_is_evicted_first() {
         let mut lookahead = lookahead(&[7; 6]);
-        [1, 4, 2, 5].into_iter().for_each(|at| lookahead.cache(at, cached_clip()));
+        [1, 4, 2, 5]
+            .into_iter()
+            .for_each(|at| lookahead.cache(at, cached_clip()));
         lookahead.pin(4); // its batch was opened
         let evicted = |lookahead: &mut LookaheadWindow| -> Vec<u64> {
-            (0..6).filter(|&at| lookahead.get(at).is_some_and(|entry| entry.evicted)).collect()
+            (0..6)
+                .filter(|&at| lookahead.get(at).is_some_and(|entry| entry.evicted))
+                .collect()
         };
         assert!(lookahead.evict_due_after(3));
         assert_eq!(evicted(&mut lookahead), [5]);
@@ -254,7 +294,9 @@ mod tests {
         // Neither clips that are due earlier nor those of open batches give way.
         assert!(!lookahead.evict_due_after(3) && !lookahead.evict_due_after(2));
         assert!(
-            lookahead.evict_due_after(0) && lookahead.evict_due_after(0) && !lookahead.evict_due_after(0)
+            lookahead.evict_due_after(0)
+                && lookahead.evict_due_after(0)
+                && !lookahead.evict_due_after(0)
         );
         assert_eq!(evicted(&mut lookahead), [1, 2, 5]);
         // A clip that was delivered is not evicted.

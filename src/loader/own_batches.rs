@@ -1,12 +1,15 @@
-//! Passes over batches that the caller composes, from the order of an epoch and the shapes of its clips.
+//! Passes over batches that the caller composes, from the order of an epoch and the shapes of its
+//! clips.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{Loader, OnError};
-use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip};
+use crate::batch_sampler::{
+    BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip,
+};
 use crate::error::{Error, Result};
 use crate::source::interrupt_scope;
 use crate::sync::{Mutex, PoisonError};
@@ -32,7 +35,10 @@ impl Loader {
         first_batch: u64,
         batches: Arc<[Vec<SampledClip>]>,
     ) -> Result<u64> {
-        batches.iter().flatten().try_for_each(|slot| self.check_clip(slot.clip))?;
+        batches
+            .iter()
+            .flatten()
+            .try_for_each(|slot| self.check_clip(slot.clip))?;
         self.start_pass(epoch, first_batch, Some(batches))
     }
 
@@ -43,7 +49,10 @@ impl Loader {
     pub fn clips_in_order(&self, epoch: u64) -> Result<Vec<SampledClip>> {
         const BATCH: u32 = 4096;
         let config = self.order.resolved_config();
-        if config.stick_to_shard || config.num_nodes > 1 || config.clip_order != ClipOrder::Framespool {
+        if config.stick_to_shard
+            || config.num_nodes > 1
+            || config.clip_order != ClipOrder::Framespool
+        {
             return Err(Error::Argument(
                 "the ranks have orders of their own; omit stick_to_shard and num_nodes, and use an order of framespool".into(),
             ));
@@ -58,13 +67,17 @@ impl Loader {
             last_batch: LastBatchPolicy::Partial,
             ..config
         })?;
-        Ok((0..order.len_batches()).flat_map(|batch| order.batch(epoch, batch)).collect())
+        Ok((0..order.len_batches())
+            .flat_map(|batch| order.batch(epoch, batch))
+            .collect())
     }
 
-    /// The shapes of clips of an epoch, computed by all threads; `interrupt` is called repeatedly meanwhile.
+    /// The shapes of clips of an epoch, computed by all threads; `interrupt` is called repeatedly
+    /// meanwhile.
     ///
     /// # Errors
-    /// That of a clip whose file fails, with [`OnError::Raise`]; otherwise such a clip is (0, 0, 0).
+    /// That of a clip whose file fails, with [`OnError::Raise`]; otherwise such a clip is (0, 0,
+    /// 0).
     pub fn clip_shapes(
         &self,
         epoch: u64,
@@ -72,15 +85,32 @@ impl Loader {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<FrameShape>> {
         self.check_process()?;
-        clips.iter().try_for_each(|slot| self.check_clip(slot.clip))?;
+        clips
+            .iter()
+            .try_for_each(|slot| self.check_clip(slot.clip))?;
         if let Some(shape) = self.config.clip_shape() {
-            return Ok(vec![(shape.frames as u32, shape.height as u32, shape.width as u32); clips.len()]);
+            return Ok(vec![
+                (
+                    shape.frames as u32,
+                    shape.height as u32,
+                    shape.width as u32
+                );
+                clips.len()
+            ]);
         }
         let next = AtomicUsize::new(0);
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-        let found: Vec<Mutex<Vec<Result<FrameShape>>>> =
-            clips.chunks(CHUNK).map(|_| Mutex::new(Vec::new())).collect();
+        let stopped = || {
+            if stop.load(Ordering::Relaxed) {
+                Err(Error::Interrupted)
+            } else {
+                Ok(())
+            }
+        };
+        let found: Vec<Mutex<Vec<Result<FrameShape>>>> = clips
+            .chunks(CHUNK)
+            .map(|_| Mutex::new(Vec::new()))
+            .collect();
         let of_clip = |slot: &SampledClip| {
             let work = || self.shape_of(epoch, slot, &stopped);
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
@@ -93,7 +123,9 @@ impl Loader {
         };
         let work = || loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(chunk) = clips.chunks(CHUNK).nth(at) else { return };
+            let Some(chunk) = clips.chunks(CHUNK).nth(at) else {
+                return;
+            };
             let shapes: Vec<_> = chunk.iter().map(of_clip).collect();
             *found[at].lock().unwrap_or_else(PoisonError::into_inner) = shapes;
         };
@@ -102,21 +134,35 @@ impl Loader {
                 .filter_map(|number| {
                     let name = format!("fsp-clip-shapes-{number}");
                     let flag = stop.clone();
-                    let wanted =
-                        move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                    let wanted = move || {
+                        if flag.load(Ordering::Relaxed) {
+                            Err(Error::Interrupted)
+                        } else {
+                            Ok(())
+                        }
+                    };
                     let (work, traffic) = (&work, self.stats.remote());
                     let outage_timeout = self.config.options.outage_timeout;
                     let run = move || {
-                        let _scope = interrupt_scope(wanted, Some(traffic)).outage_timeout(outage_timeout);
+                        let _scope =
+                            interrupt_scope(wanted, Some(traffic)).outage_timeout(outage_timeout);
                         work();
                     };
-                    std::thread::Builder::new().name(name).spawn_scoped(scope, run).ok()
+                    std::thread::Builder::new()
+                        .name(name)
+                        .spawn_scoped(scope, run)
+                        .ok()
                 })
                 .collect();
             if threads.is_empty() && !found.is_empty() {
-                return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                return Err(Error::Argument(
+                    "no thread can be started; raise the process limit".into(),
+                ));
             }
-            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            while !threads
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+            {
                 if let Err(error) = interrupt() {
                     stop.store(true, Ordering::Relaxed);
                     next.store(found.len(), Ordering::Relaxed);
@@ -127,11 +173,14 @@ impl Loader {
             Ok(())
         });
         interrupted?;
-        let shapes =
-            found.into_iter().flat_map(|chunk| chunk.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let shapes = found
+            .into_iter()
+            .flat_map(|chunk| chunk.into_inner().unwrap_or_else(PoisonError::into_inner));
         shapes
             .map(|shape| match shape {
-                Err(error) if self.config.options.on_error != OnError::Raise && error.is_file_error() => {
+                Err(error)
+                    if self.config.options.on_error != OnError::Raise && error.is_file_error() =>
+                {
                     Ok((0, 0, 0))
                 }
                 other => other,
@@ -146,10 +195,16 @@ impl Loader {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<FrameShape> {
         interrupt()?;
-        let video = self.catalog.open(self.catalog.locate(slot.clip).0, &self.stats, interrupt)?;
+        let video = self
+            .catalog
+            .open(self.catalog.locate(slot.clip).0, &self.stats, interrupt)?;
         let index = video.index();
         let seed = self.config.order.seed;
-        let frames = self.catalog.sample(index, slot.sampling_key(seed, epoch, slot.clip))?.indices.len();
+        let frames = self
+            .catalog
+            .sample(index, slot.sampling_key(seed, epoch, slot.clip))?
+            .indices
+            .len();
         let params = &index.info.params;
         let (width, height) = output_size(
             &self.config.pipeline,

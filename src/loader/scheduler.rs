@@ -1,6 +1,6 @@
-//! Schedules clip requests among the worker threads.
-//! Workers always take the clip request with the earliest deadline that is available, together with the
-//! requests of the same video that can share its decoding.
+//! Schedules clip requests among the worker threads. Workers always take the clip request with the
+//! earliest deadline that is available, together with the requests of the same video that can share
+//! its decoding.
 
 mod decoder_pool;
 mod work;
@@ -25,15 +25,16 @@ use crate::transforms::Dtype;
 
 pub(super) use work::{ClipData, ClipRequest, PendingBatch, SuspendedTask, VideoRequests, Work};
 
-/// Maximum number of suspended tasks, unless there are many workers: each holds an open file and possibly a
-/// decoder.
+/// Maximum number of suspended tasks, unless there are many workers: each holds an open file and
+/// possibly a decoder.
 const MAX_SUSPENDED: usize = 8;
 
-/// Free device memory blocks kept for further cached clips, because allocating device memory stalls the whole
-/// device.
+/// Free device memory blocks kept for further cached clips, because allocating device memory stalls
+/// the whole device.
 const MAX_FREE_CACHE_BLOCKS: usize = 64;
 
-/// Idle workers make clips ahead of their turn while more than this part of the memory budget is free.
+/// Idle workers make clips ahead of their turn while more than this part of the memory budget is
+/// free.
 const MIN_FREE_SHARE: u64 = 8;
 
 /// Clips of later epochs are made while less than this part of the memory budget is in use.
@@ -90,7 +91,8 @@ pub(super) struct Scheduler<T> {
     work: Condvar,
     /// Signals the consumer that the first open batch may be complete.
     complete: Condvar,
-    /// Sequence number of the earliest due request that a worker can take; workers read it between packets.
+    /// Sequence number of the earliest due request that a worker can take; workers read it between
+    /// packets.
     earliest_deadline: AtomicU64,
     /// Passes up to and including this number have ended.
     forgotten: AtomicU64,
@@ -111,8 +113,8 @@ pub(super) struct Scheduler<T> {
     lookahead_disabled: bool,
     /// The element type of cached clips that have another one than the output.
     cached_dtype: Option<Dtype>,
-    /// Whether a worker has decoded frames of more than 8 bits: cached clips may then need the memory of output elements
-    /// instead of 8-bit codes.
+    /// Whether a worker has decoded frames of more than 8 bits: cached clips may then need the
+    /// memory of output elements instead of 8-bit codes.
     pub has_high_bit_depth: AtomicBool,
 }
 
@@ -123,7 +125,10 @@ impl<T: SuspendedTask> Scheduler<T> {
         stored: Option<Arc<StoredClips>>,
         stats: Arc<StatsCollector>,
     ) -> Self {
-        let output_device = backends.output_device.as_ref().map(|gpu| gpu.device().clone());
+        let output_device = backends
+            .output_device
+            .as_ref()
+            .map(|gpu| gpu.device().clone());
         let budget = MemoryBudget::new(config.cache_budget());
         let decoder_budget = match output_device {
             Some(_) => MemoryBudget::new(config.options.memory_budget),
@@ -146,7 +151,11 @@ impl<T: SuspendedTask> Scheduler<T> {
             stored,
             cache_pool: MemoryPool::on(
                 output_device.clone(),
-                if output_device.is_some() { MAX_FREE_CACHE_BLOCKS } else { 0 },
+                if output_device.is_some() {
+                    MAX_FREE_CACHE_BLOCKS
+                } else {
+                    0
+                },
             ),
             stats,
             threads: (config.options.num_threads + backends.workers()) as usize,
@@ -162,25 +171,38 @@ impl<T: SuspendedTask> Scheduler<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Recomputes the earliest deadline and wakes the waiting threads that it concerns. Call it after every
-    /// change.
+    /// Recomputes the earliest deadline and wakes the waiting threads that it concerns. Call it
+    /// after every change.
     fn notify(&self, state: &SchedulerState<T>) {
         let earliest_deadline = state.earliest_request().map_or(NO_DEADLINE, |(seq, _)| seq);
-        self.earliest_deadline.store(earliest_deadline, Ordering::Release);
-        let has_ahead = || state.epoch_state.as_ref().is_some_and(|p| p.next_ahead().is_some());
-        if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() || (self.has_room() && has_ahead())
+        self.earliest_deadline
+            .store(earliest_deadline, Ordering::Release);
+        let has_ahead = || {
+            state
+                .epoch_state
+                .as_ref()
+                .is_some_and(|p| p.next_ahead().is_some())
+        };
+        if earliest_deadline != NO_DEADLINE
+            || !state.suspended.is_empty()
+            || (self.has_room() && has_ahead())
         {
             self.work.notify_all();
         }
-        if state.epoch_state.as_ref().and_then(|p| p.open.front()).is_some_and(|b| b.clips_remaining == 0) {
+        if state
+            .epoch_state
+            .as_ref()
+            .and_then(|p| p.open.front())
+            .is_some_and(|b| b.clips_remaining == 0)
+        {
             self.complete.notify_all();
         }
     }
 
     // ---- methods for the consumer
 
-    /// Begins a pass and drops the work of earlier passes.
-    /// `work_ahead`: number of requests after the open batches that idle workers take, while the clip cache has room.
+    /// Begins a pass and drops the work of earlier passes. `work_ahead`: number of requests after
+    /// the open batches that idle workers take, while the clip cache has room.
     pub fn start_epoch(&self, iteration: u64, epoch: u64, same_shape: bool, work_ahead: u64) {
         let mut state = self.lock();
         let epoch_state = EpochState {
@@ -191,11 +213,17 @@ impl<T: SuspendedTask> Scheduler<T> {
             open_end: 0,
             same_shape,
             lookahead_disabled: self.lookahead_disabled,
-            work_ahead: if self.lookahead_disabled { 0 } else { work_ahead },
+            work_ahead: if self.lookahead_disabled {
+                0
+            } else {
+                work_ahead
+            },
             work_ahead_failed: false,
         };
         state.epoch_state = Some(epoch_state);
-        state.suspended.retain(|task| task.iteration() == ANY_ITERATION);
+        state
+            .suspended
+            .retain(|task| task.iteration() == ANY_ITERATION);
         self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
         self.notify(&state);
     }
@@ -204,9 +232,12 @@ impl<T: SuspendedTask> Scheduler<T> {
     pub fn stop_epoch(&self) {
         let mut state = self.lock();
         if let Some(epoch_state) = state.epoch_state.take() {
-            self.forgotten.fetch_max(epoch_state.iteration, Ordering::AcqRel);
+            self.forgotten
+                .fetch_max(epoch_state.iteration, Ordering::AcqRel);
         }
-        state.suspended.retain(|task| task.iteration() == ANY_ITERATION);
+        state
+            .suspended
+            .retain(|task| task.iteration() == ANY_ITERATION);
         self.notify(&state);
     }
 
@@ -235,7 +266,10 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Number of visible clip requests after the open batches.
     pub fn lookahead_len(&self) -> u64 {
-        self.lock().epoch_state.as_ref().map_or(0, |p| p.lookahead.end() - p.open_end)
+        self.lock()
+            .epoch_state
+            .as_ref()
+            .map_or(0, |p| p.lookahead.end() - p.open_end)
     }
 
     /// Adds clip requests to the lookahead window.
@@ -250,26 +284,43 @@ impl<T: SuspendedTask> Scheduler<T> {
         self.budget.bytes() - self.budget.used() > self.budget.bytes() / MIN_FREE_SHARE
     }
 
-    /// Opens the next batch, which consists of the first `clips` requests that are in no batch yet. They
-    /// become due.
+    /// Opens the next batch, which consists of the first `clips` requests that are in no batch yet.
+    /// They become due.
     pub fn open(&self, clips: usize, memory: Option<(BufferBuilder, Vec<ClipSlot>)>) {
         let mut guard = self.lock();
-        let Some(epoch_state) = &mut guard.epoch_state else { return };
+        let Some(epoch_state) = &mut guard.epoch_state else {
+            return;
+        };
         let first = epoch_state.open_end;
         epoch_state.open_end += clips as u64;
         epoch_state.work_ahead_failed = false;
-        let (memory, slots) = memory.map_or((None, Vec::new()), |(builder, slots)| (Some(builder), slots));
+        let (memory, slots) = memory.map_or((None, Vec::new()), |(builder, slots)| {
+            (Some(builder), slots)
+        });
         let outcomes = (0..clips).map(|_| None).collect();
-        epoch_state.open.push_back(PendingBatch { first, memory, clips: outcomes, clips_remaining: clips });
+        epoch_state.open.push_back(PendingBatch {
+            first,
+            memory,
+            clips: outcomes,
+            clips_remaining: clips,
+        });
         let mut slots = slots.into_iter();
         for seq in first..epoch_state.open_end {
             epoch_state.lookahead.pin(seq);
             let buffer_slot = slots.next();
-            let Some(entry) = epoch_state.lookahead.get(seq) else { continue };
+            let Some(entry) = epoch_state.lookahead.get(seq) else {
+                continue;
+            };
             entry.buffer_slot = buffer_slot;
             let same_shape = epoch_state.same_shape;
-            if let Some(cached) = (!same_shape).then(|| entry.take_finished(self.cached_dtype)).flatten() {
-                epoch_state.store_outcome(seq, Ok((cached.metadata, Some((cached.buffer, cached.shape)))));
+            if let Some(cached) = (!same_shape)
+                .then(|| entry.take_finished(self.cached_dtype))
+                .flatten()
+            {
+                epoch_state.store_outcome(
+                    seq,
+                    Ok((cached.metadata, Some((cached.buffer, cached.shape)))),
+                );
                 self.stats.add(|s| s.clip_cache_hits += 1);
             }
         }
@@ -322,9 +373,15 @@ impl<T: SuspendedTask> Scheduler<T> {
                 self.notify(&state);
                 return Some(work);
             }
-            let blocked = state.epoch_state.as_ref().is_some_and(EpochState::waits_for_consumer);
+            let blocked = state
+                .epoch_state
+                .as_ref()
+                .is_some_and(EpochState::waits_for_consumer);
             let begun = Instant::now();
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
             self.stats.idle(begun.elapsed(), blocked);
         }
     }
@@ -334,8 +391,9 @@ impl<T: SuspendedTask> Scheduler<T> {
         self.lock().suspended.len() < MAX_SUSPENDED.max(2 * self.threads)
     }
 
-    /// Reserves bytes of the memory budget for the clip at sequence number `due`. If necessary, evicts cached
-    /// clips that are due later, but none while a suspended task holds a decoder in the same budget.
+    /// Reserves bytes of the memory budget for the clip at sequence number `due`. If necessary,
+    /// evicts cached clips that are due later, but none while a suspended task holds a decoder in
+    /// the same budget.
     pub fn reserve(
         &self,
         bytes: usize,
@@ -353,7 +411,9 @@ impl<T: SuspendedTask> Scheduler<T> {
             if let Some(reserved) = self.budget.reserve(bytes) {
                 return Ok(reserved);
             }
-            if self.decoders_share_budget() && state.suspended.iter().any(|task| task.holds_decoder()) {
+            if self.decoders_share_budget()
+                && state.suspended.iter().any(|task| task.holds_decoder())
+            {
                 return Err(MemoryShortage::SuspendedDecoder);
             }
             let lookahead = state.epoch_state.as_mut().map(|p| &mut p.lookahead);
@@ -372,26 +432,38 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Takes the suspended task with the earliest deadline among those that hold a decoder.
     pub fn take_task_with_decoder(&self) -> Option<Box<T>> {
         let mut state = self.lock();
-        let holding = state.suspended.iter().enumerate().filter(|(_, task)| task.holds_decoder());
+        let holding = state
+            .suspended
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| task.holds_decoder());
         let (at, _) = holding.min_by_key(|(_, task)| task.due())?;
         let task = state.resume(at);
         self.notify(&state);
         Some(task)
     }
 
-    /// Reserves bytes of the memory budget for a clip of a later epoch, unless too much is in use: clips of this epoch
-    /// need memory, too.
+    /// Reserves bytes of the memory budget for a clip of a later epoch, unless too much is in use:
+    /// clips of this epoch need memory, too.
     pub fn reserve_ahead(&self, bytes: usize) -> Option<MemoryReservation> {
-        let fits =
-            self.budget.used().saturating_add(bytes as u64) <= self.budget.bytes() / LATER_EPOCHS_SHARE;
+        let fits = self.budget.used().saturating_add(bytes as u64)
+            <= self.budget.bytes() / LATER_EPOCHS_SHARE;
         fits.then(|| self.budget.reserve(bytes)).flatten()
     }
 
     /// Records a finished clip.
-    pub fn complete_clip(&self, iteration: u64, seq: SequenceNumber, metadata: ClipMetadata, data: ClipData) {
+    pub fn complete_clip(
+        &self,
+        iteration: u64,
+        seq: SequenceNumber,
+        metadata: ClipMetadata,
+        data: ClipData,
+    ) {
         self.update(iteration, |epoch_state| {
-            let again =
-                epoch_state.lookahead.get(seq).is_some_and(|entry| std::mem::take(&mut entry.evicted));
+            let again = epoch_state
+                .lookahead
+                .get(seq)
+                .is_some_and(|entry| std::mem::take(&mut entry.evicted));
             if again {
                 self.stats.add(|s| s.clips_decoded_again += 1);
             }
@@ -408,7 +480,15 @@ impl<T: SuspendedTask> Scheduler<T> {
                     if self.cached_dtype.is_some_and(|dtype| dtype != shape.dtype) {
                         self.stats.add(|s| s.clips_cached_over_8_bits += 1);
                     }
-                    epoch_state.lookahead.cache(seq, CachedClip { metadata, buffer, shape, reserved });
+                    epoch_state.lookahead.cache(
+                        seq,
+                        CachedClip {
+                            metadata,
+                            buffer,
+                            shape,
+                            reserved,
+                        },
+                    );
                     if seq < epoch_state.open_end {
                         epoch_state.lookahead.pin(seq);
                     }
@@ -417,21 +497,26 @@ impl<T: SuspendedTask> Scheduler<T> {
         });
     }
 
-    /// Records that a clip cannot be made. A clip that is not due is tried again, alone, once it is due.
+    /// Records that a clip cannot be made. A clip that is not due is tried again, alone, once it is
+    /// due.
     pub fn fail_clip(&self, iteration: u64, seq: SequenceNumber, error: Error) {
         self.update(iteration, |epoch_state| {
             let due = seq < epoch_state.open_end;
-            let Some(entry) = epoch_state.lookahead.get(seq) else { return };
+            let Some(entry) = epoch_state.lookahead.get(seq) else {
+                return;
+            };
             match entry.state {
                 RequestState::InProgress if due => epoch_state.store_outcome(seq, Err(error)),
-                RequestState::InProgress => (entry.state, entry.unshared) = (RequestState::Pending, true),
+                RequestState::InProgress => {
+                    (entry.state, entry.unshared) = (RequestState::Pending, true)
+                }
                 _ => {}
             }
         });
     }
 
-    /// Requeues clip requests that a worker did not process. `unshared`: making them together with others
-    /// failed.
+    /// Requeues clip requests that a worker did not process. `unshared`: making them together with
+    /// others failed.
     pub fn requeue(&self, iteration: u64, requests: Vec<ClipRequest>, unshared: bool) {
         if requests.is_empty() {
             return;
@@ -460,16 +545,22 @@ impl<T: SuspendedTask> Scheduler<T> {
         });
     }
 
-    /// Requeues clip requests that were taken ahead of their turn and cannot be made now. No others are taken until
-    /// the next batch is opened.
+    /// Requeues clip requests that were taken ahead of their turn and cannot be made now. No others
+    /// are taken until the next batch is opened.
     pub fn requeue_ahead(&self, iteration: u64, requests: Vec<ClipRequest>) {
-        self.update(iteration, |epoch_state| epoch_state.work_ahead_failed = true);
+        self.update(iteration, |epoch_state| {
+            epoch_state.work_ahead_failed = true
+        });
         self.requeue(iteration, requests, false);
     }
 
     fn update(&self, iteration: u64, change: impl FnOnce(&mut EpochState)) {
         let mut state = self.lock();
-        if let Some(epoch_state) = state.epoch_state.as_mut().filter(|p| p.iteration == iteration) {
+        if let Some(epoch_state) = state
+            .epoch_state
+            .as_mut()
+            .filter(|p| p.iteration == iteration)
+        {
             change(epoch_state);
             self.notify(&state);
         }
@@ -496,7 +587,10 @@ impl<T: SuspendedTask> Scheduler<T> {
     pub fn suspend(&self, task: Box<T>) {
         let mut state = self.lock();
         let iteration = task.iteration();
-        let is_current = state.epoch_state.as_ref().is_some_and(|p| p.iteration == iteration);
+        let is_current = state
+            .epoch_state
+            .as_ref()
+            .is_some_and(|p| p.iteration == iteration);
         if !state.closed && (is_current || iteration == ANY_ITERATION) {
             state.suspended.push(task);
             self.notify(&state);
@@ -505,17 +599,26 @@ impl<T: SuspendedTask> Scheduler<T> {
 }
 
 impl<T: SuspendedTask> SchedulerState<T> {
-    /// The earliest request of an open batch that a worker can take, and the index of the suspended task that
-    /// contains it, if any.
+    /// The earliest request of an open batch that a worker can take, and the index of the suspended
+    /// task that contains it, if any.
     fn earliest_request(&self) -> Option<(SequenceNumber, Option<usize>)> {
         let epoch_state = self.epoch_state.as_ref()?;
         let ready = |(_, e): &(SequenceNumber, &super::lookahead::RequestEntry)| {
             matches!(e.state, RequestState::Pending | RequestState::Cached(_))
         };
-        let waiting =
-            epoch_state.lookahead.until(epoch_state.open_end).find(ready).map(|(seq, _)| (seq, None));
-        let suspended = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i)));
-        let suspended = suspended.filter(|(due, _)| *due < epoch_state.open_end).min();
+        let waiting = epoch_state
+            .lookahead
+            .until(epoch_state.open_end)
+            .find(ready)
+            .map(|(seq, _)| (seq, None));
+        let suspended = self
+            .suspended
+            .iter()
+            .enumerate()
+            .map(|(i, e)| (e.due(), Some(i)));
+        let suspended = suspended
+            .filter(|(due, _)| *due < epoch_state.open_end)
+            .min();
         waiting.into_iter().chain(suspended).min()
     }
 
@@ -529,9 +632,14 @@ impl<T: SuspendedTask> SchedulerState<T> {
     /// `has_room`: whether the memory budget has room for clips ahead of their turn.
     fn pick_work(&mut self, has_room: bool) -> Option<Work<T>> {
         let (seq, suspended) = self.earliest_request().or_else(|| {
-            // No request is due: resume the suspended task with the earliest deadline, or work ahead. Clips of later
-            // epochs are last.
-            let next = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i))).min();
+            // No request is due: resume the suspended task with the earliest deadline, or work
+            // ahead. Clips of later epochs are last.
+            let next = self
+                .suspended
+                .iter()
+                .enumerate()
+                .map(|(i, e)| (e.due(), Some(i)))
+                .min();
             let ahead = || self.epoch_state.as_ref().filter(|_| has_room)?.next_ahead();
             match next {
                 Some((NO_DEADLINE, _)) => ahead().map(|seq| (seq, None)).or(next),
@@ -543,22 +651,35 @@ impl<T: SuspendedTask> SchedulerState<T> {
             return Some(Work::Resume(self.resume(at)));
         }
         let epoch_state = self.epoch_state.as_mut()?;
-        let (iteration, epoch, open_end) = (epoch_state.iteration, epoch_state.epoch, epoch_state.open_end);
+        let (iteration, epoch, open_end) = (
+            epoch_state.iteration,
+            epoch_state.epoch,
+            epoch_state.open_end,
+        );
         let entry = epoch_state.lookahead.get(seq)?;
         if matches!(entry.state, RequestState::Cached(_)) {
             let buffer_slot = entry.buffer_slot.take();
-            let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::InProgress)
+            let RequestState::Cached(cached) =
+                std::mem::replace(&mut entry.state, RequestState::InProgress)
             else {
                 return None;
             };
-            return Some(Work::CopyCached { iteration, seq, cached, buffer_slot });
+            return Some(Work::CopyCached {
+                iteration,
+                seq,
+                cached,
+                buffer_slot,
+            });
         }
         let (video, unshared) = (entry.video, entry.unshared);
-        let mut seqs =
-            if unshared || entry.stored { vec![seq] } else { epoch_state.lookahead.pending_for_video(video) };
+        let mut seqs = if unshared || entry.stored {
+            vec![seq]
+        } else {
+            epoch_state.lookahead.pending_for_video(video)
+        };
         if epoch_state.lookahead_disabled {
-            // The requests of a batch become visible shortly before the batch is opened. Without lookahead, a
-            // worker must not take them that early.
+            // The requests of a batch become visible shortly before the batch is opened. Without
+            // lookahead, a worker must not take them that early.
             seqs.retain(|&sibling| sibling < open_end);
         }
         let take = |seq: SequenceNumber| {
@@ -566,10 +687,22 @@ impl<T: SuspendedTask> SchedulerState<T> {
             entry.state = RequestState::InProgress;
             let buffer_slot = entry.buffer_slot.take();
             let spans = std::mem::take(&mut entry.spans);
-            Some(ClipRequest { seq, slot: entry.slot, buffer_slot, due: seq < open_end, spans })
+            Some(ClipRequest {
+                seq,
+                slot: entry.slot,
+                buffer_slot,
+                due: seq < open_end,
+                spans,
+            })
         };
         let requests = seqs.into_iter().filter_map(take).collect();
-        Some(Work::Decode(VideoRequests { iteration, epoch, video, requests, unshared }))
+        Some(Work::Decode(VideoRequests {
+            iteration,
+            epoch,
+            video,
+            requests,
+            unshared,
+        }))
     }
 }
 
@@ -592,12 +725,17 @@ impl EpochState {
 
     /// The next request after the open batches that an idle worker takes.
     fn next_ahead(&self) -> Option<SequenceNumber> {
-        let until = self.open_end.saturating_add(if self.work_ahead_failed { 0 } else { self.work_ahead });
+        let until = self.open_end.saturating_add(if self.work_ahead_failed {
+            0
+        } else {
+            self.work_ahead
+        });
         self.lookahead.first_pending(self.open_end..until)
     }
 
     /// Whether the workers would have more work if the consumer took the complete first batch.
     fn waits_for_consumer(&self) -> bool {
-        self.lookahead.end() > self.open_end && self.open.front().is_some_and(|b| b.clips_remaining == 0)
+        self.lookahead.end() > self.open_end
+            && self.open.front().is_some_and(|b| b.clips_remaining == 0)
     }
 }

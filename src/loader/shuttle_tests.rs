@@ -1,14 +1,15 @@
-//! Runs the real loader under thousands of schedules of shuttle, which selects the thread to run at each
-//! lock, wait and atomic. Tests that each clip is delivered exactly once within the memory budget. Waits
-//! never time out here, so a missing wake-up is a deadlock, which shuttle reports with its schedule.
+//! Runs the real loader under thousands of schedules of shuttle, which selects the thread to run at
+//! each lock, wait and atomic. Tests that each clip is delivered exactly once within the memory
+//! budget. Waits never time out here, so a missing wake-up is a deadlock, which shuttle reports
+//! with its schedule.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use shuttle::rand::{thread_rng, Rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::Runner;
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 
 use super::*;
 use crate::batch_sampler::grouped_shuffle::GroupedOptions;
@@ -52,8 +53,16 @@ impl ClipSampler for Neighbours {
         Some(3)
     }
 
-    fn clip(&self, video: &dyn VideoTiming, clip: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        assert!(!self.panics || video.num_frames() != FRAMES[1] || clip != 1, "a panic on purpose");
+    fn clip(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
+        assert!(
+            !self.panics || video.num_frames() != FRAMES[1] || clip != 1,
+            "a panic on purpose"
+        );
         Ok(ClipIndices::unpadded(frames_of(clip)))
     }
 
@@ -83,7 +92,8 @@ struct Videos(PathBuf);
 
 impl Videos {
     fn new(name: &str) -> Self {
-        let place = std::env::temp_dir().join(format!("framespool-model-{name}-{}", std::process::id()));
+        let place =
+            std::env::temp_dir().join(format!("framespool-model-{name}-{}", std::process::id()));
         for (video, frames) in (0..).zip(FRAMES) {
             let folder = place.join(video.to_string());
             std::fs::create_dir_all(&folder).unwrap();
@@ -94,7 +104,11 @@ impl Videos {
                 let mut writer = encoder.write_header().unwrap();
                 writer.write_image_data(&[value(video, frame); 48]).unwrap();
                 drop(writer);
-                let len = if (video, frame) == DAMAGED { png.len() / 2 } else { png.len() };
+                let len = if (video, frame) == DAMAGED {
+                    png.len() / 2
+                } else {
+                    png.len()
+                };
                 std::fs::write(folder.join(format!("{frame}.png")), &png[..len]).unwrap();
             }
         }
@@ -104,12 +118,22 @@ impl Videos {
     fn entries(&self, damaged: bool) -> SampleTable {
         let place = |video: usize| {
             let folder = self.0.join(video.to_string());
-            let frames = ImageSequence { folder, pattern: None, first: 0, count: None, fps: (10, 1) };
+            let frames = ImageSequence {
+                folder,
+                pattern: None,
+                first: 0,
+                count: None,
+                fps: (10, 1),
+            };
             MediaLocation::ImageSequence(Arc::new(frames))
         };
         let videos = if damaged { 3 } else { 2 };
         (0..videos)
-            .map(|video| Sample { location: place(video), label: video as i64, extent: SegmentRange::Full })
+            .map(|video| Sample {
+                location: place(video),
+                label: video as i64,
+                extent: SegmentRange::Full,
+            })
             .collect::<Vec<_>>()
             .into()
     }
@@ -129,9 +153,16 @@ fn pick<T: Copy>(from: &[T]) -> T {
 fn config(videos: &Videos, panics: bool) -> LoaderConfig {
     let damaged = !panics && pick(&[true, false, false]);
     let fixed = pick(&[true, true, false]);
-    let target = Target::Exact(Size { height: 2, width: 2 });
+    let target = Target::Exact(Size {
+        height: 2,
+        width: 2,
+    });
     let steps = if fixed {
-        vec![Transform::Resize { target, filter: Filter::Triangle, display_aspect: false }]
+        vec![Transform::Resize {
+            target,
+            filter: Filter::Triangle,
+            display_aspect: false,
+        }]
     } else {
         Vec::new()
     };
@@ -140,7 +171,11 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         sampling: Arc::new(Neighbours { panics }),
         order: BatchSamplerConfig {
             batch_size: pick(&[1, 2, 4]),
-            shuffle: pick(&[Shuffle::Off, Shuffle::Full, Shuffle::Grouped(GroupedOptions::default())]),
+            shuffle: pick(&[
+                Shuffle::Off,
+                Shuffle::Full,
+                Shuffle::Grouped(GroupedOptions::default()),
+            ]),
             repeats: pick(&[1, 1, 2]),
             last_batch: pick(&[LastBatchPolicy::Partial, LastBatchPolicy::Fill]),
             seed: pick(&[1, 2, 3]),
@@ -158,7 +193,13 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
             collate: super::Collate::default(),
             num_threads: pick(&[1, 2, 3]),
             prefetch_batches: pick(&[0, 1, 2]),
-            memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, DECODER_BYTES + CLIP_BYTES, 1 << 20]),
+            memory_budget: pick(&[
+                0,
+                CLIP_BYTES,
+                2 * CLIP_BYTES,
+                DECODER_BYTES + CLIP_BYTES,
+                1 << 20,
+            ]),
             device_memory_budget: None,
             lookahead_clips: pick(&[0, 2, 100]),
             clip_store: None,
@@ -181,11 +222,18 @@ fn play(videos: &Videos, panics: bool) {
         let pass = loader.start_epoch(epoch, first).expect("begins");
         let mut number = first;
         for _ in 0..pick(&[0, 1, 2, 100]) {
-            let slots =
-                if number < loader.len_batches() { loader.order.batch(epoch, number) } else { Vec::new() };
+            let slots = if number < loader.len_batches() {
+                loader.order.batch(epoch, number)
+            } else {
+                Vec::new()
+            };
             match loader.next_batch(pass, &go_on) {
                 Ok(None) => {
-                    assert!(slots.is_empty(), "batch {number} of {} is lost", loader.len_batches());
+                    assert!(
+                        slots.is_empty(),
+                        "batch {number} of {} is lost",
+                        loader.len_batches()
+                    );
                     break;
                 }
                 Ok(Some(batch)) => {
@@ -214,7 +262,10 @@ fn play(videos: &Videos, panics: bool) {
                     assert!(panics && lost, "{error} in batch {number}: {slots:?}");
                 }
                 Err(error) => {
-                    assert!(slots.iter().any(|s| is_damaged(s.clip)), "{error} in batch {number}: {slots:?}");
+                    assert!(
+                        slots.iter().any(|s| is_damaged(s.clip)),
+                        "{error} in batch {number}: {slots:?}"
+                    );
                     assert_eq!(config.options.on_error, OnError::Raise, "{error}");
                 }
             }
@@ -225,28 +276,51 @@ fn play(videos: &Videos, panics: bool) {
         }
     }
     let peak = loader.counter()().clip_cache_peak_bytes;
-    assert!(peak <= config.options.memory_budget, "{peak} of {} bytes", config.options.memory_budget);
+    assert!(
+        peak <= config.options.memory_budget,
+        "{peak} of {} bytes",
+        config.options.memory_budget
+    );
     drop(loader);
     assert_eq!(budget.used(), 0, "bytes are reserved for nothing");
-    reader.into_iter().for_each(|thread| drop(thread.join().expect("reads")));
+    reader
+        .into_iter()
+        .for_each(|thread| drop(thread.join().expect("reads")));
 }
 
-/// Checks a batch against the order and the sampling, independently of the scheduler and the workers.
+/// Checks a batch against the order and the sampling, independently of the scheduler and the
+/// workers.
 fn check(batch: &Batch, slots: &[SampledClip], on_error: OnError, panics: bool) {
-    let cannot = |clip: u64| if panics { clip == PANICKING } else { is_damaged(clip) };
+    let cannot = |clip: u64| {
+        if panics {
+            clip == PANICKING
+        } else {
+            is_damaged(clip)
+        }
+    };
     let wanted: Vec<u64> = match on_error {
-        OnError::Skip => slots.iter().map(|s| s.clip).filter(|&clip| !cannot(clip)).collect(),
+        OnError::Skip => slots
+            .iter()
+            .map(|s| s.clip)
+            .filter(|&clip| !cannot(clip))
+            .collect(),
         _ => slots.iter().map(|s| s.clip).collect(),
     };
     let got: Vec<u64> = batch.clips.iter().map(|c| c.requested_id).collect();
     match wanted.is_empty() {
-        true => assert!(got == [slots[0].clip] && batch.clips[0].padding, "{got:?} instead of {slots:?}"),
+        true => assert!(
+            got == [slots[0].clip] && batch.clips[0].padding,
+            "{got:?} instead of {slots:?}"
+        ),
         false => assert_eq!(got, wanted, "of {slots:?}"),
     }
     for (place, clip) in batch.clips.iter().enumerate() {
         let (video, frames) = (clip.video_id, frames_of(clip.clip_id % CLIPS));
         assert_eq!(u64::from(video), clip.clip_id / CLIPS);
-        assert_eq!(clip.indices, frames.iter().map(|&f| i64::from(f)).collect::<Vec<_>>());
+        assert_eq!(
+            clip.indices,
+            frames.iter().map(|&f| i64::from(f)).collect::<Vec<_>>()
+        );
         assert!(clip.clip_id == clip.requested_id || cannot(clip.requested_id));
         let shown = |buffer: &BatchBuffer, from: usize, len: usize| {
             buffer.bytes().expect("host memory")[from..][..len].to_vec()
@@ -268,7 +342,8 @@ fn check(batch: &Batch, slots: &[SampledClip], on_error: OnError, panics: bool) 
     }
 }
 
-/// Tries schedules. To replay only a failed schedule, set `FRAMESPOOL_MODEL_REPLAY` to the printed schedule.
+/// Tries schedules. To replay only a failed schedule, set `FRAMESPOOL_MODEL_REPLAY` to the printed
+/// schedule.
 fn explore(name: &str, panics: bool) {
     let videos = Arc::new(Videos::new(name));
     let run = |scheduler: Box<dyn Scheduler + Send>| {
@@ -281,7 +356,9 @@ fn explore(name: &str, panics: bool) {
         return run(Box::new(ReplayScheduler::new_from_encoded(&schedule)));
     }
     let said = std::env::var("FRAMESPOOL_MODEL_ROUNDS").ok();
-    let rounds = said.map_or(ROUNDS, |n| n.parse().expect("FRAMESPOOL_MODEL_ROUNDS is a number"));
+    let rounds = said.map_or(ROUNDS, |n| {
+        n.parse().expect("FRAMESPOOL_MODEL_ROUNDS is a number")
+    });
     run(Box::new(RandomScheduler::new(rounds)));
     for depth in [2, 5] {
         run(Box::new(PctScheduler::new(depth, rounds / 2)));

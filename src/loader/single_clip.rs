@@ -1,17 +1,18 @@
-//! Makes one clip without sharing its decoding with others, or a replacement according to `OnError`.
-//! A replacement clip depends only on (seed, epoch, clip, occurrence), not on the order of work.
+//! Makes one clip without sharing its decoding with others, or a replacement according to
+//! `OnError`. A replacement clip depends only on (seed, epoch, clip, occurrence), not on the order
+//! of work.
 
 use std::sync::Arc;
 
 use super::backends::DecoderBackends;
 use super::catalog::VideoCatalog;
-use super::decode_task::{fill_padding, metadata, SlotOutput};
+use super::decode_task::{SlotOutput, fill_padding, metadata};
 use super::scheduler::ClipRequest;
 use super::stats::{StatsCollector, WorkCounts};
 use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
-use crate::batch_sampler::rng::purpose;
 use crate::error::{Error, Result};
+use crate::rng::Purpose;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::PresentationIndex;
 use crate::video::{ClipDecoder, ClipOutput};
@@ -50,7 +51,10 @@ impl SingleClipDecoder {
         );
         Self {
             is_fallback,
-            padding_executor: TransformExecutor::on(config.pipeline.clone(), backends.output_device.clone()),
+            padding_executor: TransformExecutor::on(
+                config.pipeline.clone(),
+                backends.output_device.clone(),
+            ),
             clip_decoder: if config.options.gpu.decoder == DecoderBackend::Nvjpeg {
                 clip_decoder.by_nvjpeg()
             } else {
@@ -71,13 +75,18 @@ impl SingleClipDecoder {
             times,
             bytes_read: std::mem::take(&mut self.clip_decoder.bytes_read),
             decoded_by_gpu: report.decoded,
-            decoded_by_fallback: if self.is_fallback { counts.frames_decoded } else { 0 },
+            decoded_by_fallback: if self.is_fallback {
+                counts.frames_decoded
+            } else {
+                0
+            },
         });
         self.stats.record_fallbacks(&report);
     }
 
-    /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`. A clip of a group is
-    /// not replaced alone: its error is returned, and [`Self::make_replacement_group`] replaces the group.
+    /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`. A
+    /// clip of a group is not replaced alone: its error is returned, and
+    /// [`Self::make_replacement_group`] replaces the group.
     pub fn make(
         &mut self,
         epoch: u64,
@@ -98,8 +107,8 @@ impl SingleClipDecoder {
         }
     }
 
-    /// Makes another clip for this request, whose own clip failed with `error`. If no other clip can be made,
-    /// returns the last error.
+    /// Makes another clip for this request, whose own clip failed with `error`. If no other clip
+    /// can be made, returns the last error.
     pub fn make_replacement(
         &mut self,
         epoch: u64,
@@ -107,8 +116,10 @@ impl SingleClipDecoder {
         mut error: Error,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<MadeClip> {
-        let key = request.slot.sampling_key(self.config.order.seed, epoch, request.slot.clip);
-        let mut others = key.rng(purpose::REPLACEMENT);
+        let key = request
+            .slot
+            .sampling_key(self.config.order.seed, epoch, request.slot.clip);
+        let mut others = key.rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
             let other = others.next_below(self.catalog.num_clips());
             match self.attempt(epoch, request, other, interrupt) {
@@ -119,8 +130,8 @@ impl SingleClipDecoder {
         Err(error)
     }
 
-    /// Makes the clips of another video for these requests, all clips of one video of which at least one failed with
-    /// `error`. If no other video has all of them, returns the last error.
+    /// Makes the clips of another video for these requests, all clips of one video of which at
+    /// least one failed with `error`. If no other video has all of them, returns the last error.
     pub fn make_replacement_group(
         &mut self,
         epoch: u64,
@@ -128,15 +139,25 @@ impl SingleClipDecoder {
         mut error: Error,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<MadeClip>> {
-        let Some(first) = requests.first().map(|request| request.slot) else { return Err(error) };
+        let Some(first) = requests.first().map(|request| request.slot) else {
+            return Err(error);
+        };
         let per_video = u64::from(self.config.clips_per_group()?);
-        let mut others =
-            first.sampling_key(self.config.order.seed, epoch, first.clip).rng(purpose::REPLACEMENT);
+        let mut others = first
+            .sampling_key(self.config.order.seed, epoch, first.clip)
+            .rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
             let other = others.next_below(self.catalog.num_clips() / per_video) * per_video;
             let made: Result<Vec<MadeClip>> = requests
                 .iter_mut()
-                .map(|request| self.attempt(epoch, request, other + request.slot.clip % per_video, interrupt))
+                .map(|request| {
+                    self.attempt(
+                        epoch,
+                        request,
+                        other + request.slot.clip % per_video,
+                        interrupt,
+                    )
+                })
                 .collect();
             match made {
                 Err(another) if another.is_file_error() => error = another,
@@ -158,10 +179,10 @@ impl SingleClipDecoder {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<MadeClip> {
         let made = self.make_clip(epoch, request, clip, interrupt);
-        if let Err(error) = &made {
-            if error.is_file_error() {
-                self.stats.failure(self.catalog.locate(clip).0, error, true);
-            }
+        if let Err(error) = &made
+            && error.is_file_error()
+        {
+            self.stats.failure(self.catalog.locate(clip).0, error, true);
         }
         made
     }
@@ -175,13 +196,24 @@ impl SingleClipDecoder {
     ) -> Result<MadeClip> {
         interrupt()?;
         let begun = std::time::Instant::now();
-        let video = self.catalog.open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
+        let video = self
+            .catalog
+            .open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
         let index = video.index().clone();
-        let sampling_key = request.slot.sampling_key(self.config.order.seed, epoch, clip);
-        let key = request.slot.transform_key(self.config.order.seed, epoch, clip);
+        let sampling_key = request
+            .slot
+            .sampling_key(self.config.order.seed, epoch, clip);
+        let key = request
+            .slot
+            .transform_key(self.config.order.seed, epoch, clip);
         let sample = self.catalog.sample(&index, sampling_key)?;
-        let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
-        self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
+        let frames: Vec<PresentationIndex> = sample
+            .indices
+            .iter()
+            .map(|&i| PresentationIndex(i))
+            .collect();
+        self.stats
+            .add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = self.clip_decoder.output();
         let buffer_slot = request.buffer_slot.take().zip(self.config.clip_shape());
         let mut fixed = buffer_slot.map(|(buffer_slot, shape)| SlotOutput { buffer_slot, shape });
@@ -190,7 +222,9 @@ impl SingleClipDecoder {
             None => &mut growing,
         };
         let mut reader = self.catalog.reader(&video);
-        let mut made = self.clip_decoder.decode_clip(&mut reader, &frames, key, output, interrupt);
+        let mut made = self
+            .clip_decoder
+            .decode_clip(&mut reader, &frames, key, output, interrupt);
         if made.is_ok() {
             self.catalog.recycle_reader(reader);
             if self.config.sampling.pads_with_zeros() {
@@ -199,8 +233,14 @@ impl SingleClipDecoder {
         }
         request.buffer_slot = fixed.map(|f| f.buffer_slot);
         made?;
-        request.buffer_slot.as_mut().map_or(Ok(()), ClipSlot::record_write)?;
+        request
+            .buffer_slot
+            .as_mut()
+            .map_or(Ok(()), ClipSlot::record_write)?;
         let how = (&self.config.pipeline, key);
-        Ok((metadata(&video, &self.catalog, request.slot, clip, sample, how), growing.into_clip()?))
+        Ok((
+            metadata(&video, &self.catalog, request.slot, clip, sample, how),
+            growing.into_clip()?,
+        ))
     }
 }

@@ -12,9 +12,10 @@ use crate::source::TrafficCounters;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::DeviceReport;
 
-pub use counters::{Counter, Merge, Stats, Value, COUNTERS};
+pub use counters::{COUNTERS, Counter, Merge, Stats, Value};
 
-/// Maximum number of videos whose failures are recorded; of any further failures, only the kinds are counted.
+/// Maximum number of videos whose failures are recorded; of any further failures, only the kinds
+/// are counted.
 const MAX_FAILURES: usize = 1 << 16;
 
 /// Maximum number of failures that wait to be logged; any further ones are only counted.
@@ -65,7 +66,11 @@ impl StatsCollector {
 
     /// Whether the consumer has received a batch.
     pub(super) fn has_delivered(&self) -> bool {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).batches > 0
+        self.stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .batches
+            > 0
     }
 
     /// Records the failure of a video, or of one of its clips if `clip`.
@@ -81,14 +86,23 @@ impl StatsCollector {
         }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.len() < MAX_FAILURES || failures.contains_key(&video_id) {
-            let new = || Failure { video_id, error: error.clone(), clips: 0 };
+            let new = || Failure {
+                video_id,
+                error: error.clone(),
+                clips: 0,
+            };
             failures.entry(video_id).or_insert_with(new).clips += u64::from(clip);
         }
     }
 
     /// The recorded failures, by video.
     pub fn failures(&self) -> Vec<Failure> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Takes the failures since the last call.
@@ -113,8 +127,14 @@ impl StatsCollector {
 
     /// Records what an executor reports about the device, except the number of decoded images.
     pub(super) fn record_fallbacks(&self, report: &DeviceReport) {
-        report.cpu_fallbacks.iter().for_each(|reason| self.record_cpu_fallback(reason));
-        report.upload_fallbacks.iter().for_each(|reason| self.record_upload_fallback(reason));
+        report
+            .cpu_fallbacks
+            .iter()
+            .for_each(|reason| self.record_cpu_fallback(reason));
+        report
+            .upload_fallbacks
+            .iter()
+            .for_each(|reason| self.record_upload_fallback(reason));
     }
 
     pub(super) fn busy(&self, time: Duration) {
@@ -149,7 +169,11 @@ impl StatsCollector {
 
     /// Returns a snapshot of the statistics, without those of the caches.
     pub fn read(&self) -> Stats {
-        let counted = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let counted = self
+            .stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let remote = self.remote.read();
         Stats {
             remote_requests: remote.requests,

@@ -1,10 +1,11 @@
-//! Takes clips from a store on disk instead of decoding them, and stores clips of later epochs, which a decode task makes
-//! together with those of its own epoch.
+//! Takes clips from a store on disk instead of decoding them, and stores clips of later epochs,
+//! which a decode task makes together with those of its own epoch.
 //!
-//! Frames and random parameters of every epoch are known, so a video that is decoded for a clip of this epoch is decoded
-//! for its clips of the next ones as well. In epoch `e` these are the epochs before the next one, `f`, for which
-//! `f % epochs` is the phase of the video, a hash. Thus the first epoch makes the clips of `(epochs + 1) / 2` epochs on
-//! average, and each later one decodes every `epochs`-th video.
+//! Frames and random parameters of every epoch are known, so a video that is decoded for a clip of
+//! this epoch is decoded for its clips of the next ones as well. In epoch `e` these are the epochs
+//! before the next one, `f`, for which `f % epochs` is the phase of the video, a hash. Thus the
+//! first epoch makes the clips of `(epochs + 1) / 2` epochs on average, and each later one decodes
+//! every `epochs`-th video.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::content_keys::ContentKeys;
 use super::{DecoderBackend, LoaderConfig};
 use crate::clip_sampler::ClipIndices;
-use crate::clip_store::{ClipStore, StoreCounts, StoredClip, EVERY_EPOCH};
+use crate::clip_store::{ClipStore, EVERY_EPOCH, StoreCounts, StoredClip};
 use crate::error::{Error, Result};
 use crate::transforms::{ClipShape, Dtype, TransformPipeline};
 
@@ -40,9 +41,12 @@ impl StoredClips {
     /// # Errors
     /// `Argument` if the folder cannot be used.
     pub fn open(config: &LoaderConfig, keys: &ContentKeys) -> Result<Option<Arc<Self>>> {
-        let Some(store) = &config.options.clip_store else { return Ok(None) };
+        let Some(store) = &config.options.clip_store else {
+            return Ok(None);
+        };
         // A GPU may conceal damage that the CPU reports.
-        let on_gpu = config.options.gpu.device.is_some() && config.options.gpu.decoder != DecoderBackend::Cpu;
+        let on_gpu = config.options.gpu.device.is_some()
+            && config.options.gpu.decoder != DecoderBackend::Cpu;
         // Epochs of loaders with other samples or another seed are unrelated.
         let samples = &config.samples;
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());
@@ -66,12 +70,16 @@ impl StoredClips {
         self.store.counts()
     }
 
-    /// Checks once that the clip sampler returns the same frames when it is asked again, after another epoch. `sample`:
-    /// the frames of a clip in an epoch, if they can be sampled.
+    /// Checks once that the clip sampler returns the same frames when it is asked again, after
+    /// another epoch. `sample`: the frames of a clip in an epoch, if they can be sampled.
     ///
     /// # Errors
     /// `Argument` if it keeps state of its own: the clips of later epochs are not known then.
-    pub fn check_sampler(&self, epoch: u64, sample: impl Fn(u64) -> Option<ClipIndices>) -> Result<()> {
+    pub fn check_sampler(
+        &self,
+        epoch: u64,
+        sample: impl Fn(u64) -> Option<ClipIndices>,
+    ) -> Result<()> {
         let is_repeatable = self.is_repeatable.get().copied().or_else(|| {
             let first = sample(epoch)?;
             sample(epoch.saturating_add(1))?;
@@ -98,7 +106,12 @@ impl StoredClips {
     pub fn put(&self, ticket: Ticket, shape: &ClipShape, bytes: &[u8]) {
         let sizes = [shape.frames, shape.height, shape.width].map(u32::try_from);
         if let [Ok(frames), Ok(height), Ok(width)] = sizes {
-            self.store.put(ticket.key, ticket.due, [frames, height, width, code_of(shape.dtype)], bytes);
+            self.store.put(
+                ticket.key,
+                ticket.due,
+                [frames, height, width, code_of(shape.dtype)],
+                bytes,
+            );
         }
     }
 
@@ -106,13 +119,16 @@ impl StoredClips {
     pub fn shape(clip: &StoredClip, pipeline: &TransformPipeline) -> Option<ClipShape> {
         let [frames, height, width, code] = clip.tag();
         let shape = pipeline.shape(frames as usize, (width, height));
-        let dtype = [pipeline.dtype, Dtype::U8].into_iter().find(|&dtype| code_of(dtype) == code)?;
+        let dtype = [pipeline.dtype, Dtype::U8]
+            .into_iter()
+            .find(|&dtype| code_of(dtype) == code)?;
         Some(ClipShape { dtype, ..shape })
             .filter(|shape| shape.bytes().map(|b| b as u64) == Some(clip.num_bytes()))
     }
 }
 
-/// The epochs in which a video is decoded are those with this remainder, if it is decoded for `epochs` epochs at once.
+/// The epochs in which a video is decoded are those with this remainder, if it is decoded for
+/// `epochs` epochs at once.
 pub(super) fn phase((seed, epochs): (u64, u64), video: u32) -> u64 {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -138,7 +154,11 @@ mod tests {
     #[test]
     fn runs_end_before_the_phase_of_the_video() {
         let folder = std::env::temp_dir().join(format!("framespool-runs-{}", std::process::id()));
-        let config = crate::clip_store::ClipStoreConfig { folder: folder.clone(), bytes: 0, epochs: 8 };
+        let config = crate::clip_store::ClipStoreConfig {
+            folder: folder.clone(),
+            bytes: 0,
+            epochs: 8,
+        };
         let clips = StoredClips {
             store: ClipStore::open(config, 0).unwrap(),
             seed: 3,
@@ -155,7 +175,10 @@ mod tests {
                 lengths.push(last + 1 - epoch);
                 epoch = last + 1;
             }
-            assert!(lengths[1..].iter().all(|&length| length == 8), "{lengths:?}");
+            assert!(
+                lengths[1..].iter().all(|&length| length == 8),
+                "{lengths:?}"
+            );
             first += lengths[0];
         }
         // (8 + 1) / 2 epochs on average

@@ -2,15 +2,15 @@
 //! A panic in a worker becomes an error of the affected clips.
 
 use std::any::Any;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::backends::{DecoderBackend, DecoderBackends};
 use super::catalog::VideoCatalog;
 use super::decode_task::{
-    self, DecodeTask, Progress, TaskParams, TaskPlan, TransformExecutors, MAX_PACKETS_PER_TASK,
-    MAX_PACKETS_PER_TASK_IN_ORDER,
+    self, DecodeTask, MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER, Progress, TaskParams,
+    TaskPlan, TransformExecutors,
 };
 use super::lookahead::CachedClip;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask, VideoRequests, Work};
@@ -21,7 +21,7 @@ use super::{LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::{SampledClip, Shuffle};
 use crate::error::{Error, Result};
-use crate::source::{interrupt_scope, InterruptScope};
+use crate::source::{InterruptScope, interrupt_scope};
 use crate::sync::atomic::Ordering;
 use crate::sync::thread::{self, Builder, JoinHandle};
 use crate::transforms::{ClipShape, DeviceLut, Dtype, ElementLut, TransformExecutor};
@@ -42,24 +42,39 @@ impl WorkerPool {
         stats: Arc<StatsCollector>,
     ) -> Result<Self> {
         let gpu = config.options.gpu;
-        let backends = Arc::new(DecoderBackends::open(gpu.device, gpu.decoder, gpu.nvdec_threads, &stats)?);
+        let backends = Arc::new(DecoderBackends::open(
+            gpu.device,
+            gpu.decoder,
+            gpu.nvdec_threads,
+            &stats,
+        )?);
         stats.add(|s| s.nvdec_threads = backends.workers().into());
-        let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stored, stats.clone()));
-        let mut workers =
-            Self { scheduler: scheduler.clone(), threads: Vec::new(), owner_pid: std::process::id() };
+        let scheduler = Arc::new(Scheduler::new(
+            config,
+            backends.clone(),
+            stored,
+            stats.clone(),
+        ));
+        let mut workers = Self {
+            scheduler: scheduler.clone(),
+            threads: Vec::new(),
+            owner_pid: std::process::id(),
+        };
         // CPU workers run in addition to GPU workers unless the configuration excludes them.
         let by_cpu = config.num_workers(&backends) - backends.workers();
         for n in 0..by_cpu + backends.workers() {
             let on_gpu = n < backends.workers();
             let worker = Worker {
-                // Separate from the executor of `single_clip`, so that a clip made alone does not replace the
-                // transforms compiled for a task.
+                // Separate from the executor of `single_clip`, so that a clip made alone does not
+                // replace the transforms compiled for a task.
                 executors: executors(config, &backends, on_gpu),
                 on_gpu,
                 backends: backends.clone(),
                 codes: Vec::new(),
                 expand: config.cached_format().map(|(_, expand)| expand),
-                expand_on_device: config.cached_format().map(|(_, expand)| expand.for_device()),
+                expand_on_device: config
+                    .cached_format()
+                    .map(|(_, expand)| expand.for_device()),
                 single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends, on_gpu),
                 shape: config.clip_shape(),
                 cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
@@ -69,11 +84,16 @@ impl WorkerPool {
                 scheduler: scheduler.clone(),
             };
             let thread = Builder::new()
-                .name(format!("fsp-{}-{n}", if on_gpu { "nvdec" } else { "worker" }))
+                .name(format!(
+                    "fsp-{}-{n}",
+                    if on_gpu { "nvdec" } else { "worker" }
+                ))
                 .spawn(move || worker.work());
             workers.threads.push(thread.map_err(|e| {
                 let threads = by_cpu + backends.workers();
-                Error::Argument(format!("thread {n} of {threads} cannot be started: {e}; use fewer"))
+                Error::Argument(format!(
+                    "thread {n} of {threads} cannot be started: {e}; use fewer"
+                ))
             })?);
         }
         Ok(workers)
@@ -83,20 +103,22 @@ impl WorkerPool {
 impl Drop for WorkerPool {
     fn drop(&mut self) {
         if std::process::id() != self.owner_pid {
-            // A forked child process has the handles but not the threads: joining them would never return.
+            // A forked child process has the handles but not the threads: joining them would never
+            // return.
             std::mem::forget(std::mem::take(&mut self.threads));
             return;
         }
         self.scheduler.close();
         let own = thread::current().id();
         for thread in self.threads.drain(..) {
-            // If a worker's own work drops the loader, that worker is not joined; it exits when this work is
-            // done.
+            // If a worker's own work drops the loader, that worker is not joined; it exits when
+            // this work is done.
             if thread.thread().id() != own {
                 let _ = thread.join();
             }
         }
-        // Perhaps the last use of this library in the process: nothing would return the memory later.
+        // Perhaps the last use of this library in the process: nothing would return the memory
+        // later.
         MemoryPool::trim_host_memory();
     }
 }
@@ -121,7 +143,11 @@ struct Worker {
     scheduler: Arc<Scheduler<DecodeTask>>,
 }
 
-fn executors(config: &LoaderConfig, backends: &DecoderBackends, on_gpu: bool) -> TransformExecutors {
+fn executors(
+    config: &LoaderConfig,
+    backends: &DecoderBackends,
+    on_gpu: bool,
+) -> TransformExecutors {
     let by_nvjpeg = config.options.gpu.decoder == DecoderBackend::Nvjpeg;
     let executor = |pipeline| {
         let executor = TransformExecutor::on(pipeline, backends.output_device.clone());
@@ -131,15 +157,21 @@ fn executors(config: &LoaderConfig, backends: &DecoderBackends, on_gpu: bool) ->
             executor
         }
     };
-    let cached = config.cached_format().map(|(pipeline, _)| executor(pipeline));
-    TransformExecutors { batch: executor(config.pipeline.clone()), cached, on_gpu }
+    let cached = config
+        .cached_format()
+        .map(|(pipeline, _)| executor(pipeline));
+    TransformExecutors {
+        batch: executor(config.pipeline.clone()),
+        cached,
+        on_gpu,
+    }
 }
 
 impl Worker {
     fn work(mut self) {
         if let Some(gpu) = self.backends.gpu() {
-            // Makes the CUDA context current for the thread, so that calls need not switch it. If this fails,
-            // those calls report the error.
+            // Makes the CUDA context current for the thread, so that calls need not switch it. If
+            // this fails, those calls report the error.
             let _ = gpu.device().make_current();
         }
         while let Some(work) = self.scheduler.next() {
@@ -155,26 +187,33 @@ impl Worker {
                     self.on_gpu,
                 );
                 for (iteration, seq, clip) in in_flight {
-                    self.scheduler.fail_clip(iteration, seq, self.internal_error(clip, &*panic));
+                    self.scheduler
+                        .fail_clip(iteration, seq, self.internal_error(clip, &*panic));
                 }
             }
             self.stats.busy(begun.elapsed());
         }
     }
 
-    /// Registers the pass as the caller of sources on this thread, so that sources that wait for a server
-    /// stop once the pass has ended.
+    /// Registers the pass as the caller of sources on this thread, so that sources that wait for a
+    /// server stop once the pass has ended.
     fn interrupt_scope(&self, iteration: u64) -> InterruptScope {
         let scheduler = self.scheduler.clone();
-        interrupt_scope(move || scheduler.check(iteration), Some(self.stats.remote()))
-            .outage_timeout(self.config.options.outage_timeout)
+        interrupt_scope(
+            move || scheduler.check(iteration),
+            Some(self.stats.remote()),
+        )
+        .outage_timeout(self.config.options.outage_timeout)
     }
 
     fn execute(&mut self, work: Work<DecodeTask>) {
         match work {
-            Work::CopyCached { iteration, seq, cached, buffer_slot } => {
-                self.copy_cached(iteration, seq, *cached, buffer_slot)
-            }
+            Work::CopyCached {
+                iteration,
+                seq,
+                cached,
+                buffer_slot,
+            } => self.copy_cached(iteration, seq, *cached, buffer_slot),
             Work::Decode(group) => {
                 let _scope = self.interrupt_scope(group.iteration);
                 self.start_task(group);
@@ -188,24 +227,44 @@ impl Worker {
 
     fn internal_error(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
         let message = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let reason = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Error::Internal { site: self.catalog.site(self.catalog.locate(clip).0), reason }
+        let reason = message
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Error::Internal {
+            site: self.catalog.site(self.catalog.locate(clip).0),
+            reason,
+        }
     }
 
-    /// Copies a cached clip into its batch buffer; without a clip slot, into a buffer of its own in the output format.
-    fn copy_cached(&mut self, iteration: u64, seq: u64, cached: CachedClip, buffer_slot: Option<ClipSlot>) {
+    /// Copies a cached clip into its batch buffer; without a clip slot, into a buffer of its own in
+    /// the output format.
+    fn copy_cached(
+        &mut self,
+        iteration: u64,
+        seq: u64,
+        cached: CachedClip,
+        buffer_slot: Option<ClipSlot>,
+    ) {
         // Drops the clip slot before the report: the batch buffer freezes only without live slots.
         match self.copy_to_output(&cached, buffer_slot) {
             Ok(data) => {
                 self.stats.add(|s| s.clip_cache_hits += 1);
-                self.scheduler.complete_clip(iteration, seq, cached.metadata, data);
+                self.scheduler
+                    .complete_clip(iteration, seq, cached.metadata, data);
             }
             Err(error) => self.scheduler.fail_clip(iteration, seq, error),
         }
     }
 
-    fn copy_to_output(&mut self, cached: &CachedClip, buffer_slot: Option<ClipSlot>) -> Result<ClipData> {
-        let shape = ClipShape { dtype: self.config.pipeline.dtype, ..cached.shape };
+    fn copy_to_output(
+        &mut self,
+        cached: &CachedClip,
+        buffer_slot: Option<ClipSlot>,
+    ) -> Result<ClipData> {
+        let shape = ClipShape {
+            dtype: self.config.pipeline.dtype,
+            ..cached.shape
+        };
         if let Some(mut buffer_slot) = buffer_slot {
             self.write_cached(cached, &shape, buffer_slot.target())?;
             buffer_slot.record_write()?;
@@ -225,13 +284,19 @@ impl Worker {
     }
 
     /// Writes a cached clip to `target` in the output format, whose shape is `shape`.
-    fn write_cached(&mut self, cached: &CachedClip, shape: &ClipShape, target: OutputMut<'_>) -> Result<()> {
+    fn write_cached(
+        &mut self,
+        cached: &CachedClip,
+        shape: &ClipShape,
+        target: OutputMut<'_>,
+    ) -> Result<()> {
         let kept = cached.buffer.len();
         let size_mismatch = || Error::Internal {
             site: self.catalog.site(cached.metadata.video_id),
             reason: format!("a cached clip has {kept} bytes, but its slot has a different size"),
         };
-        // A clip may be cached in the output format, for example because its frames have more than 8 bits.
+        // A clip may be cached in the output format, for example because its frames have more than
+        // 8 bits.
         let is_codes = cached.shape.dtype != shape.dtype;
         let fits = |len: usize| cached.shape.bytes() == Some(kept) && shape.bytes() == Some(len);
         match (target, cached.buffer.bytes()) {
@@ -243,7 +308,11 @@ impl Worker {
                 let cuda = self.executors.batch.cuda()?;
                 let stream = cuda.stream().clone();
                 slice.begin(&stream)?;
-                cached.buffer.written().iter().try_for_each(|event| stream.wait(event))?;
+                cached
+                    .buffer
+                    .written()
+                    .iter()
+                    .try_for_each(|event| stream.wait(event))?;
                 match &self.expand_on_device {
                     Some(expand) if is_codes => {
                         cuda.expand(expand, shape, cached.buffer.address(), slice.address)?;
@@ -260,11 +329,16 @@ impl Worker {
     /// Plans a decode task for the clip requests of one video and runs it.
     fn start_task(&mut self, group: VideoRequests) {
         let (iteration, epoch) = (group.iteration, group.epoch);
-        let Some(group) = self.deliver_stored(group) else { return };
+        let Some(group) = self.deliver_stored(group) else {
+            return;
+        };
         let alone = group.unshared || (!self.on_gpu && self.scheduler.stored.is_none());
         if group.requests.len() == 1 && group.requests[0].due && alone {
             // No other clip shares the decoding: make the clip without a task.
-            return group.requests.into_iter().for_each(|t| self.decode_single_clip(iteration, epoch, t));
+            return group
+                .requests
+                .into_iter()
+                .for_each(|t| self.decode_single_clip(iteration, epoch, t));
         }
         let task_params = TaskParams {
             catalog: &self.catalog,
@@ -275,7 +349,9 @@ impl Worker {
                 .cached_dtype
                 .filter(|_| !self.scheduler.has_high_bit_depth.load(Ordering::Relaxed)),
             max_packets: match self.config.order.shuffle {
-                Shuffle::Off if self.config.num_workers(&self.backends) > MAX_WORKERS_WITHOUT_WORK_AHEAD => {
+                Shuffle::Off
+                    if self.config.num_workers(&self.backends) > MAX_WORKERS_WITHOUT_WORK_AHEAD =>
+                {
                     MAX_PACKETS_PER_TASK_IN_ORDER
                 }
                 _ => MAX_PACKETS_PER_TASK,
@@ -286,9 +362,26 @@ impl Worker {
         let interrupt = || scheduler.check(iteration);
         let executor = &mut self.executors.batch;
         let begun = Instant::now();
-        let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats, &interrupt);
-        self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let Ok(TaskPlan { task, returned, unshared, failed, needs_memory }) = task_plan else { return };
+        let task_plan = decode_task::plan(
+            group,
+            &task_params,
+            executor,
+            &scheduler,
+            &self.stats,
+            &interrupt,
+        );
+        self.stats
+            .add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
+        let Ok(TaskPlan {
+            task,
+            returned,
+            unshared,
+            failed,
+            needs_memory,
+        }) = task_plan
+        else {
+            return;
+        };
         if needs_memory {
             // The requests are planned again when a decode range of a suspended task has ended.
             let task = scheduler.take_task_with_decoder();
@@ -306,7 +399,8 @@ impl Worker {
         if ahead && task.is_none() && !failed {
             return scheduler.requeue_ahead(iteration, returned);
         }
-        // Clips of a file that cannot be opened are made alone, when they are due, which reports the error.
+        // Clips of a file that cannot be opened are made alone, when they are due, which reports
+        // the error.
         scheduler.requeue(iteration, returned, failed);
         for request in unshared {
             self.decode_single_clip(iteration, epoch, request);
@@ -316,31 +410,39 @@ impl Worker {
         }
     }
 
-    /// Delivers the clips that are on disk and due. Returns the requests that remain, unless there are none.
+    /// Delivers the clips that are on disk and due. Returns the requests that remain, unless there
+    /// are none.
     fn deliver_stored(&mut self, mut group: VideoRequests) -> Option<VideoRequests> {
-        let Some(stored) = self.scheduler.stored.clone() else { return Some(group) };
+        let Some(stored) = self.scheduler.stored.clone() else {
+            return Some(group);
+        };
         let iteration = group.iteration;
         let scheduler = self.scheduler.clone();
         let interrupt = || scheduler.check(iteration);
-        let opened =
-            catch_unwind(AssertUnwindSafe(|| self.catalog.open(group.video, &self.stats, &interrupt)));
-        let Ok(Ok(video)) = opened else { return Some(group) }; // reported by the plan
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            self.catalog.open(group.video, &self.stats, &interrupt)
+        }));
+        let Ok(Ok(video)) = opened else {
+            return Some(group);
+        }; // reported by the plan
         let (identity, index) = (video.identity(), video.index());
         let (catalog, seed) = (self.catalog.clone(), self.config.order.seed);
         let sample = |slot: SampledClip, epoch| {
             let key = slot.sampling_key(seed, epoch, slot.clip);
-            catch_unwind(AssertUnwindSafe(|| catalog.sample(index, key))).ok()?.ok()
+            catch_unwind(AssertUnwindSafe(|| catalog.sample(index, key)))
+                .ok()?
+                .ok()
         };
-        if let Some(first) = group.requests.first() {
-            if let Err(error) = stored.check_sampler(group.epoch, |epoch| sample(first.slot, epoch)) {
-                let failed = |request: &ClipRequest| (iteration, request.seq);
-                let failed: Vec<_> = group.requests.iter().map(failed).collect();
-                drop(group); // before the report: the batch buffer freezes only without live slots
-                failed
-                    .into_iter()
-                    .for_each(|(iteration, seq)| scheduler.fail_clip(iteration, seq, error.clone()));
-                return None;
-            }
+        if let Some(first) = group.requests.first()
+            && let Err(error) = stored.check_sampler(group.epoch, |epoch| sample(first.slot, epoch))
+        {
+            let failed = |request: &ClipRequest| (iteration, request.seq);
+            let failed: Vec<_> = group.requests.iter().map(failed).collect();
+            drop(group); // before the report: the batch buffer freezes only without live slots
+            failed
+                .into_iter()
+                .for_each(|(iteration, seq)| scheduler.fail_clip(iteration, seq, error.clone()));
+            return None;
         }
         if group.unshared {
             return Some(group);
@@ -353,8 +455,9 @@ impl Worker {
             let slot = request.slot;
             let key = slot.transform_key(seed, group.epoch, slot.clip);
             let sample = sample(slot, group.epoch);
-            let found =
-                sample.and_then(|sample| Some((catalog.content_keys.key(&identity, &sample, key)?, sample)));
+            let found = sample.and_then(|sample| {
+                Some((catalog.content_keys.key(&identity, &sample, key)?, sample))
+            });
             let Some((digest, sample)) = found else {
                 remaining.push(request);
                 continue;
@@ -363,10 +466,14 @@ impl Worker {
                 later.push(request);
                 continue;
             }
-            if let Some(data) = request.due.then(|| self.read_stored(&stored, digest, &mut request)).flatten()
+            if let Some(data) = request
+                .due
+                .then(|| self.read_stored(&stored, digest, &mut request))
+                .flatten()
             {
                 let how = (&self.config.pipeline, key);
-                let metadata = decode_task::metadata(&video, &self.catalog, slot, slot.clip, sample, how);
+                let metadata =
+                    decode_task::metadata(&video, &self.catalog, slot, slot.clip, sample, how);
                 drop(request.buffer_slot.take()); // before the report: the batch buffer freezes only without live slots
                 scheduler.complete_clip(iteration, request.seq, metadata, data);
                 continue;
@@ -374,7 +481,10 @@ impl Worker {
             if !std::mem::replace(&mut has_asked, true) {
                 task = scheduler.take_ahead_task(group.video);
             }
-            if task.as_mut().is_some_and(|task| task.adopt((iteration, group.epoch), digest, &request)) {
+            if task
+                .as_mut()
+                .is_some_and(|task| task.adopt((iteration, group.epoch), digest, &request))
+            {
                 scheduler.keep_slot(iteration, request);
             } else {
                 remaining.push(request);
@@ -384,11 +494,14 @@ impl Worker {
         if let Some(task) = task {
             self.run_task(task);
         }
-        (!remaining.is_empty()).then(|| VideoRequests { requests: remaining, ..group })
+        (!remaining.is_empty()).then(|| VideoRequests {
+            requests: remaining,
+            ..group
+        })
     }
 
-    /// Reads a clip from the store into its clip slot or a buffer of its own, in the output format. `None` if the store
-    /// does not have it.
+    /// Reads a clip from the store into its clip slot or a buffer of its own, in the output format.
+    /// `None` if the store does not have it.
     fn read_stored(
         &mut self,
         stored: &StoredClips,
@@ -397,7 +510,10 @@ impl Worker {
     ) -> Option<ClipData> {
         let clip = stored.store.find(digest)?;
         let kept = StoredClips::shape(&clip, &self.config.pipeline)?;
-        let shape = ClipShape { dtype: self.config.pipeline.dtype, ..kept };
+        let shape = ClipShape {
+            dtype: self.config.pipeline.dtype,
+            ..kept
+        };
         let mut own = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
         let target = match (&mut request.buffer_slot, self.shape) {
             (Some(slot), Some(expected)) if expected == shape => slot.target(),
@@ -413,7 +529,11 @@ impl Worker {
                 shape.expand(self.expand.as_ref()?, &self.codes, bytes);
             }
             OutputMut::Device(slice) => {
-                let expand = if is_codes { Some(self.expand_on_device.as_ref()?) } else { None };
+                let expand = if is_codes {
+                    Some(self.expand_on_device.as_ref()?)
+                } else {
+                    None
+                };
                 let site = self.catalog.site(self.catalog.locate(request.slot.clip).0);
                 let read = |bytes: &mut [u8]| stored.store.read(&clip, bytes);
                 let executor = &mut self.executors.batch;
@@ -430,14 +550,16 @@ impl Worker {
                 own.map(|clip| clip.map(|(buffer, shape)| ClipData::Owned(buffer, shape, None)))
             }
         };
-        data.map_err(|error| self.stats.record_stored_clip_fallback(&error)).ok()?
+        data.map_err(|error| self.stats.record_stored_clip_fallback(&error))
+            .ok()?
     }
 
     fn run_task(&mut self, mut task: Box<DecodeTask>) {
         let (iteration, epoch) = (task.iteration(), task.epoch());
         let worker_executors = &mut self.executors;
-        let progress =
-            catch_unwind(AssertUnwindSafe(|| task.run(worker_executors, &self.scheduler, &self.stats)));
+        let progress = catch_unwind(AssertUnwindSafe(|| {
+            task.run(worker_executors, &self.scheduler, &self.stats)
+        }));
         let left = match progress {
             Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
             Ok(Ok(Progress::Done)) => return self.catalog.recycle_reader(task.into_reader()),
@@ -450,23 +572,37 @@ impl Worker {
         };
         let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.due);
         self.scheduler.requeue(iteration, later, true);
-        due.into_iter().for_each(|t| self.decode_single_clip(iteration, epoch, t));
+        due.into_iter()
+            .for_each(|t| self.decode_single_clip(iteration, epoch, t));
     }
 
     /// Makes one clip without sharing its decoding, or its replacement.
     fn decode_single_clip(&mut self, iteration: u64, epoch: u64, mut request: ClipRequest) {
         let scheduler = self.scheduler.clone();
         let interrupt = || scheduler.check(iteration);
-        let made = catch_unwind(AssertUnwindSafe(|| self.single_clip.make(epoch, &mut request, &interrupt)));
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            self.single_clip.make(epoch, &mut request, &interrupt)
+        }));
         self.single_clip.count_work();
-        let ClipRequest { seq, slot, buffer_slot, .. } = request;
+        let ClipRequest {
+            seq,
+            slot,
+            buffer_slot,
+            ..
+        } = request;
         drop(buffer_slot); // before the report: the batch buffer freezes only without live slots
         match made {
             Ok(Ok((metadata, None))) => {
-                self.scheduler.complete_clip(iteration, seq, metadata, ClipData::InBatch)
+                self.scheduler
+                    .complete_clip(iteration, seq, metadata, ClipData::InBatch)
             }
             Ok(Ok((metadata, Some((buffer, shape))))) => {
-                self.scheduler.complete_clip(iteration, seq, metadata, ClipData::Owned(buffer, shape, None));
+                self.scheduler.complete_clip(
+                    iteration,
+                    seq,
+                    metadata,
+                    ClipData::Owned(buffer, shape, None),
+                );
             }
             Ok(Err(error)) => self.scheduler.fail_clip(iteration, seq, error),
             Err(panic) => {
@@ -477,7 +613,8 @@ impl Worker {
                     &self.backends,
                     self.on_gpu,
                 );
-                self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));
+                self.scheduler
+                    .fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{display_name, reopen, SubrangeSource};
+use super::{SubrangeSource, display_name, reopen};
 use crate::error::Result;
 
 /// A file stored inside another file.
@@ -26,7 +26,12 @@ impl ArchiveMember {
         let file = display_name(&self.file);
         match &self.name {
             Some(name) => format!("{file}!{name}").into(),
-            None => format!("{file}!{}..{}", self.offset, self.offset.saturating_add(self.len)).into(),
+            None => format!(
+                "{file}!{}..{}",
+                self.offset,
+                self.offset.saturating_add(self.len)
+            )
+            .into(),
         }
     }
 
@@ -50,24 +55,62 @@ mod tests {
         let path = std::env::temp_dir().join(format!("framespool-member-{}", std::process::id()));
         std::fs::write(&path, b"headMEMBERtail").unwrap();
         let file: Arc<Path> = path.as_path().into();
-        let member = ArchiveMember { file: file.clone(), offset: 4, len: 6, name: Some("a.mp4".into()) };
+        let member = ArchiveMember {
+            file: file.clone(),
+            offset: 4,
+            len: 6,
+            name: Some("a.mp4".into()),
+        };
         let source = member.open().unwrap();
         let mut bytes = [0; 20];
-        assert_eq!((source.len(), source.read_at(0, &mut bytes).unwrap()), (6, 6));
+        assert_eq!(
+            (source.len(), source.read_at(0, &mut bytes).unwrap()),
+            (6, 6)
+        );
         assert_eq!(&bytes[..6], b"MEMBER");
         assert_eq!(**source.name(), *format!("{}!a.mp4", path.display()));
-        let nameless = ArchiveMember { name: None, ..member.clone() };
+        let nameless = ArchiveMember {
+            name: None,
+            ..member.clone()
+        };
         assert!(nameless.label().ends_with("!4..10"), "{}", nameless.label());
         // Two members of one archive are two sources, so that their indexes are never confused.
         assert_ne!(
             source.identity(),
-            ArchiveMember { offset: 5, ..member.clone() }.open().unwrap().identity()
+            ArchiveMember {
+                offset: 5,
+                ..member.clone()
+            }
+            .open()
+            .unwrap()
+            .identity()
         );
-        let beyond = ArchiveMember { len: 11, ..member.clone() }.open().err().unwrap();
-        assert!(matches!(beyond, Error::Truncated { offset: 4, end: 15, len: 14, .. }), "{beyond}");
+        let beyond = ArchiveMember {
+            len: 11,
+            ..member.clone()
+        }
+        .open()
+        .err()
+        .unwrap();
+        assert!(
+            matches!(
+                beyond,
+                Error::Truncated {
+                    offset: 4,
+                    end: 15,
+                    len: 14,
+                    ..
+                }
+            ),
+            "{beyond}"
+        );
         assert!(beyond.to_string().contains("!a.mp4"), "{beyond}");
         assert!(matches!(
-            ArchiveMember { offset: u64::MAX, ..member.clone() }.open(),
+            ArchiveMember {
+                offset: u64::MAX,
+                ..member.clone()
+            }
+            .open(),
             Err(Error::Truncated { .. })
         ));
         std::fs::remove_file(&path).unwrap();

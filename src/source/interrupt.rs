@@ -1,11 +1,11 @@
-//! Sets the caller of reads on this thread: how it interrupts them, and where their traffic is counted.
-//! Used by sources that wait for a server; local sources ignore it.
+//! Sets the caller of reads on this thread: how it interrupts them, and where their traffic is
+//! counted. Used by sources that wait for a server; local sources ignore it.
 
 use std::cell::RefCell;
 use std::ops::AddAssign;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::error::Result;
@@ -13,7 +13,8 @@ use crate::error::Result;
 /// Traffic from reading by URL. All zero where nothing is read by URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteStats {
-    /// Requests that were sent, including retries; additional requests of a redirection are not counted.
+    /// Requests that were sent, including retries; additional requests of a redirection are not
+    /// counted.
     pub requests: u64,
     /// Bytes of files that were received.
     pub bytes: u64,
@@ -97,20 +98,27 @@ pub struct InterruptScope {
     _not_send: std::marker::PhantomData<Rc<()>>,
 }
 
-/// Sets the caller of reads on this thread. `interrupt` is called several times per second while a source
-/// waits, and stops the wait by returning an error; `traffic`, if given, counts the traffic.
+/// Sets the caller of reads on this thread. `interrupt` is called several times per second while a
+/// source waits, and stops the wait by returning an error; `traffic`, if given, counts the traffic.
 pub fn interrupt_scope(
     interrupt: impl Fn() -> Result<()> + 'static,
     traffic: Option<&Arc<TrafficCounters>>,
 ) -> InterruptScope {
-    let context =
-        ReadContext { interrupt: Rc::new(interrupt), traffic: traffic.cloned(), outage_timeout: None };
+    let context = ReadContext {
+        interrupt: Rc::new(interrupt),
+        traffic: traffic.cloned(),
+        outage_timeout: None,
+    };
     let before = READ_CONTEXT.with(|slot| slot.borrow_mut().replace(context));
-    InterruptScope { before, _not_send: std::marker::PhantomData }
+    InterruptScope {
+        before,
+        _not_send: std::marker::PhantomData,
+    }
 }
 
 impl InterruptScope {
-    /// Sets how long the sources that this caller opens wait for an unavailable server; `None` keeps the default.
+    /// Sets how long the sources that this caller opens wait for an unavailable server; `None`
+    /// keeps the default.
     pub fn outage_timeout(self, timeout: Option<Duration>) -> Self {
         READ_CONTEXT.with(|slot| {
             if let Some(context) = slot.borrow_mut().as_mut() {
@@ -138,15 +146,26 @@ pub(super) fn check() -> Result<()> {
 }
 
 /// Traffic counters of the caller.
-#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing is counted"))]
+#[cfg_attr(
+    not(feature = "remote"),
+    allow(dead_code, reason = "nothing is counted")
+)]
 pub(super) fn traffic() -> Option<Arc<TrafficCounters>> {
-    READ_CONTEXT.with(|slot| slot.borrow().as_ref().and_then(|context| context.traffic.clone()))
+    READ_CONTEXT.with(|slot| {
+        slot.borrow()
+            .as_ref()
+            .and_then(|context| context.traffic.clone())
+    })
 }
 
 /// How long the caller waits for an unavailable server, if it has set that.
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing waits"))]
 pub(super) fn outage_timeout() -> Option<Duration> {
-    READ_CONTEXT.with(|slot| slot.borrow().as_ref().and_then(|context| context.outage_timeout))
+    READ_CONTEXT.with(|slot| {
+        slot.borrow()
+            .as_ref()
+            .and_then(|context| context.outage_timeout)
+    })
 }
 
 #[cfg(test)]
@@ -156,9 +175,15 @@ mod tests {
 
     #[test]
     fn nested_callers_are_restored() {
-        let (outer, inner) = (Arc::new(TrafficCounters::new()), Arc::new(TrafficCounters::new()));
+        let (outer, inner) = (
+            Arc::new(TrafficCounters::new()),
+            Arc::new(TrafficCounters::new()),
+        );
         let count = |requests| {
-            traffic().expect("a caller").add(RemoteStats { requests, ..RemoteStats::default() });
+            traffic().expect("a caller").add(RemoteStats {
+                requests,
+                ..RemoteStats::default()
+            });
         };
         assert!(traffic().is_none() && check().is_ok());
         let first = interrupt_scope(|| Ok(()), Some(&outer));

@@ -1,6 +1,10 @@
-//! Reads URLs of web servers and of objects in buckets by range requests, through a block cache shared by the process.
-//! All bytes of a source belong to one version of the file. No temporary files are written.
-#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which there is often one")]
+//! Reads URLs of web servers and of objects in buckets by range requests, through a block cache
+//! shared by the process. All bytes of a source belong to one version of the file. No temporary
+//! files are written.
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of ranges, of which there is often one"
+)]
 
 mod aws_profile;
 mod backend;
@@ -24,19 +28,20 @@ use crate::error::{Error, Result, Site};
 use crate::source::interrupt::{self, RemoteStats, TrafficCounters};
 use crate::source::{ByteSource, Identity};
 use backend::{RemoteObject, RequestTraffic};
-use block_cache::{blocks_of, BlockFetch, Lookup, BLOCK_BYTES};
-use client::{remote_client, CachedMetadata, RemoteClient};
+use block_cache::{BLOCK_BYTES, BlockFetch, Lookup, blocks_of};
+use client::{CachedMetadata, RemoteClient, remote_client};
 use parsed_url::ParsedUrl;
-use ranged_get::{outage_timeout_from_env, RangeRequest, RangeResponse, Version};
+use ranged_get::{RangeRequest, RangeResponse, Version, outage_timeout_from_env};
 use readahead::Readahead;
 
-/// Bytes that the first request fetches together with the file's length: for many videos all their tables.
+/// Bytes that the first request fetches together with the file's length: for many videos all their
+/// tables.
 const FIRST_REQUEST_BYTES: u64 = 2 * BLOCK_BYTES;
 /// Files up to this length are fetched whole as soon as more than their first bytes are read.
 const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
-/// Maximum gap in blocks that is fetched to join two ranges into one request. The first bytes of keyframes
-/// are a group of pictures apart: with a larger gap, indexing a long video of low bit rate would fetch all of
-/// it.
+/// Maximum gap in blocks that is fetched to join two ranges into one request. The first bytes of
+/// keyframes are a group of pictures apart: with a larger gap, indexing a long video of low bit
+/// rate would fetch all of it.
 const MAX_BRIDGED_BLOCKS: u64 = 2;
 /// How long a file state reported by a server is trusted where the caller does not set `again`.
 const METADATA_TTL: Duration = Duration::from_secs(5);
@@ -70,16 +75,17 @@ struct AccessPattern {
 }
 
 impl RemoteSource {
-    /// Opens `url`. The first time this takes one request, which also fetches the start of the file. `again`:
-    /// for files that are opened repeatedly; a known file needs no request, because everything fetched later
-    /// is compared with the known version.
+    /// Opens `url`. The first time this takes one request, which also fetches the start of the
+    /// file. `again`: for files that are opened repeatedly; a known file needs no request, because
+    /// everything fetched later is compared with the known version.
     ///
     /// # Errors
-    /// `NotFound`; `Io` with the reason where the server cannot be read; `Argument` and `Unsupported` for
-    /// invalid and unsupported URLs.
+    /// `NotFound`; `Io` with the reason where the server cannot be read; `Argument` and
+    /// `Unsupported` for invalid and unsupported URLs.
     pub fn open(url: &str, trust_cached: bool) -> Result<Self> {
         let parsed_url = Arc::new(ParsedUrl::parse(url)?);
-        let outage_timeout = interrupt::outage_timeout().map_or_else(outage_timeout_from_env, Ok)?;
+        let outage_timeout =
+            interrupt::outage_timeout().map_or_else(outage_timeout_from_env, Ok)?;
         let client = remote_client()?;
         let url_state = client.url_state(&parsed_url);
         let mut url_state = loop {
@@ -99,7 +105,8 @@ impl RemoteSource {
         let metadata = match url_state.as_ref().filter(fresh) {
             Some(metadata) => metadata.clone(),
             None => {
-                let metadata = request_metadata(client, &parsed_url, url_state.clone(), outage_timeout)?;
+                let metadata =
+                    request_metadata(client, &parsed_url, url_state.clone(), outage_timeout)?;
                 *url_state = Some(metadata.clone());
                 metadata
             }
@@ -123,9 +130,11 @@ impl RemoteSource {
         let current_pid = std::process::id();
         match self.owner_pid == current_pid {
             true => Ok(()),
-            false => {
-                Err(Error::Forked { what: "a source read by URL", owner_pid: self.owner_pid, current_pid })
-            }
+            false => Err(Error::Forked {
+                what: "a source read by URL",
+                owner_pid: self.owner_pid,
+                current_pid,
+            }),
         }
     }
 
@@ -144,20 +153,30 @@ impl RemoteSource {
                 traffic: request_traffic(),
                 outage_timeout: self.outage_timeout,
             };
-            let mut guard = FetchGuard { client, fetch: Some(fetch.clone()), site: self.site() };
+            let mut guard = FetchGuard {
+                client,
+                fetch: Some(fetch.clone()),
+                site: self.site(),
+            };
             self.client.runtime.spawn(async move {
-                let response = request.send_with_retries(&client.host(&request.parsed_url.host)).await;
+                let response = request
+                    .send_with_retries(&client.host(&request.parsed_url.host))
+                    .await;
                 match &response {
                     Ok(_) => *lock(&metadata.confirmed_at) = Instant::now(),
                     // After any error, the next open asks the server first.
                     Err(_) => client.forget(&parsed_url),
                 }
-                guard.complete(response.and_then(|response| match response {
-                    RangeResponse::Received(bytes, _) => Ok(bytes),
-                    RangeResponse::NotModified => Err(Error::Internal {
-                        site: Site::file(&parsed_url.name),
-                        reason: "the server answered 304 Not Modified to an unconditional request".into(),
-                    }),
+                guard.complete(response.and_then(|response| {
+                    match response {
+                        RangeResponse::Received(bytes, _) => Ok(bytes),
+                        RangeResponse::NotModified => Err(Error::Internal {
+                            site: Site::file(&parsed_url.name),
+                            reason:
+                                "the server answered 304 Not Modified to an unconditional request"
+                                    .into(),
+                        }),
+                    }
                 }));
             });
         }
@@ -172,14 +191,20 @@ impl RemoteSource {
         }
     }
 
-    /// Requests the missing blocks of a read, and those that are likely to be read next. Returns the pieces
-    /// it requested.
+    /// Requests the missing blocks of a read, and those that are likely to be read next. Returns
+    /// the pieces it requested.
     fn request_for_read(&self, read: &Range<u64>) -> Vec<Arc<BlockFetch>> {
         let len = self.metadata.version.len;
         let area = {
             let mut access_pattern = lock(&self.access_pattern);
-            let at = access_pattern.announced.partition_point(|range| range.end <= read.start);
-            match access_pattern.announced.get(at).is_some_and(|range| range.start <= read.start) {
+            let at = access_pattern
+                .announced
+                .partition_point(|range| range.end <= read.start);
+            match access_pattern
+                .announced
+                .get(at)
+                .is_some_and(|range| range.start <= read.start)
+            {
                 true => read.clone(),
                 false => access_pattern.readahead.record_read(read, len),
             }
@@ -190,7 +215,8 @@ impl RemoteSource {
         if need.clone().any(is_missing) {
             self.request_blocks(&[area], 0)
         } else if area.end > need.end && is_missing(need.end + (area.end - 1 - need.end) / 2) {
-            // Requested early enough to arrive in time, and in pieces large enough to be worth a request.
+            // Requested early enough to arrive in time, and in pieces large enough to be worth a
+            // request.
             self.request_blocks(&[need.end..area.end], 0)
         } else {
             Vec::new()
@@ -238,21 +264,32 @@ impl ByteSource for RemoteSource {
             let take = held.len().min((end - at) as usize);
             if take == 0 {
                 let reason = "a block is shorter than expected from the file size".to_owned();
-                return Err(Error::Internal { site: self.site(), reason });
+                return Err(Error::Internal {
+                    site: self.site(),
+                    reason,
+                });
             }
             let to = (at - offset) as usize;
             buffer[to..to + take].copy_from_slice(&held[..take]);
             at += take as u64;
         }
         if !waited {
-            request_traffic().add(RemoteStats { cache_hits: 1, ..RemoteStats::default() });
+            request_traffic().add(RemoteStats {
+                cache_hits: 1,
+                ..RemoteStats::default()
+            });
         }
         Ok((end - offset) as usize)
     }
 
     fn identity(&self) -> Identity {
         let Version { len, tag } = self.metadata.version.clone();
-        Identity::Remote { url: self.parsed_url.key.clone(), len, tag, start: 0 }
+        Identity::Remote {
+            url: self.parsed_url.key.clone(),
+            len,
+            tag,
+            start: 0,
+        }
     }
 
     fn prefetch(&self, ranges: &mut dyn Iterator<Item = Range<u64>>) {
@@ -269,7 +306,9 @@ impl ByteSource for RemoteSource {
             if len == 0 {
                 continue;
             }
-            let Some(rest) = left.checked_sub(len) else { break };
+            let Some(rest) = left.checked_sub(len) else {
+                break;
+            };
             left = rest;
             blocks.push(blocks_of(&self.whole_if_small(range.clone())));
             announced.push(range);
@@ -299,7 +338,10 @@ impl FetchGuard {
 impl Drop for FetchGuard {
     fn drop(&mut self) {
         let reason = "a request was canceled".to_owned();
-        self.complete(Err(Error::Internal { site: self.site.clone(), reason }));
+        self.complete(Err(Error::Internal {
+            site: self.site.clone(),
+            reason,
+        }));
     }
 }
 
@@ -322,7 +364,11 @@ fn request_metadata(
     };
     let (sender, receiver) = crossbeam_channel::bounded(1);
     client.runtime.spawn(async move {
-        let _ = sender.send(request.send_with_retries(&client.host(&request.parsed_url.host)).await);
+        let _ = sender.send(
+            request
+                .send_with_retries(&client.host(&request.parsed_url.host))
+                .await,
+        );
     });
     let response = loop {
         match receiver.recv_timeout(POLL_INTERVAL) {
@@ -330,13 +376,16 @@ fn request_metadata(
             Err(crossbeam_channel::RecvTimeoutError::Timeout) => interrupt::check()?,
             Err(crossbeam_channel::RecvTimeoutError::Disconnected) => {
                 let reason = "a request was canceled".to_owned();
-                return Err(Error::Internal { site: Site::file(&parsed_url.name), reason });
+                return Err(Error::Internal {
+                    site: Site::file(&parsed_url.name),
+                    reason,
+                });
             }
         }
     };
     let confirmed_at = Mutex::new(Instant::now());
-    // Cached blocks stay valid, but the store is replaced: the server accepted the current credentials of
-    // this caller.
+    // Cached blocks stay valid, but the store is replaced: the server accepted the current
+    // credentials of this caller.
     let same = |metadata: Arc<CachedMetadata>, object, confirmed_at| {
         Ok(Arc::new(CachedMetadata {
             id: metadata.id,
@@ -353,10 +402,18 @@ fn request_metadata(
         }
         (RangeResponse::Received(bytes, version), _) => {
             let id = client.next_id();
-            for fetch in client.cache.claim(id, &[blocks_of(&(0..bytes.len() as u64))], 0) {
+            for fetch in client
+                .cache
+                .claim(id, &[blocks_of(&(0..bytes.len() as u64))], 0)
+            {
                 client.cache.complete(&fetch, Ok(bytes.clone()));
             }
-            Ok(Arc::new(CachedMetadata { id, version, object, confirmed_at }))
+            Ok(Arc::new(CachedMetadata {
+                id,
+                version,
+                object,
+                confirmed_at,
+            }))
         }
         (RangeResponse::NotModified, Some(metadata)) => same(metadata, object, confirmed_at),
         (RangeResponse::NotModified, None) => Err(Error::Internal {
@@ -370,8 +427,8 @@ fn request_traffic() -> RequestTraffic {
     RequestTraffic(&PROCESS_TRAFFIC, interrupt::traffic())
 }
 
-/// Waits for a piece, unless the caller requests an interrupt. The request continues, since others may need
-/// it.
+/// Waits for a piece, unless the caller requests an interrupt. The request continues, since others
+/// may need it.
 fn wait_for_fetch(fetch: &BlockFetch) -> Result<bytes::Bytes> {
     loop {
         if let Some(outcome) = fetch.wait(POLL_INTERVAL) {

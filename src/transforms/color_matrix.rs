@@ -17,12 +17,18 @@ pub fn brightness(factor: f64) -> ColorMap {
 
 /// `factor * rgb + (1 - factor) * mean gray of the frame`: torchvision's `adjust_contrast`.
 pub fn contrast(factor: f64) -> ColorMap {
-    ColorMap { mean: [GRAY.map(|w| w * (1.0 - factor)); 3], ..ColorMap::linear(scaled(factor)) }
+    ColorMap {
+        mean: [GRAY.map(|w| w * (1.0 - factor)); 3],
+        ..ColorMap::linear(scaled(factor))
+    }
 }
 
 /// `factor * (rgb - 128) + 128`, as DALI's `color_twist`.
 pub fn contrast_about_middle(factor: f64) -> ColorMap {
-    ColorMap { offset: [128.0 * (1.0 - factor); 3], ..ColorMap::linear(scaled(factor)) }
+    ColorMap {
+        offset: [128.0 * (1.0 - factor); 3],
+        ..ColorMap::linear(scaled(factor))
+    }
 }
 
 /// `factor * rgb + (1 - factor) * gray`: torchvision's `adjust_saturation`.
@@ -41,10 +47,14 @@ pub fn grayscale() -> ColorMap {
     ColorMap::linear([GRAY; 3])
 }
 
-/// DALI's hue and saturation: rotates I and Q of YIQ by `degrees` and multiplies them by `saturation` (NTSC's
-/// matrix as DALI rounds it; its inverse is computed).
+/// DALI's hue and saturation: rotates I and Q of YIQ by `degrees` and multiplies them by
+/// `saturation` (NTSC's matrix as DALI rounds it; its inverse is computed).
 pub fn yiq(degrees: f64, saturation: f64) -> ColorMap {
-    const TO_YIQ: [[f64; 3]; 3] = [[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]];
+    const TO_YIQ: [[f64; 3]; 3] = [
+        [0.299, 0.587, 0.114],
+        [0.596, -0.274, -0.321],
+        [0.211, -0.523, 0.311],
+    ];
     let (sin, cos) = degrees.to_radians().sin_cos();
     let turn = [
         [1.0, 0.0, 0.0],
@@ -71,13 +81,19 @@ mod tests {
 
     fn of(map: &ColorMap, rgb: [f64; 3]) -> [f64; 3] {
         [0, 1, 2].map(|r| {
-            map.offset[r] + (0..3).map(|k| (map.matrix[r][k] + map.mean[r][k]) * rgb[k]).sum::<f64>()
+            map.offset[r]
+                + (0..3)
+                    .map(|k| (map.matrix[r][k] + map.mean[r][k]) * rgb[k])
+                    .sum::<f64>()
         })
     }
 
     fn near(a: [f64; 3], b: [f64; 3]) {
         // NTSC's matrix has three digits.
-        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 0.5), "{a:?} {b:?}");
+        assert!(
+            a.iter().zip(b).all(|(a, b)| (a - b).abs() < 0.5),
+            "{a:?} {b:?}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Compiles a transform pipeline for one frame and view to stages: usually one, a geometry and an output spec. Reports
-//! the random parameters on request.
-//! The random draws of one transform do not depend on those of another.
+//! Compiles a transform pipeline for one frame and view to stages: usually one, a geometry and an
+//! output spec. Reports the random parameters on request. The random draws of one transform do not
+//! depend on those of another.
 
 mod choices;
 mod crops;
@@ -9,20 +9,21 @@ mod masks;
 mod policy;
 
 use framespool_kernels::{
-    Channels, ColorMap, Dtype, Fill, Filter, Geometry, Interpolation, Mask, MaskRegion, Orientation,
-    OutputSpec, RgbOperation, ToneMap, MAX_SIDE,
+    Channels, ColorMap, Dtype, Fill, Filter, Geometry, Interpolation, MAX_SIDE, Mask, MaskRegion,
+    Orientation, OutputSpec, RgbOperation, ToneMap,
 };
 
+use super::TransformPipeline;
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
 use super::params::{
-    after, expanded, grid, inverse_affine, multi_scale_part, part_of, resized, uniform, Map, IDENTITY,
+    IDENTITY, Map, after, expanded, grid, inverse_affine, multi_scale_part, part_of, resized,
+    uniform,
 };
 use super::transform::{Affine, Flip, Padding, Size, Step, Target, Transform, UniformRange};
-use super::TransformPipeline;
-use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::error::{Error, Result};
 use crate::media::DisplayGeometry;
+use crate::rng::{Rng, RngKey};
 use policy::{Policy, PolicyKind};
 
 /// Parameters drawn for one transform.
@@ -59,13 +60,9 @@ pub(super) struct Stage {
     pub operations: Vec<RgbOperation>,
 }
 
-/// Number of frames of a clip that have distinct random streams.
-pub(super) const MAX_FRAMES: usize = 1 << 20;
-/// Number of transforms that have distinct random streams.
-pub(super) const MAX_STEPS: usize = 1 << 8;
-
 impl TransformPipeline {
-    /// Compiles the transforms for one frame to one or more stages; appends the drawn parameters to `sampled`.
+    /// Compiles the transforms for one frame to one or more stages; appends the drawn parameters to
+    /// `sampled`.
     pub(super) fn compile(
         &self,
         subject: &FrameRef,
@@ -79,7 +76,12 @@ impl TransformPipeline {
         let masks = std::mem::take(&mut walk.masks);
         walk.end_stage();
         let last = walk.stages.last_mut().expect("just ended");
-        last.spec = OutputSpec { masks, normalize: self.normalize, dtype: self.dtype, ..last.spec.clone() };
+        last.spec = OutputSpec {
+            masks,
+            normalize: self.normalize,
+            dtype: self.dtype,
+            ..last.spec.clone()
+        };
         walk.stages[0].spec.tone = subject.tone;
         Ok(walk.stages)
     }
@@ -101,11 +103,19 @@ impl TransformPipeline {
         let (width, height) = subject.size;
         if width == 0 || height == 0 {
             // As some containers state it, before a decoder knows the size.
-            return Err(Error::Argument(format!("a frame of {width}x{height} has no pixels")));
+            return Err(Error::Argument(format!(
+                "a frame of {width}x{height} has no pixels"
+            )));
         }
-        let size = if orientation.swaps_sides() { (height, width) } else { (width, height) };
-        let orientation =
-            Orientation { mirror: orientation.mirror, quarter_turns_cw: orientation.quarter_turns_cw };
+        let size = if orientation.swaps_sides() {
+            (height, width)
+        } else {
+            (width, height)
+        };
+        let orientation = Orientation {
+            mirror: orientation.mirror,
+            quarter_turns_cw: orientation.quarter_turns_cw,
+        };
         let mut walk = Compiler {
             key: subject.key,
             t: subject.t,
@@ -148,8 +158,8 @@ struct Compiler {
     operations: Vec<RgbOperation>,
     channels: Channels,
     masks: Vec<Mask>,
-    /// The frame is a label map, with this label outside: only geometry applies, and values are never
-    /// blended.
+    /// The frame is a label map, with this label outside: only geometry applies, and values are
+    /// never blended.
     label: Option<u8>,
     view: usize,
     /// Number of frames of the clip.
@@ -160,21 +170,25 @@ struct Compiler {
 type Numbers = Vec<(&'static str, Vec<f64>)>;
 
 impl Compiler {
-    /// Applies steps, the first of which has this place among all steps. Returns what was drawn for each.
+    /// Applies steps, the first of which has this place among all steps. Returns what was drawn for
+    /// each.
     fn steps(&mut self, steps: &[Step], mut place: usize) -> Result<Vec<SampledParams>> {
         let mut sampled = Vec::with_capacity(steps.len());
         for step in steps {
-            // Each place has its own random stream, so that the number of draws of one transform does not change the
-            // parameters of the others.
+            // Each place has its own random stream, so that the number of draws of one transform
+            // does not change the parameters of the others.
             let frame = if step.per_frame { self.t } else { 0 };
-            let stream = purpose::TRANSFORMS + ((place as u32) << 4) + (frame << 12);
-            let mut rng = self.key.rng(stream);
+            let mut rng = self.key.transform_rng(place, frame as usize);
             let mut numbers = Vec::new();
             let inner = self.choose(&step.transform, place + 1, &mut rng, &mut numbers)?;
             if inner.is_none() {
                 self.step(&step.transform, &mut rng, &mut numbers)?;
             }
-            sampled.push(SampledParams { name: step.transform.name(), numbers, steps: inner });
+            sampled.push(SampledParams {
+                name: step.transform.name(),
+                numbers,
+                steps: inner,
+            });
             place += step.count();
         }
         Ok(sampled)
@@ -187,7 +201,11 @@ impl Compiler {
             Transform::Normalize(_) => self.normalized = true,
             // Applied by `choose`.
             Transform::RandomApply { .. } | Transform::RandomChoice { .. } => {}
-            Transform::Resize { target, filter, display_aspect } => {
+            Transform::Resize {
+                target,
+                filter,
+                display_aspect,
+            } => {
                 match target {
                     _ if !display_aspect => {}
                     // The result has this size for every frame.
@@ -198,26 +216,56 @@ impl Compiler {
                 self.resize(size, *filter);
             }
             Transform::CenterCrop { size } => self.center_crop(*size),
-            Transform::RandomCrop { size, padding, pad_if_needed, fill } => {
+            Transform::RandomCrop {
+                size,
+                padding,
+                pad_if_needed,
+                fill,
+            } => {
                 let (top, left) = self.random_crop(*size, *padding, *pad_if_needed, *fill, rng)?;
                 record("top", &[top]);
                 record("left", &[left]);
             }
-            Transform::RandomResizedCrop { size, scale, ratio, filter, display_aspect } => {
+            Transform::RandomResizedCrop {
+                size,
+                scale,
+                ratio,
+                filter,
+                display_aspect,
+            } => {
                 if *display_aspect {
                     self.square_pixels(*filter)?;
                 }
                 let part = part_of(self.draft.size(), *scale, *ratio, rng);
                 self.resized_crop(part, *size, *filter, &mut record);
             }
-            Transform::MultiScaleCrop { size, scales, max_distort, positions, filter, display_aspect } => {
+            Transform::MultiScaleCrop {
+                size,
+                scales,
+                max_distort,
+                positions,
+                filter,
+                display_aspect,
+            } => {
                 if *display_aspect {
                     self.square_pixels(*filter)?;
                 }
-                let part = multi_scale_part(self.draft.size(), *size, scales, *max_distort, *positions, rng);
+                let part = multi_scale_part(
+                    self.draft.size(),
+                    *size,
+                    scales,
+                    *max_distort,
+                    *positions,
+                    rng,
+                );
                 self.resized_crop(part, *size, *filter, &mut record);
             }
-            Transform::RandomShortestSize { sizes, longest, filter, display_aspect } => {
+            Transform::RandomShortestSize {
+                sizes,
+                longest,
+                filter,
+                display_aspect,
+            } => {
                 if *display_aspect {
                     self.square_pixels(*filter)?;
                 }
@@ -228,7 +276,10 @@ impl Compiler {
                     Some(longest) if u64::from(*longest) * short < u64::from(size) * long => {
                         Target::Longer(*longest)
                     }
-                    _ => Target::Shorter { size, longest: None },
+                    _ => Target::Shorter {
+                        size,
+                        longest: None,
+                    },
                 };
                 let to = resized(target, (width, height), self.frames)?;
                 self.resize(to, *filter);
@@ -236,33 +287,77 @@ impl Compiler {
             }
             Transform::FiveCrop { size } => self.five_crop(*size)?,
             Transform::ThreeCrop { size } => self.three_crop(*size)?,
-            Transform::RandomHorizontalFlip { p } => self.flip(Flip::Horizontal, *p, rng, &mut record),
+            Transform::RandomHorizontalFlip { p } => {
+                self.flip(Flip::Horizontal, *p, rng, &mut record)
+            }
             Transform::RandomVerticalFlip { p } => self.flip(Flip::Vertical, *p, rng, &mut record),
-            Transform::RandomRotation { degrees, interpolation, expand, center, fill } => {
+            Transform::RandomRotation {
+                degrees,
+                interpolation,
+                expand,
+                center,
+                fill,
+            } => {
                 let degrees = uniform(*degrees, rng);
                 record("degrees", &[degrees]);
                 self.rotate(degrees, *expand, *center, *interpolation, *fill);
             }
             Transform::RandomAffine(affine) => self.affine(affine, rng, &mut record),
             Transform::Pad { padding, fill } => self.pad(*padding, *fill)?,
-            Transform::Letterbox { size, filter, fill, display_aspect } => {
+            Transform::Letterbox {
+                size,
+                filter,
+                fill,
+                display_aspect,
+            } => {
                 if *display_aspect {
                     self.square_pixels(*filter)?;
                 }
                 self.letterbox(*size, *filter, *fill)?;
             }
-            Transform::ColorJitter { brightness, contrast, saturation, hue } => {
-                self.jitter([*brightness, *contrast, *saturation, *hue], rng, &mut record);
+            Transform::ColorJitter {
+                brightness,
+                contrast,
+                saturation,
+                hue,
+            } => {
+                self.jitter(
+                    [*brightness, *contrast, *saturation, *hue],
+                    rng,
+                    &mut record,
+                );
             }
-            Transform::RandomPhotometricDistort { brightness, contrast, saturation, hue, p } => {
-                self.distort([*brightness, *contrast, *saturation, *hue], *p, rng, &mut record);
+            Transform::RandomPhotometricDistort {
+                brightness,
+                contrast,
+                saturation,
+                hue,
+                p,
+            } => {
+                self.distort(
+                    [*brightness, *contrast, *saturation, *hue],
+                    *p,
+                    rng,
+                    &mut record,
+                );
             }
-            Transform::ColorTwist { brightness, contrast, saturation, hue } => {
-                let [b, c, s, h] = [brightness, contrast, saturation, hue].map(|span| uniform(*span, rng));
+            Transform::ColorTwist {
+                brightness,
+                contrast,
+                saturation,
+                hue,
+            } => {
+                let [b, c, s, h] =
+                    [brightness, contrast, saturation, hue].map(|span| uniform(*span, rng));
                 self.change(&color_matrix::yiq(h, s));
                 self.change(&color_matrix::contrast_about_middle(c));
                 self.change(&color_matrix::brightness(b));
-                for (name, value) in [("brightness", b), ("contrast", c), ("saturation", s), ("hue", h)] {
+                for (name, value) in [
+                    ("brightness", b),
+                    ("contrast", c),
+                    ("saturation", s),
+                    ("hue", h),
+                ] {
                     record(name, &[value]);
                 }
             }
@@ -289,31 +384,72 @@ impl Compiler {
             Transform::GaussianBlur { kernel_size, sigma } => {
                 let sigma = uniform(*sigma, rng);
                 let blur = RgbOperation::blur(*kernel_size, sigma);
-                blur.check(self.draft.size()).map_err(|e| Error::Argument(format!("GaussianBlur: {e}")))?;
+                blur.check(self.draft.size())
+                    .map_err(|e| Error::Argument(format!("GaussianBlur: {e}")))?;
                 self.operate(blur);
                 record("sigma", &[sigma]);
             }
-            Transform::RandAugment { num_ops, magnitude, num_magnitude_bins, interpolation, fill } => {
-                let kind = PolicyKind::RandAugment { num_ops: *num_ops, magnitude: *magnitude };
-                let policy =
-                    Policy { kind, bins: *num_magnitude_bins, interpolation: *interpolation, fill: *fill };
+            Transform::RandAugment {
+                num_ops,
+                magnitude,
+                num_magnitude_bins,
+                interpolation,
+                fill,
+            } => {
+                let kind = PolicyKind::RandAugment {
+                    num_ops: *num_ops,
+                    magnitude: *magnitude,
+                };
+                let policy = Policy {
+                    kind,
+                    bins: *num_magnitude_bins,
+                    interpolation: *interpolation,
+                    fill: *fill,
+                };
                 self.augment(&policy, rng, &mut record);
             }
-            Transform::TrivialAugmentWide { num_magnitude_bins, interpolation, fill } => {
+            Transform::TrivialAugmentWide {
+                num_magnitude_bins,
+                interpolation,
+                fill,
+            } => {
                 let kind = PolicyKind::TrivialAugmentWide;
-                let policy =
-                    Policy { kind, bins: *num_magnitude_bins, interpolation: *interpolation, fill: *fill };
+                let policy = Policy {
+                    kind,
+                    bins: *num_magnitude_bins,
+                    interpolation: *interpolation,
+                    fill: *fill,
+                };
                 self.augment(&policy, rng, &mut record);
             }
-            Transform::RandomErasing { p, scale, ratio, cover, count } => {
+            Transform::RandomErasing {
+                p,
+                scale,
+                ratio,
+                cover,
+                count,
+            } => {
                 let holes = self.erase(*p, *scale, *ratio, *cover, *count, rng);
                 record("holes", &holes);
             }
-            Transform::Cutout { size, count, p, cover } => {
+            Transform::Cutout {
+                size,
+                count,
+                p,
+                cover,
+            } => {
                 let holes = self.cutout(*size, *count, *p, *cover, rng);
                 record("holes", &holes);
             }
-            Transform::GridMask { tile, ratio, degrees, shift_x, shift_y, p, cover } => {
+            Transform::GridMask {
+                tile,
+                ratio,
+                degrees,
+                shift_x,
+                shift_y,
+                p,
+                cover,
+            } => {
                 let applied = rng.next_f64() < *p;
                 let [tile, ratio, degrees] = [tile, ratio, degrees].map(|span| uniform(*span, rng));
                 let (shift_x, shift_y) = (uniform(*shift_x, rng), uniform(*shift_y, rng));
@@ -345,7 +481,11 @@ impl Compiler {
             ..OutputSpec::new(Dtype::U8)
         };
         let geometry = draft.finish(spec.color.needs_mean());
-        self.stages.push(Stage { geometry, spec, operations: std::mem::take(&mut self.operations) });
+        self.stages.push(Stage {
+            geometry,
+            spec,
+            operations: std::mem::take(&mut self.operations),
+        });
         (self.color, self.fill, self.filled) = (ColorMap::IDENTITY, Fill::default(), false);
     }
 
@@ -366,18 +506,28 @@ impl Compiler {
     fn resize(&mut self, (width, height): (u32, u32), filter: Filter) {
         if (width, height) != self.draft.size() {
             self.end_operations();
-            let filter = if self.label.is_some() { Filter::Nearest } else { filter };
+            let filter = if self.label.is_some() {
+                Filter::Nearest
+            } else {
+                filter
+            };
             self.draft.resize(width, height, filter);
         }
     }
 
-    /// Resizes the frame to its display size, after which its pixels are square. This resize and the next one become one,
-    /// from the source frame.
+    /// Resizes the frame to its display size, after which its pixels are square. This resize and
+    /// the next one become one, from the source frame.
     fn square_pixels(&mut self, filter: Filter) -> Result<()> {
         let size = self.draft.size();
         let (width, height) = self.display.display_size(size);
-        let Some((num, den)) = self.display.sample_aspect.take() else { return Ok(()) };
-        let side = |length: u64| u32::try_from(length).ok().filter(|&length| length <= MAX_SIDE);
+        let Some((num, den)) = self.display.sample_aspect.take() else {
+            return Ok(());
+        };
+        let side = |length: u64| {
+            u32::try_from(length)
+                .ok()
+                .filter(|&length| length <= MAX_SIDE)
+        };
         let Some(to) = side(width).zip(side(height)) else {
             return Err(Error::Argument(format!(
                 "display_aspect=True makes {width}x{height} of a frame of {}x{}, whose sample aspect ratio is {num}:{den}: a \
@@ -397,8 +547,8 @@ impl Compiler {
         self.draft.crop(x, y, size);
     }
 
-    /// Prepares a step that shows the area outside of the frame, in this color. One stage has one fill, and cannot show
-    /// what an earlier step has removed as fill.
+    /// Prepares a step that shows the area outside of the frame, in this color. One stage has one
+    /// fill, and cannot show what an earlier step has removed as fill.
     fn fill_outside(&mut self, fill: [f64; 3]) {
         self.end_operations();
         let new = Fill::constant(self.label.map_or(fill, |label| [f64::from(label); 3]));
@@ -426,7 +576,13 @@ impl Compiler {
         Ok(())
     }
 
-    fn flip(&mut self, flip: Flip, p: f64, rng: &mut Rng, record: &mut dyn FnMut(&'static str, &[f64])) {
+    fn flip(
+        &mut self,
+        flip: Flip,
+        p: f64,
+        rng: &mut Rng,
+        record: &mut dyn FnMut(&'static str, &[f64]),
+    ) {
         let applied = rng.next_f64() < p;
         if applied {
             self.end_operations();
@@ -460,7 +616,12 @@ impl Compiler {
     }
 
     /// torchvision's `affine`.
-    fn affine(&mut self, affine: &Affine, rng: &mut Rng, record: &mut dyn FnMut(&'static str, &[f64])) {
+    fn affine(
+        &mut self,
+        affine: &Affine,
+        rng: &mut Rng,
+        record: &mut dyn FnMut(&'static str, &[f64]),
+    ) {
         let size = self.draft.size();
         let (w, h) = (f64::from(size.0), f64::from(size.1));
         let degrees = uniform(affine.degrees, rng);
@@ -471,8 +632,10 @@ impl Compiler {
         );
         let scale = uniform(affine.scale, rng);
         let [x_low, x_high, y_low, y_high] = affine.shear;
-        let shear =
-            (uniform(UniformRange::new(x_low, x_high), rng), uniform(UniformRange::new(y_low, y_high), rng));
+        let shear = (
+            uniform(UniformRange::new(x_low, x_high), rng),
+            uniform(UniformRange::new(y_low, y_high), rng),
+        );
         record("degrees", &[degrees]);
         record("translate_x", &[shift.0]);
         record("translate_y", &[shift.1]);
@@ -486,7 +649,11 @@ impl Compiler {
 
     fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation, fill: [f64; 3]) {
         self.fill_outside(fill);
-        let interpolation = if self.label.is_some() { Interpolation::Nearest } else { interpolation };
+        let interpolation = if self.label.is_some() {
+            Interpolation::Nearest
+        } else {
+            interpolation
+        };
         self.draft.warp(back, size, interpolation);
     }
 }

@@ -1,12 +1,13 @@
-//! Launches the kernels of compiled passes on device frames in one CUDA stream, and uploads the tables that
-//! they read.
-//! Waits for the device only before it frees memory.
+//! Launches the kernels of compiled passes on device frames in one CUDA stream, and uploads the
+//! tables that they read. Waits for the device only before it frees memory.
 
 use std::sync::Arc;
 
 use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
-use kernels::{Deinterlace, DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DeviceSlot};
+use kernels::{
+    Deinterlace, DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DeviceSlot,
+};
 
 use super::pass_id::PassId;
 use super::shape::ClipShape;
@@ -14,7 +15,8 @@ use super::stages::CompiledStage;
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
 
-/// Size of the ring of tables, unless one pass needs more: enough for the tables of about a hundred clips.
+/// Size of the ring of tables, unless one pass needs more: enough for the tables of about a hundred
+/// clips.
 const MIN_RING_BYTES: usize = 4 << 20;
 
 /// Alignment of tables in bytes.
@@ -34,8 +36,8 @@ pub struct CudaExecutor {
     codes: Option<Memory>,
     /// Planes of a deinterlaced frame.
     deinterlaced: Option<Memory>,
-    /// Buffers for a frame in transfer between host and device: this one on the host, `crossing` on the
-    /// device.
+    /// Buffers for a frame in transfer between host and device: this one on the host, `crossing` on
+    /// the device.
     pub(super) staging: Vec<u8>,
     pub(super) crossing: Option<Memory>,
 }
@@ -73,32 +75,41 @@ impl CudaExecutor {
         &self.stream
     }
 
-    /// Returns the addresses of three buffers of this many bytes, for the codes between the stages of a frame.
+    /// Returns the addresses of three buffers of this many bytes, for the codes between the stages
+    /// of a frame.
     pub(super) fn code_buffers(&mut self, bytes: usize) -> Result<[u64; 3]> {
         let bytes = bytes.next_multiple_of(ALIGN);
         let first = ensure_capacity(&self.gpu, &self.stream, &mut self.codes, 3 * bytes)?;
         Ok([0, 1, 2].map(|number| first + (number * bytes) as u64))
     }
 
-    /// Enqueues the deinterlacing of a frame, if it is required, and returns the frame to transform.
+    /// Enqueues the deinterlacing of a frame, if it is required, and returns the frame to
+    /// transform.
     pub(super) fn deinterlace(
         &mut self,
         site: &Site,
         frame: DeviceFrame,
         deinterlace: Option<Deinterlace>,
     ) -> Result<DeviceFrame> {
-        let Some(deinterlace) = deinterlace else { return Ok(frame) };
-        let unsupported =
-            |e: kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
+        let Some(deinterlace) = deinterlace else {
+            return Ok(frame);
+        };
+        let unsupported = |e: kernels::PassError| Error::Unsupported {
+            site: site.clone(),
+            what: e.to_string(),
+        };
         let bytes = Deinterlace::memory_bytes(&frame).map_err(unsupported)?;
         let memory = ensure_capacity(&self.gpu, &self.stream, &mut self.deinterlaced, bytes)?;
         let (frame, launches) = deinterlace.launches(&frame, memory).map_err(unsupported)?;
-        launches.iter().try_for_each(|launch| self.gpu.launch(&self.stream, launch))?;
+        launches
+            .iter()
+            .try_for_each(|launch| self.gpu.launch(&self.stream, launch))?;
         Ok(frame)
     }
 
-    /// Enqueues a stage that transforms one frame and writes it to a slot. If the stage has operations, the slot is one of
-    /// the code buffers and `other` is a free one. Returns the address of the result, which is one of the two.
+    /// Enqueues a stage that transforms one frame and writes it to a slot. If the stage has
+    /// operations, the slot is one of the code buffers and `other` is a free one. Returns the
+    /// address of the result, which is one of the two.
     pub(super) fn run(
         &mut self,
         site: &Site,
@@ -108,33 +119,58 @@ impl CudaExecutor {
         slot: DeviceSlot,
         other: u64,
     ) -> Result<u64> {
-        let unsupported =
-            |e: kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
+        let unsupported = |e: kernels::PassError| Error::Unsupported {
+            site: site.clone(),
+            what: e.to_string(),
+        };
         let format = frame.format();
-        let known = self.uploaded.iter().position(|u| u.id == id && u.format == format);
+        let known = self
+            .uploaded
+            .iter()
+            .position(|u| u.id == id && u.format == format);
         let pass_index = match known {
             Some(pass_index) => pass_index,
             None => {
                 let pass = stage.pass.for_device(&format).map_err(unsupported)?;
                 let size = stage.pass.output_size();
-                let operations = stage.operations.iter().map(|operation| operation.for_device(size));
-                let operations = operations.collect::<Result<Vec<_>, _>>().map_err(unsupported)?;
+                let operations = stage
+                    .operations
+                    .iter()
+                    .map(|operation| operation.for_device(size));
+                let operations = operations
+                    .collect::<Result<Vec<_>, _>>()
+                    .map_err(unsupported)?;
                 self.upload(id, format, pass, operations)?
             }
         };
-        let Uploaded { pass, operations, .. } = &self.uploaded[pass_index];
-        let scratch_of_operations = operations.iter().map(|(operation, _)| operation.scratch_bytes());
+        let Uploaded {
+            pass, operations, ..
+        } = &self.uploaded[pass_index];
+        let scratch_of_operations = operations
+            .iter()
+            .map(|(operation, _)| operation.scratch_bytes());
         let scratch_bytes = scratch_of_operations.fold(pass.scratch_bytes(), usize::max);
         let scratch = ensure_capacity(&self.gpu, &self.stream, &mut self.scratch, scratch_bytes)?;
-        let Uploaded { pass, operations, at, .. } = &self.uploaded[pass_index];
+        let Uploaded {
+            pass,
+            operations,
+            at,
+            ..
+        } = &self.uploaded[pass_index];
         let tables = self.ring.as_ref().map_or(0, Memory::address) + *at as u64;
-        for launch in pass.launches(frame, tables, scratch, slot).map_err(unsupported)? {
+        for launch in pass
+            .launches(frame, tables, scratch, slot)
+            .map_err(unsupported)?
+        {
             self.gpu.launch(&self.stream, &launch)?;
         }
         let (mut codes, mut free) = (slot.address, other);
         for (operation, offset) in operations {
             let tables = tables + *offset as u64;
-            for launch in operation.launches(codes, free, tables, scratch).map_err(unsupported)? {
+            for launch in operation
+                .launches(codes, free, tables, scratch)
+                .map_err(unsupported)?
+            {
                 self.gpu.launch(&self.stream, &launch)?;
             }
             std::mem::swap(&mut codes, &mut free);
@@ -146,15 +182,24 @@ impl CudaExecutor {
     ///
     /// # Errors
     /// `Gpu` if the device does not accept the upload or the launch.
-    pub fn expand(&mut self, expand: &DeviceLut, shape: &ClipShape, codes: u64, out: u64) -> Result<()> {
+    pub fn expand(
+        &mut self,
+        expand: &DeviceLut,
+        shape: &ClipShape,
+        codes: u64,
+        out: u64,
+    ) -> Result<()> {
         let at = self.reserve_ring(expand.tables().len())?;
         let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
         self.stream.upload(address, expand.tables())?;
-        self.gpu.launch(&self.stream, &shape.expand_on_device(expand, codes, address, out)?)
+        self.gpu.launch(
+            &self.stream,
+            &shape.expand_on_device(expand, codes, address, out)?,
+        )
     }
 
-    /// Uploads tables into the ring, over the oldest ones. All readers of the ring are in the same stream, so
-    /// tables are not overwritten before they have been read.
+    /// Uploads tables into the ring, over the oldest ones. All readers of the ring are in the same
+    /// stream, so tables are not overwritten before they have been read.
     fn upload(
         &mut self,
         id: PassId,
@@ -175,7 +220,14 @@ impl CudaExecutor {
         let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
         self.stream.upload(address, tables)?;
         let operations = placed;
-        self.uploaded.push(Uploaded { id, format, pass, operations, at, bytes });
+        self.uploaded.push(Uploaded {
+            id,
+            format,
+            pass,
+            operations,
+            at,
+            bytes,
+        });
         Ok(self.uploaded.len() - 1)
     }
 
@@ -186,7 +238,12 @@ impl CudaExecutor {
         if self.ring.as_ref().is_none_or(|ring| ring.len() < len) {
             self.uploaded.clear();
             self.next = 0;
-            ensure_capacity(&self.gpu, &self.stream, &mut self.ring, len.max(MIN_RING_BYTES))?;
+            ensure_capacity(
+                &self.gpu,
+                &self.stream,
+                &mut self.ring,
+                len.max(MIN_RING_BYTES),
+            )?;
         }
         let ring = self.ring.as_ref().expect("made above");
         if self.next + len > ring.len() {
@@ -199,14 +256,20 @@ impl CudaExecutor {
         Ok(at)
     }
 
-    /// Returns device memory of at least this many bytes, for a frame or a clip in transfer between host and device.
+    /// Returns device memory of at least this many bytes, for a frame or a clip in transfer between
+    /// host and device.
     pub(super) fn crossing_buffer(&mut self, bytes: usize) -> Result<u64> {
         ensure_capacity(&self.gpu, &self.stream, &mut self.crossing, bytes)
     }
 }
 
 /// Returns the address of memory of at least `bytes` bytes; its earlier contents may be lost.
-fn ensure_capacity(gpu: &Gpu, stream: &Stream, memory: &mut Option<Memory>, bytes: usize) -> Result<u64> {
+fn ensure_capacity(
+    gpu: &Gpu,
+    stream: &Stream,
+    memory: &mut Option<Memory>,
+    bytes: usize,
+) -> Result<u64> {
     if bytes == 0 {
         return Ok(0);
     }
@@ -222,7 +285,8 @@ fn ensure_capacity(gpu: &Gpu, stream: &Stream, memory: &mut Option<Memory>, byte
 
 impl Drop for CudaExecutor {
     fn drop(&mut self) {
-        // As in `ensure_capacity`; if the device does not respond, there is nothing left to protect.
+        // As in `ensure_capacity`; if the device does not respond, there is nothing left to
+        // protect.
         let _ = self.stream.synchronize();
     }
 }

@@ -1,17 +1,18 @@
-//! Transforms decoded frames and writes them to the clip slot, for every view, on the host or on a device.
-//! Compiled passes are cached, and the parameters drawn for a clip are always the same.
+//! Transforms decoded frames and writes them to the clip slot, for every view, on the host or on a
+//! device. Compiled passes are cached, and the parameters drawn for a clip are always the same.
 
 mod deinterlace;
 mod image;
 mod upload;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use framespool_kernels as kernels;
 use framespool_nvdec::session::Surface;
 use kernels::FrameView;
 
+use super::TransformPipeline;
 use super::compile::{FrameRef, SampledParams, Stage};
 use super::cuda_executor::CudaExecutor;
 use super::dct_scale;
@@ -22,9 +23,7 @@ use super::params::Map;
 use super::pass_id::{CompileKey, PassId};
 use super::shape::ClipShape;
 use super::stages::{CompiledView, StageScratch};
-use super::TransformPipeline;
 use crate::batch::OutputMut;
-use crate::batch_sampler::rng::RngKey;
 use crate::decode::EncodedImage;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Frame;
@@ -33,6 +32,7 @@ use crate::image::DctScale;
 use crate::index::VideoIndex;
 use crate::limits::resize;
 use crate::media::{ColorTags, DisplayGeometry};
+use crate::rng::RngKey;
 
 /// A frame or an encoded image, on the host or on a device.
 pub enum InputFrame<'a> {
@@ -61,13 +61,15 @@ impl InputFrame<'_> {
         }
     }
 
-    /// The color description of the stream or, if it has none, of the container; `None` for image files
-    /// and where it is unknown which of the two applies.
+    /// The color description of the stream or, if it has none, of the container; `None` for image
+    /// files and where it is unknown which of the two applies.
     fn color(&self) -> Option<ColorTags> {
         match self {
             InputFrame::Cpu(frame) => Some(frame.color()),
             InputFrame::Image(_) => None,
-            InputFrame::Nvdec { surface, container, .. } => nvdec_frame::tags(surface, *container),
+            InputFrame::Nvdec {
+                surface, container, ..
+            } => nvdec_frame::tags(surface, *container),
         }
     }
 
@@ -133,7 +135,12 @@ impl TransformExecutor {
     /// Creates an executor whose results may also go to this GPU.
     pub fn on(pipeline: TransformPipeline, gpu: Option<Arc<Gpu>>) -> Self {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-        let key = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
+        let key = RngKey {
+            seed: 0,
+            epoch: 0,
+            clip: 0,
+            occurrence: 0,
+        };
         let executor_id = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let scratch = StageScratch::default();
         let (nvjpeg, report) = (Nvjpeg::Off, DeviceReport::default());
@@ -155,10 +162,13 @@ impl TransformExecutor {
         }
     }
 
-    /// Uses nvJPEG for JPEG files whose results go to the device. Its samples are close to the CPU's, not
-    /// identical.
+    /// Uses nvJPEG for JPEG files whose results go to the device. Its samples are close to the
+    /// CPU's, not identical.
     pub fn by_nvjpeg(self) -> Self {
-        Self { nvjpeg: Nvjpeg::Wanted, ..self }
+        Self {
+            nvjpeg: Nvjpeg::Wanted,
+            ..self
+        }
     }
 
     /// Returns what happened on the device since the last call.
@@ -169,10 +179,12 @@ impl TransformExecutor {
     /// The CUDA executor with which this worker uploads frames to the device.
     ///
     /// # Errors
-    /// `Gpu` if no stream can be created on the device; `Argument` for an executor without a device.
+    /// `Gpu` if no stream can be created on the device; `Argument` for an executor without a
+    /// device.
     pub fn cuda(&mut self) -> Result<&mut CudaExecutor> {
         if self.cuda.is_none() {
-            let no_gpu = || Error::Argument("the output is on a device, but the executor has no GPU".into());
+            let no_gpu =
+                || Error::Argument("the output is on a device, but the executor has no GPU".into());
             let gpu = self.gpu.clone().ok_or_else(no_gpu)?;
             let stream = gpu.device().create_stream()?;
             self.cuda = Some(CudaExecutor::new(gpu, stream));
@@ -204,7 +216,11 @@ impl TransformExecutor {
     ///
     /// # Errors
     /// `Argument` for a size to which the transforms cannot be applied.
-    pub fn size_of_frame(&mut self, input: &InputFrame<'_>, display: DisplayGeometry) -> Result<(u32, u32)> {
+    pub fn size_of_frame(
+        &mut self,
+        input: &InputFrame<'_>,
+        display: DisplayGeometry,
+    ) -> Result<(u32, u32)> {
         let may_scale = matches!(input, InputFrame::Image(image) if self.may_scale(image));
         Ok(self.compiled(input.size(), display, 0, may_scale)?.views[0].output_size())
     }
@@ -219,8 +235,8 @@ impl TransformExecutor {
         self.scratch.bytes() + self.deinterlaced.len()
     }
 
-    /// Transforms a frame of this video and writes it as frame `t` of a clip. [`TransformPipeline::prepare`] was called for
-    /// a reader of the video.
+    /// Transforms a frame of this video and writes it as frame `t` of a clip.
+    /// [`TransformPipeline::prepare`] was called for a reader of the video.
     pub fn apply(
         &mut self,
         site: &Site,
@@ -243,33 +259,68 @@ impl TransformExecutor {
             (InputFrame::Cpu(frame), OutputMut::Host(clip)) => {
                 self.apply_to_frame(site, frame, deinterlace, display, shape, clip, (t, t))
             }
-            (InputFrame::Cpu(frame), OutputMut::Device(slice)) => {
-                self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
+            (InputFrame::Cpu(frame), OutputMut::Device(slice)) => self.apply_and_upload(
+                site,
+                is_deep,
+                shape,
+                (slice, t),
+                |executor, single_frame, staging| {
                     let at = (t, 0);
-                    executor.apply_to_frame(site, frame, deinterlace, display, single_frame, staging, at)
-                })
-            }
+                    executor.apply_to_frame(
+                        site,
+                        frame,
+                        deinterlace,
+                        display,
+                        single_frame,
+                        staging,
+                        at,
+                    )
+                },
+            ),
             (InputFrame::Image(image), OutputMut::Host(clip)) => {
                 self.apply_to_image(site, image, display, shape, clip, (t, t))
             }
             (InputFrame::Image(image), OutputMut::Device(slice)) => {
                 let left = self.apply_by_nvjpeg(site, image, display, shape, slice, t)?;
                 let Some(slice) = left else { return Ok(()) };
-                self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
-                    executor.apply_to_image(site, image, display, single_frame, staging, (t, 0))
-                })
+                self.apply_and_upload(
+                    site,
+                    is_deep,
+                    shape,
+                    (slice, t),
+                    |executor, single_frame, staging| {
+                        executor.apply_to_image(site, image, display, single_frame, staging, (t, 0))
+                    },
+                )
             }
-            (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Device(mut slice)) => {
+            (
+                InputFrame::Nvdec {
+                    surface,
+                    container,
+                    cuda,
+                },
+                OutputMut::Device(mut slice),
+            ) => {
                 check_fits_slot(site, shape, slice.len)?;
                 slice.begin(cuda.stream())?;
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
                 let frame = cuda.deinterlace(site, frame, deinterlace)?;
                 self.launch(site, &frame, cuda, display, shape, slice.address, (t, t))
             }
-            (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Host(clip)) => {
+            (
+                InputFrame::Nvdec {
+                    surface,
+                    container,
+                    cuda,
+                },
+                OutputMut::Host(clip),
+            ) => {
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
                 let frame = cuda.deinterlace(site, frame, deinterlace)?;
-                let single_frame = ClipShape { frames: 1, ..*shape };
+                let single_frame = ClipShape {
+                    frames: 1,
+                    ..*shape
+                };
                 let bytes = single_frame.bytes().unwrap_or(0);
                 let address = cuda.crossing_buffer(bytes)?;
                 self.launch(site, &frame, cuda, display, &single_frame, address, (t, 0))?;
@@ -277,8 +328,10 @@ impl TransformExecutor {
                 resize(site, &mut staging, bytes)?;
                 staging.truncate(bytes);
                 let fetched = cuda.stream().download(&mut staging, address);
-                for ((from, len), (to, _)) in
-                    single_frame.frame_ranges(0).into_iter().zip(shape.frame_ranges(t))
+                for ((from, len), (to, _)) in single_frame
+                    .frame_ranges(0)
+                    .into_iter()
+                    .zip(shape.frame_ranges(t))
                 {
                     clip[to..to + len].copy_from_slice(&staging[from..from + len]);
                 }
@@ -288,8 +341,8 @@ impl TransformExecutor {
         }
     }
 
-    /// Enqueues the passes that make frame `t` of a clip from a device frame, and write it as frame `out_index`
-    /// of the clip at `address`.
+    /// Enqueues the passes that make frame `t` of a clip from a device frame, and write it as frame
+    /// `out_index` of the clip at `address`.
     #[expect(clippy::too_many_arguments, reason = "where from, by what, where to")]
     fn launch(
         &mut self,
@@ -306,14 +359,19 @@ impl TransformExecutor {
         for (view, stages) in compiled.views.iter().enumerate() {
             check_size(site, stages.output_size(), shape)?;
             let slot = shape.device_slot(address, view, out_index);
-            let id = PassId { executor, compiled: compiled.key, view, stage: 0 };
+            let id = PassId {
+                executor,
+                compiled: compiled.key,
+                view,
+                stage: 0,
+            };
             stages.launch(site, id, frame, slot, cuda)?;
         }
         Ok(())
     }
 
-    /// Transforms planes in host memory as frame `t` of a clip, and writes the result at the position of
-    /// frame `out_index`.
+    /// Transforms planes in host memory as frame `t` of a clip, and writes the result at the
+    /// position of frame `out_index`.
     pub fn apply_to_view(
         &mut self,
         site: &Site,
@@ -325,14 +383,14 @@ impl TransformExecutor {
     ) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let compiled = self.compiled((view.width, view.height), display, t, false);
-        let result =
-            compiled.and_then(|compiled| compiled.run(site, view, shape, clip, out_index, &mut scratch));
+        let result = compiled
+            .and_then(|compiled| compiled.run(site, view, shape, clip, out_index, &mut scratch));
         self.scratch = scratch;
         result
     }
 
-    /// Whether frame `t` of clip `a` and frame `u` of clip `b`, made from the same decoded frame, have the
-    /// same pixels. Each is given with the clip's number of frames.
+    /// Whether frame `t` of clip `a` and frame `u` of clip `b`, made from the same decoded frame,
+    /// have the same pixels. Each is given with the clip's number of frames.
     ///
     /// # Errors
     /// Any error that transforming them would report.
@@ -351,7 +409,10 @@ impl TransformExecutor {
         let first = self.compiled(size, display, t, false)?.views.clone();
         self.begin(b, length_of_b);
         let second = &self.compiled(size, display, u, false)?.views;
-        Ok(first.iter().zip(second.iter()).all(|(one, other)| one.has_same_output(other)))
+        Ok(first
+            .iter()
+            .zip(second.iter())
+            .all(|(one, other)| one.has_same_output(other)))
     }
 
     /// Returns the compiled views for a frame, and moves them to the end of the list.
@@ -362,22 +423,52 @@ impl TransformExecutor {
         t: usize,
         may_scale: bool,
     ) -> Result<&mut CompiledTransforms> {
-        let t = if self.pipeline.is_per_frame() { t as u32 } else { 0 };
+        let t = if self.pipeline.is_per_frame() {
+            t as u32
+        } else {
+            0
+        };
         let (key, tone, frames) = (self.key, self.tone, self.frames);
-        let compile_key = CompileKey { size, display, key, t, frames, tone, may_scale };
-        match self.compiled_cache.iter().position(|cached| cached.key == compile_key) {
+        let compile_key = CompileKey {
+            size,
+            display,
+            key,
+            t,
+            frames,
+            tone,
+            may_scale,
+        };
+        match self
+            .compiled_cache
+            .iter()
+            .position(|cached| cached.key == compile_key)
+        {
             Some(at) => {
                 let compiled = self.compiled_cache.remove(at);
                 self.compiled_cache.push(compiled);
             }
             None => {
                 let draw = |view| {
-                    let subject = FrameRef { size, display, key, t, frames, view, tone };
+                    let subject = FrameRef {
+                        size,
+                        display,
+                        key,
+                        t,
+                        frames,
+                        view,
+                        tone,
+                    };
                     self.pipeline.compile(&subject, None)
                 };
-                let drawn = (0..self.pipeline.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
+                let drawn = (0..self.pipeline.views.max(1))
+                    .map(draw)
+                    .collect::<Result<Vec<_>>>()?;
                 let geometries = drawn.iter().map(|stages| &stages[0].geometry);
-                let scale = if may_scale { dct_scale::scale_for(geometries) } else { DctScale::Full };
+                let scale = if may_scale {
+                    dct_scale::scale_for(geometries)
+                } else {
+                    DctScale::Full
+                };
                 let compile = |stages: Vec<Stage>| {
                     let geometry = stages[0].geometry;
                     let smaller = match scale {
@@ -398,7 +489,11 @@ impl TransformExecutor {
                 if self.compiled_cache.len() == MAX_COMPILED {
                     self.compiled_cache.remove(0);
                 }
-                self.compiled_cache.push(CompiledTransforms { key: compile_key, scale, views });
+                self.compiled_cache.push(CompiledTransforms {
+                    key: compile_key,
+                    scale,
+                    views,
+                });
             }
         }
         Ok(self.compiled_cache.last_mut().expect("just pushed"))
@@ -418,7 +513,12 @@ impl CompiledTransforms {
     ) -> Result<()> {
         for (view_index, stages) in self.views.iter_mut().enumerate() {
             check_size(site, stages.output_size(), shape)?;
-            stages.run(site, view, &mut shape.slot(clip, view_index, out_index), scratch)?;
+            stages.run(
+                site,
+                view,
+                &mut shape.slot(clip, view_index, out_index),
+                scratch,
+            )?;
         }
         Ok(())
     }
@@ -430,7 +530,10 @@ fn check_fits_slot(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
         return Ok(());
     }
     let reason = format!("a clip of {shape} has {len} bytes of device memory");
-    Err(Error::Internal { site: site.clone(), reason })
+    Err(Error::Internal {
+        site: site.clone(),
+        reason,
+    })
 }
 
 fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {
@@ -442,10 +545,14 @@ fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {
          w)) to make them equal)",
         shape.width, shape.height, size.0, size.1
     );
-    Err(Error::Unsupported { site: site.clone(), what })
+    Err(Error::Unsupported {
+        site: site.clone(),
+        what,
+    })
 }
 
-/// Returns what a transform pipeline draws for frame `t` of a clip, for a frame of this stored size.
+/// Returns what a transform pipeline draws for frame `t` of a clip, for a frame of this stored
+/// size.
 pub fn explain(
     pipeline: &TransformPipeline,
     size: (u32, u32),
@@ -453,18 +560,30 @@ pub fn explain(
     key: RngKey,
     (t, frames): (u32, usize),
 ) -> Result<Vec<SampledParams>> {
-    if t as usize >= super::compile::MAX_FRAMES {
+    if t as usize >= crate::rng::MAX_FRAMES {
         return Err(Error::Argument(format!(
             "frame {t}: clips of at most {} frames are possible",
-            super::compile::MAX_FRAMES
+            crate::rng::MAX_FRAMES
         )));
     }
     let mut sampled = Vec::new();
-    pipeline.compile(&FrameRef { size, display, key, t, frames, view: 0, tone: None }, Some(&mut sampled))?;
+    pipeline.compile(
+        &FrameRef {
+            size,
+            display,
+            key,
+            t,
+            frames,
+            view: 0,
+            tone: None,
+        },
+        Some(&mut sampled),
+    )?;
     Ok(sampled)
 }
 
-/// Returns the (width, height) of the frames that a transform pipeline makes of a clip with frames of this stored size.
+/// Returns the (width, height) of the frames that a transform pipeline makes of a clip with frames
+/// of this stored size.
 ///
 /// # Errors
 /// As applying the pipeline to the frame.
@@ -474,11 +593,20 @@ pub fn output_size(
     display: DisplayGeometry,
     (key, frames): (RngKey, usize),
 ) -> Result<(u32, u32)> {
-    pipeline.size_of_output(&FrameRef { size, display, key, t: 0, frames, view: 0, tone: None })
+    pipeline.size_of_output(&FrameRef {
+        size,
+        display,
+        key,
+        t: 0,
+        frames,
+        view: 0,
+        tone: None,
+    })
 }
 
-/// Returns, for each view of a clip, the affine map from the displayed frame of this stored size to the first frame of
-/// the result. Pixels are unit squares: the center of the first one is at (0.5, 0.5).
+/// Returns, for each view of a clip, the affine map from the displayed frame of this stored size to
+/// the first frame of the result. Pixels are unit squares: the center of the first one is at (0.5,
+/// 0.5).
 ///
 /// # Errors
 /// As applying the pipeline to the frame.
@@ -488,6 +616,16 @@ pub fn maps_to_output(
     display: DisplayGeometry,
     (key, frames): (RngKey, usize),
 ) -> Result<Vec<Map>> {
-    let of = |view| pipeline.map_to_output(&FrameRef { size, display, key, t: 0, frames, view, tone: None });
+    let of = |view| {
+        pipeline.map_to_output(&FrameRef {
+            size,
+            display,
+            key,
+            t: 0,
+            frames,
+            view,
+            tone: None,
+        })
+    };
     (0..pipeline.views.max(1)).map(of).collect()
 }

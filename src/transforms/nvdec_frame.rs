@@ -5,7 +5,7 @@ use framespool_kernels::{DeviceFrame, DevicePlane, DevicePlanes};
 use framespool_nvdec::session::{Chroma, Surface};
 
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::frame_view::{color, ColorOverride};
+use crate::ffmpeg::frame_view::{ColorOverride, color};
 use crate::media::ColorTags;
 
 /// Matrix coefficients "unspecified" (ITU-T H.273).
@@ -17,17 +17,24 @@ const RGB: u8 = 0;
 /// (width, height) of the displayed part.
 pub(super) fn size(surface: &Surface) -> (u32, u32) {
     let shown = surface.display_area;
-    (shown.right.saturating_sub(shown.left), shown.bottom.saturating_sub(shown.top))
+    (
+        shown.right.saturating_sub(shown.left),
+        shown.bottom.saturating_sub(shown.top),
+    )
 }
 
-/// The displayed part as the kernels read it. `container` supplies what the stream leaves unspecified.
+/// The displayed part as the kernels read it. `container` supplies what the stream leaves
+/// unspecified.
 pub(super) fn frame(
     site: &Site,
     surface: &Surface,
     container: ColorTags,
     assumed: ColorOverride,
 ) -> Result<DeviceFrame> {
-    let unsupported = |what: String| Error::Unsupported { site: site.clone(), what };
+    let unsupported = |what: String| Error::Unsupported {
+        site: site.clone(),
+        what,
+    };
     let shown = surface.display_area;
     let (width, height) = size(surface);
     let (log2_w, log2_h) = match surface.chroma {
@@ -37,12 +44,18 @@ pub(super) fn frame(
     };
     // An address cannot express a crop of half a chroma sample.
     if !(shown.left.is_multiple_of(1 << log2_w) && shown.top.is_multiple_of(1 << log2_h)) {
-        return Err(unsupported(format!("a frame that starts at ({}, {})", shown.left, shown.top)));
+        return Err(unsupported(format!(
+            "a frame that starts at ({}, {})",
+            shown.left, shown.top
+        )));
     }
     let bytes = u64::from(surface.depth_bits > 8) + 1;
     let pitch = surface.pitch_bytes as u64;
     let (left, top) = (u64::from(shown.left), u64::from(shown.top));
-    let plane = |address: u64| DevicePlane { address, stride_bytes: surface.pitch_bytes };
+    let plane = |address: u64| DevicePlane {
+        address,
+        stride_bytes: surface.pitch_bytes,
+    };
     let luma = plane(surface.address + top * pitch + left * bytes);
     let chroma_at = |address: u64, samples: u64| {
         plane(address + (top >> log2_h) * pitch + (left >> log2_w) * bytes * samples)
@@ -64,25 +77,56 @@ pub(super) fn frame(
         },
     };
     let tags = tags(surface, container).ok_or_else(|| {
-        unsupported("full range that only the container declares and the stream may contradict".into())
+        unsupported(
+            "full range that only the container declares and the stream may contradict".into(),
+        )
     })?;
     if tags.matrix == RGB && surface.chroma == Chroma::C444 {
         return Err(unsupported("RGB planes".into()));
     }
     let color = color(site, false, tags, assumed)?;
-    Ok(DeviceFrame { width, height, depth_bits: surface.depth_bits, shift: surface.shift, planes, color })
+    Ok(DeviceFrame {
+        width,
+        height,
+        depth_bits: surface.depth_bits,
+        shift: surface.shift,
+        planes,
+        color,
+    })
 }
 
-/// The color description of the stream, completed from the container where the stream leaves it unspecified.
-/// `None` if it is unknown which of them applies: the parser does not report whether a limited-range stream
-/// states its range.
+/// The color description of the stream, completed from the container where the stream leaves it
+/// unspecified. `None` if it is unknown which of them applies: the parser does not report whether a
+/// limited-range stream states its range.
 pub(super) fn tags(surface: &Surface, container: ColorTags) -> Option<ColorTags> {
-    let Surface { matrix, primaries, transfer, .. } = *surface;
-    let silent = [matrix, primaries, transfer].iter().all(|&tag| tag == UNSPECIFIED);
-    let said = if silent { container } else { ColorTags { matrix, primaries, transfer, full_range: None } };
+    let Surface {
+        matrix,
+        primaries,
+        transfer,
+        ..
+    } = *surface;
+    let silent = [matrix, primaries, transfer]
+        .iter()
+        .all(|&tag| tag == UNSPECIFIED);
+    let said = if silent {
+        container
+    } else {
+        ColorTags {
+            matrix,
+            primaries,
+            transfer,
+            full_range: None,
+        }
+    };
     match (surface.full_range, container.full_range) {
-        (Some(true), _) => Some(ColorTags { full_range: Some(true), ..said }),
+        (Some(true), _) => Some(ColorTags {
+            full_range: Some(true),
+            ..said
+        }),
         (_, Some(true)) => None,
-        (_, range) => Some(ColorTags { full_range: range, ..said }),
+        (_, range) => Some(ColorTags {
+            full_range: range,
+            ..said
+        }),
     }
 }

@@ -1,14 +1,14 @@
-//! Decodes JPEG files on the device with nvJPEG, and holds the CUDA executor in whose stream the planes are
-//! valid.
-//! A file that nvJPEG cannot decode is not an error: the reason for the fallback to the CPU is returned.
+//! Decodes JPEG files on the device with nvJPEG, and holds the CUDA executor in whose stream the
+//! planes are valid. A file that nvJPEG cannot decode is not an error: the reason for the fallback
+//! to the CPU is returned.
 
 use std::sync::Arc;
 
 use framespool_kernels::{
     ColorRange, Colorimetry, DeviceFrame, DevicePlane, DevicePlanes, MatrixCoefficients,
 };
-use framespool_nvdec::jpeg::JpegDecoder;
 use framespool_nvdec::Error;
+use framespool_nvdec::jpeg::JpegDecoder;
 
 use super::cuda_executor::CudaExecutor;
 use crate::decode::EncodedImage;
@@ -51,7 +51,8 @@ impl Nvjpeg {
     /// `self = Ready(worker)`.
     ///
     /// # Errors
-    /// `Gpu` if it cannot be created: the CPU's samples differ, and all workers must produce the same ones.
+    /// `Gpu` if it cannot be created: the CPU's samples differ, and all workers must produce the
+    /// same ones.
     pub fn take(&mut self, gpu: &Arc<Gpu>) -> Result<Option<Box<NvjpegWorker>>> {
         if matches!(self, Self::Wanted) {
             let decoder = JpegDecoder::new(gpu.device())?;
@@ -66,8 +67,8 @@ impl Nvjpeg {
 }
 
 impl NvjpegWorker {
-    /// Starts decoding an image. Work that is enqueued in the CUDA executor's stream before the next call
-    /// reads the complete image. The inner error is the reason for a fallback to the CPU.
+    /// Starts decoding an image. Work that is enqueued in the CUDA executor's stream before the
+    /// next call reads the complete image. The inner error is the reason for a fallback to the CPU.
     ///
     /// # Errors
     /// `Gpu` if the device is lost; `Forked` in a forked process.
@@ -91,9 +92,11 @@ impl NvjpegWorker {
         };
         let layout = match planes.log2_chroma {
             None => DevicePlanes::Gray(plane(0)),
-            Some((log2_chroma_w, log2_chroma_h)) => {
-                DevicePlanes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w, log2_chroma_h }
-            }
+            Some((log2_chroma_w, log2_chroma_h)) => DevicePlanes::Yuv {
+                planes: [plane(0), plane(1), plane(2)],
+                log2_chroma_w,
+                log2_chroma_h,
+            },
         };
         let color = Colorimetry {
             matrix: assumed.matrix.unwrap_or(MatrixCoefficients::Bt601),
@@ -101,8 +104,18 @@ impl NvjpegWorker {
         };
         let (width, height) = (planes.width, planes.height);
         if (width, height) != image.size() {
-            return Ok(Err(format!("nvJPEG reports {width}x{height} pixels, the header {:?}", image.size())));
+            return Ok(Err(format!(
+                "nvJPEG reports {width}x{height} pixels, the header {:?}",
+                image.size()
+            )));
         }
-        Ok(Ok(DeviceFrame { width, height, depth_bits: 8, shift: 0, planes: layout, color }))
+        Ok(Ok(DeviceFrame {
+            width,
+            height,
+            depth_bits: 8,
+            shift: 0,
+            planes: layout,
+            color,
+        }))
     }
 }

@@ -2,8 +2,8 @@
 
 use framespool_kernels as kernels;
 
-use crate::batch_sampler::rng::RngKey;
 use crate::media::DisplayGeometry;
+use crate::rng::RngKey;
 
 /// What a compiled pass depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,5 @@
-//! Computes the dimensions, the size in bytes and the positions of the frames of a clip from its layout and
-//! dtype.
-//! Also converts clips of 8-bit codes to elements.
+//! Computes the dimensions, the size in bytes and the positions of the frames of a clip from its
+//! layout and dtype. Also converts clips of 8-bit codes to elements.
 
 use std::fmt;
 
@@ -22,8 +21,8 @@ pub enum Layout {
 /// Dimensions and layout of one clip: `frames` frames of `width` x `height`, in `views`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClipShape {
-    /// Number of crops of each frame, stored one after another. 0 if the pipeline makes no views: then there
-    /// is one view, without a dimension of its own.
+    /// Number of crops of each frame, stored one after another. 0 if the pipeline makes no views:
+    /// then there is one view, without a dimension of its own.
     pub views: usize,
     /// Number of frames.
     pub frames: usize,
@@ -42,7 +41,13 @@ pub struct ClipShape {
 impl fmt::Display for ClipShape {
     /// Formats as "16 frames of 320x240", with the number of views if there are several.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { views, frames, width, height, .. } = self;
+        let Self {
+            views,
+            frames,
+            width,
+            height,
+            ..
+        } = self;
         write!(f, "{frames} frames of {width}x{height}")?;
         match views {
             0 | 1 => Ok(()),
@@ -59,7 +64,10 @@ impl ClipShape {
 
     fn view_bytes(&self) -> Option<usize> {
         let element = self.channels.count() * self.dtype.bytes();
-        self.frames.checked_mul(self.width)?.checked_mul(self.height)?.checked_mul(element)
+        self.frames
+            .checked_mul(self.width)?
+            .checked_mul(self.height)?
+            .checked_mul(element)
     }
 
     /// Lengths of the dimensions, without the batch dimension.
@@ -83,10 +91,12 @@ impl ClipShape {
         let channels = self.channels.count();
         let view = self.frames * plane * channels;
         let in_view = |v: usize| match self.layout {
-            Layout::Nthwc | Layout::Ntchw => vec![(v * view + t * plane * channels, plane * channels)],
-            Layout::Ncthw => {
-                (0..channels).map(|c| (v * view + (c * self.frames + t) * plane, plane)).collect()
+            Layout::Nthwc | Layout::Ntchw => {
+                vec![(v * view + t * plane * channels, plane * channels)]
             }
+            Layout::Ncthw => (0..channels)
+                .map(|c| (v * view + (c * self.frames + t) * plane, plane))
+                .collect(),
         };
         (0..self.views.max(1)).flat_map(in_view).collect()
     }
@@ -107,13 +117,16 @@ impl ClipShape {
         if plane == 0 {
             return;
         }
-        let planes = codes.chunks(plane).zip(clip.chunks_mut(plane * self.dtype.bytes()));
+        let planes = codes
+            .chunks(plane)
+            .zip(clip.chunks_mut(plane * self.dtype.bytes()));
         for (number, (codes, clip)) in planes.enumerate() {
             expand.run(codes, (number % channels, 1), clip);
         }
     }
 
-    /// The launch that converts a clip from codes at `codes` to elements at `out`, both in device memory.
+    /// The launch that converts a clip from codes at `codes` to elements at `out`, both in device
+    /// memory.
     ///
     /// # Errors
     /// `Argument` for a clip that is too large for one launch.
@@ -134,12 +147,18 @@ impl ClipShape {
         let all = self.views.max(1) * self.frames * self.height * self.width * channels;
         let planes = u32::try_from(all / plane.max(1)).unwrap_or(u32::MAX);
         expand
-            .launch(codes, (plane as u64, planes), (0, channels, turns), tables, out)
+            .launch(
+                codes,
+                (plane as u64, planes),
+                (0, channels, turns),
+                tables,
+                out,
+            )
             .map_err(|e| Error::Argument(e.to_string()))
     }
 
-    /// The launches that convert one frame from codes at `codes`, as a clip of one frame, to the elements of frame `t`
-    /// of the clip at `out`, both in device memory.
+    /// The launches that convert one frame from codes at `codes`, as a clip of one frame, to the
+    /// elements of frame `t` of the clip at `out`, both in device memory.
     ///
     /// # Errors
     /// `Argument` for a frame that is too large for one launch.
@@ -152,9 +171,17 @@ impl ClipShape {
         t: usize,
     ) -> Result<Vec<Launch>> {
         let channels = self.channels.count();
-        let frame = ClipShape { frames: 1, dtype: Dtype::U8, ..*self };
+        let frame = ClipShape {
+            frames: 1,
+            dtype: Dtype::U8,
+            ..*self
+        };
         let plane = (self.height * self.width) as u64;
-        let ranges = frame.frame_ranges(0).into_iter().zip(self.frame_ranges(t)).enumerate();
+        let ranges = frame
+            .frame_ranges(0)
+            .into_iter()
+            .zip(self.frame_ranges(t))
+            .enumerate();
         ranges
             .map(|(number, ((from, len), (to, _)))| {
                 let (planes, turns) = match (self.layout, channels) {
@@ -173,16 +200,38 @@ impl ClipShape {
 
     /// The output slot of frame `t` of a view in the bytes of the clip.
     pub(super) fn slot<'a>(&self, clip: &'a mut [u8], view: usize, t: usize) -> OutputSlot<'a> {
-        let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
-        let data = clip.get_mut(first * self.dtype.bytes()..).unwrap_or(&mut []);
-        OutputSlot { data, channel_stride, row_stride, column_stride }
+        let Strides {
+            first,
+            channel_stride,
+            row_stride,
+            column_stride,
+        } = self.strides(view, t);
+        let data = clip
+            .get_mut(first * self.dtype.bytes()..)
+            .unwrap_or(&mut []);
+        OutputSlot {
+            data,
+            channel_stride,
+            row_stride,
+            column_stride,
+        }
     }
 
     /// Like `slot`, for a clip at this address of a device.
     pub(super) fn device_slot(&self, address: u64, view: usize, t: usize) -> DeviceSlot {
-        let Strides { first, channel_stride, row_stride, column_stride } = self.strides(view, t);
+        let Strides {
+            first,
+            channel_stride,
+            row_stride,
+            column_stride,
+        } = self.strides(view, t);
         let address = address + (first * self.dtype.bytes()) as u64;
-        DeviceSlot { address, channel_stride, row_stride, column_stride }
+        DeviceSlot {
+            address,
+            channel_stride,
+            row_stride,
+            column_stride,
+        }
     }
 
     fn strides(&self, view: usize, t: usize) -> Strides {
@@ -195,7 +244,12 @@ impl ClipShape {
             Layout::Ncthw => (t * plane, self.frames * plane, w, 1),
         };
         let first = first + view * self.frames * plane * channels;
-        Strides { first, channel_stride, row_stride, column_stride }
+        Strides {
+            first,
+            channel_stride,
+            row_stride,
+            column_stride,
+        }
     }
 }
 
@@ -214,14 +268,27 @@ mod tests {
     #[test]
     fn frames_of_all_views_together_are_the_clip() {
         for layout in [Layout::Nthwc, Layout::Ntchw, Layout::Ncthw] {
-            for (views, channels) in [(0, Channels::Three), (3, Channels::Three), (5, Channels::One)] {
-                let shape =
-                    ClipShape { views, frames: 4, width: 5, height: 3, channels, layout, dtype: Dtype::F16 };
+            for (views, channels) in [
+                (0, Channels::Three),
+                (3, Channels::Three),
+                (5, Channels::One),
+            ] {
+                let shape = ClipShape {
+                    views,
+                    frames: 4,
+                    width: 5,
+                    height: 3,
+                    channels,
+                    layout,
+                    dtype: Dtype::F16,
+                };
                 let mut covered = vec![0u8; shape.bytes().unwrap()];
                 assert_eq!(shape.dims().iter().product::<usize>() * 2, covered.len());
                 for t in 0..4 {
                     for (start, length) in shape.frame_ranges(t) {
-                        covered[start..start + length].iter_mut().for_each(|byte| *byte += 1);
+                        covered[start..start + length]
+                            .iter_mut()
+                            .for_each(|byte| *byte += 1);
                     }
                 }
                 assert!(covered.iter().all(|&byte| byte == 1), "{layout:?} {views}");

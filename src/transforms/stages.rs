@@ -1,10 +1,11 @@
-//! Runs the compiled stages of one view: each pixel pass but the last writes R, G, B codes to scratch memory, where operations
-//! change them, and the next pass reads them.
+//! Runs the compiled stages of one view: each pixel pass but the last writes R, G, B codes to
+//! scratch memory, where operations change them, and the next pass reads them.
 
 use framespool_kernels as kernels;
 use kernels::{
-    Channels, ColorRange, Colorimetry, DeviceFrame, DevicePlane, DeviceSlot, FrameView, GenericPlanes,
-    Geometry, MatrixCoefficients, OutputSlot, PassError, PixelPass, Plane, RgbOperation,
+    Channels, ColorRange, Colorimetry, DeviceFrame, DevicePlane, DeviceSlot, FrameView,
+    GenericPlanes, Geometry, MatrixCoefficients, OutputSlot, PassError, PixelPass, Plane,
+    RgbOperation,
 };
 
 use super::compile::Stage;
@@ -43,16 +44,26 @@ impl StageScratch {
 }
 
 impl CompiledView {
-    /// Compiles stages; `first` is the geometry of the first one, for the frame that is really decoded.
+    /// Compiles stages; `first` is the geometry of the first one, for the frame that is really
+    /// decoded.
     ///
     /// # Errors
     /// If the kernels refuse a geometry or an output.
     pub fn new(stages: Vec<Stage>, first: Geometry) -> Result<Self, PassError> {
         let compile = |(number, stage): (usize, Stage)| {
             let geometry = if number == 0 { first } else { stage.geometry };
-            Ok(CompiledStage { pass: PixelPass::new(geometry, stage.spec)?, operations: stage.operations })
+            Ok(CompiledStage {
+                pass: PixelPass::new(geometry, stage.spec)?,
+                operations: stage.operations,
+            })
         };
-        Ok(Self { stages: stages.into_iter().enumerate().map(compile).collect::<Result<_, _>>()? })
+        Ok(Self {
+            stages: stages
+                .into_iter()
+                .enumerate()
+                .map(compile)
+                .collect::<Result<_, _>>()?,
+        })
     }
 
     /// The pass that reads the frame.
@@ -80,16 +91,23 @@ impl CompiledView {
         slot: &mut OutputSlot<'_>,
         scratch: &mut StageScratch,
     ) -> Result<()> {
-        let unsupported = |e: PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
+        let unsupported = |e: PassError| Error::Unsupported {
+            site: site.clone(),
+            what: e.to_string(),
+        };
         let (last, before) = self.stages.split_last_mut().expect("there is one");
-        let StageScratch { pass: pass_scratch, operation: operation_scratch, codes: [source, target] } =
-            scratch;
+        let StageScratch {
+            pass: pass_scratch,
+            operation: operation_scratch,
+            codes: [source, target],
+        } = scratch;
         let mut format = None;
         for CompiledStage { pass, operations } in before {
             let written = CodesFormat::of(pass);
             resize(site, target, written.bytes())?;
             target.truncate(written.bytes());
-            let mut codes = OutputSlot::chw(target, written.width as usize, written.height as usize);
+            let mut codes =
+                OutputSlot::chw(target, written.width as usize, written.height as usize);
             match &format {
                 None => pass.run(frame, &mut codes, pass_scratch),
                 Some(read) => pass.run(&codes_view(read, source), &mut codes, pass_scratch),
@@ -97,7 +115,9 @@ impl CompiledView {
             .map_err(unsupported)?;
             for operation in operations {
                 let size = (written.width, written.height);
-                operation.apply(target, size, operation_scratch).map_err(unsupported)?;
+                operation
+                    .apply(target, size, operation_scratch)
+                    .map_err(unsupported)?;
             }
             format = Some(written);
             std::mem::swap(source, target);
@@ -119,12 +139,20 @@ impl CompiledView {
         cuda: &mut CudaExecutor,
     ) -> Result<()> {
         let (last, before) = self.stages.split_last().expect("there is one");
-        let largest = before.iter().map(|stage| CodesFormat::of(&stage.pass).bytes()).max().unwrap_or(0);
-        // Of three buffers, the codes that a stage reads are in one, and its operations alternate between the others.
+        let largest = before
+            .iter()
+            .map(|stage| CodesFormat::of(&stage.pass).bytes())
+            .max()
+            .unwrap_or(0);
+        // Of three buffers, the codes that a stage reads are in one, and its operations alternate
+        // between the others.
         let buffers = cuda.code_buffers(largest)?;
         let mut read = None;
         for (number, stage) in before.iter().enumerate() {
-            let id = PassId { stage: number, ..id };
+            let id = PassId {
+                stage: number,
+                ..id
+            };
             let written = CodesFormat::of(&stage.pass);
             let (frame, occupied) = read.unwrap_or((*frame, 0));
             let [target, other] = free_buffers(buffers, occupied);
@@ -137,8 +165,18 @@ impl CompiledView {
             let address = cuda.run(site, id, stage, &frame, slot, other)?;
             read = Some((written.device_frame(address), address));
         }
-        let id = PassId { stage: before.len(), ..id };
-        cuda.run(site, id, last, &read.map_or(*frame, |(frame, _)| frame), slot, 0)?;
+        let id = PassId {
+            stage: before.len(),
+            ..id
+        };
+        cuda.run(
+            site,
+            id,
+            last,
+            &read.map_or(*frame, |(frame, _)| frame),
+            slot,
+            0,
+        )?;
         Ok(())
     }
 }
@@ -163,7 +201,11 @@ struct CodesFormat {
 impl CodesFormat {
     fn of(pass: &PixelPass) -> Self {
         let (width, height) = pass.output_size();
-        Self { width, height, channels: pass.output_spec().channels }
+        Self {
+            width,
+            height,
+            channels: pass.output_spec().channels,
+        }
     }
 
     fn plane_bytes(&self) -> usize {
@@ -175,7 +217,10 @@ impl CodesFormat {
     }
 
     fn frame<P>(&self, planes: GenericPlanes<P>) -> kernels::GenericFrame<P> {
-        let color = Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full };
+        let color = Colorimetry {
+            matrix: MatrixCoefficients::Rgb,
+            range: ColorRange::Full,
+        };
         kernels::GenericFrame {
             width: self.width,
             height: self.height,

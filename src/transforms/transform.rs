@@ -1,7 +1,10 @@
-//! Defines the transforms that a user can request, with torchvision's semantics, and reads them with serde.
-//! Parameters given as a range are drawn uniformly; equal ends mean a constant. The Python package checks values.
+//! Defines the transforms that a user can request, with torchvision's semantics, and reads them
+//! with serde. Parameters given as a range are drawn uniformly; equal ends mean a constant. The
+//! Python package checks values.
 
-use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, Normalize, RgbOperation};
+use framespool_kernels::{
+    ColorRange, Filter, Interpolation, MatrixCoefficients, Normalize, RgbOperation,
+};
 use serde::{Deserialize, Deserializer};
 
 /// The range of numbers from which one is drawn uniformly; read from (low, high).
@@ -17,7 +20,10 @@ pub struct UniformRange {
 impl UniformRange {
     /// Always this number.
     pub const fn only(value: f64) -> Self {
-        Self { low: value, high: value }
+        Self {
+            low: value,
+            high: value,
+        }
     }
 
     /// Between these numbers.
@@ -57,9 +63,9 @@ impl From<(u32, u32)> for Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Target {
-    /// The shorter side becomes `size` pixels, the longer one `size * longer / shorter`, truncated to an
-    /// integer. If that is more than `longest`, the longer side becomes `longest`, and the shorter one
-    /// follows.
+    /// The shorter side becomes `size` pixels, the longer one `size * longer / shorter`, truncated
+    /// to an integer. If that is more than `longest`, the longer side becomes `longest`, and the
+    /// shorter one follows.
     Shorter {
         /// Pixels.
         size: u32,
@@ -73,7 +79,8 @@ pub enum Target {
     Exact(Size),
     /// The smallest frame of the same shape that covers this size.
     Cover(Size),
-    /// Sides that are multiples of `factor`, of about the frame's ratio, with a number of pixels within limits.
+    /// Sides that are multiples of `factor`, of about the frame's ratio, with a number of pixels
+    /// within limits.
     Multiple {
         /// In pixels.
         factor: u32,
@@ -81,8 +88,8 @@ pub enum Target {
         min_pixels: u64,
         /// Largest number of pixels of a frame.
         max_pixels: u64,
-        /// Half of the largest number of pixels of all frames of a clip, as models take two frames at a time.
-        /// Not below 1.05 times `min_pixels` per frame.
+        /// Half of the largest number of pixels of all frames of a clip, as models take two frames
+        /// at a time. Not below 1.05 times `min_pixels` per frame.
         #[serde(deserialize_with = "Option::deserialize")]
         total_pixels: Option<u64>,
     },
@@ -104,7 +111,12 @@ pub struct Padding {
 
 impl From<(u32, u32, u32, u32)> for Padding {
     fn from((left, top, right, bottom): (u32, u32, u32, u32)) -> Self {
-        Self { left, top, right, bottom }
+        Self {
+            left,
+            top,
+            right,
+            bottom,
+        }
     }
 }
 
@@ -233,7 +245,8 @@ fn random<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
     Name::deserialize(from).map(|Name::Random| ())
 }
 
-/// One transform of a frame. Variants and fields are those of the classes in `framespool.transforms`.
+/// One transform of a frame. Variants and fields are those of the classes in
+/// `framespool.transforms`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Transform {
@@ -307,7 +320,8 @@ pub enum Transform {
         /// Computes the new size from the display size.
         display_aspect: bool,
     },
-    /// Crops a part whose sides are products of the shorter side with one of several scales each, and resizes it.
+    /// Crops a part whose sides are products of the shorter side with one of several scales each,
+    /// and resizes it.
     MultiScaleCrop {
         /// Size after the resize.
         size: Size,
@@ -379,8 +393,8 @@ pub enum Transform {
         /// R, G, B.
         fill: [f64; 3],
     },
-    /// Brightness, contrast (about the mean gray of each frame), saturation and hue in random order:
-    /// torchvision's.
+    /// Brightness, contrast (about the mean gray of each frame), saturation and hue in random
+    /// order: torchvision's.
     ColorJitter {
         /// Factor.
         #[serde(deserialize_with = "Option::deserialize")]
@@ -395,7 +409,8 @@ pub enum Transform {
         #[serde(deserialize_with = "Option::deserialize")]
         hue: Option<UniformRange>,
     },
-    /// Brightness, contrast, saturation, hue and the order of the channels, each with a probability: torchvision's.
+    /// Brightness, contrast, saturation, hue and the order of the channels, each with a
+    /// probability: torchvision's.
     RandomPhotometricDistort {
         /// Factor.
         brightness: UniformRange,
@@ -565,8 +580,10 @@ impl Step {
     /// Whether a condition holds for the step or for one in its lists that may be applied.
     pub fn any(&self, condition: &dyn Fn(&Self) -> bool) -> bool {
         let choices = self.transform.choices();
-        let mut inner =
-            choices.iter().filter(|(weight, _)| *weight > 0.0).flat_map(|(_, steps)| steps.iter());
+        let mut inner = choices
+            .iter()
+            .filter(|(weight, _)| *weight > 0.0)
+            .flat_map(|(_, steps)| steps.iter());
         condition(self) || inner.any(|step| step.any(condition))
     }
 
@@ -574,7 +591,9 @@ impl Step {
     pub fn count(&self) -> usize {
         let lists = match &self.transform {
             Transform::RandomApply { steps, .. } => count_steps(steps),
-            Transform::RandomChoice { choices } => choices.iter().map(|(_, steps)| count_steps(steps)).sum(),
+            Transform::RandomChoice { choices } => {
+                choices.iter().map(|(_, steps)| count_steps(steps)).sum()
+            }
             _ => 0,
         };
         1 + lists
@@ -588,7 +607,10 @@ pub fn count_steps(steps: &[Step]) -> usize {
 
 impl From<Transform> for Step {
     fn from(transform: Transform) -> Self {
-        Self { transform, per_frame: false }
+        Self {
+            transform,
+            per_frame: false,
+        }
     }
 }
 
@@ -634,14 +656,16 @@ impl Transform {
         }
     }
 
-    /// The lists of which a [`RandomApply`](Self::RandomApply) or [`RandomChoice`](Self::RandomChoice) applies one, with
-    /// their weights; none for other transforms.
+    /// The lists of which a [`RandomApply`](Self::RandomApply) or
+    /// [`RandomChoice`](Self::RandomChoice) applies one, with their weights; none for other
+    /// transforms.
     pub fn choices(&self) -> Vec<(f64, &[Step])> {
         match self {
             Self::RandomApply { steps, p } => vec![(*p, steps), (1.0 - p, &[])],
-            Self::RandomChoice { choices } => {
-                choices.iter().map(|(weight, steps)| (*weight, &steps[..])).collect()
-            }
+            Self::RandomChoice { choices } => choices
+                .iter()
+                .map(|(weight, steps)| (*weight, &steps[..]))
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -665,7 +689,11 @@ impl Transform {
             Self::GaussianBlur { sigma, .. } => sigma.is_random(),
             Self::RandomShortestSize { sizes, .. } => sizes.len() > 1,
             Self::RandomApply { .. } | Self::RandomChoice { .. } => {
-                self.choices().iter().filter(|(weight, _)| *weight > 0.0).count() > 1
+                self.choices()
+                    .iter()
+                    .filter(|(weight, _)| *weight > 0.0)
+                    .count()
+                    > 1
             }
             Self::RandomCrop { .. }
             | Self::RandomResizedCrop { .. }
@@ -698,14 +726,16 @@ impl Transform {
         ) || self.operation().is_some()
     }
 
-    /// The operation on codes that it applies with a probability, and the probability; `None` for other transforms.
+    /// The operation on codes that it applies with a probability, and the probability; `None` for
+    /// other transforms.
     pub fn operation(&self) -> Option<(RgbOperation, f64)> {
         Some(match *self {
             Self::RandomPosterize { bits, p } => (RgbOperation::posterize(bits), p),
             Self::RandomSolarize { threshold, p } => (RgbOperation::solarize(threshold), p),
-            Self::RandomAdjustSharpness { sharpness_factor, p } => {
-                (RgbOperation::sharpness(sharpness_factor), p)
-            }
+            Self::RandomAdjustSharpness {
+                sharpness_factor,
+                p,
+            } => (RgbOperation::sharpness(sharpness_factor), p),
             Self::RandomInvert { p } => (RgbOperation::invert(), p),
             Self::RandomAutocontrast { p } => (RgbOperation::Autocontrast, p),
             Self::RandomEqualize { p } => (RgbOperation::Equalize, p),
@@ -716,9 +746,9 @@ impl Transform {
     /// What covers the pixels, if it covers any.
     pub fn cover(&self) -> Option<EraseFill> {
         match self {
-            Self::RandomErasing { cover, .. } | Self::Cutout { cover, .. } | Self::GridMask { cover, .. } => {
-                Some(*cover)
-            }
+            Self::RandomErasing { cover, .. }
+            | Self::Cutout { cover, .. }
+            | Self::GridMask { cover, .. } => Some(*cover),
             _ => None,
         }
     }

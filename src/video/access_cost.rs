@@ -4,8 +4,8 @@
 
 use super::Video;
 use crate::bitstream::disposable::{Dependency, DependencyParser};
-use crate::decode::plan;
 use crate::decode::BitstreamFilter;
+use crate::decode::plan;
 use crate::error::Result;
 use crate::ffmpeg::Packet;
 use crate::units::{DecodeIndex, PresentationIndex};
@@ -16,9 +16,11 @@ const MAX_MEASURED_CLIPS: u32 = 64;
 /// Result of probing a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessCost {
-    /// Disposable pictures: no other picture depends on them, so they are decoded only where they are wanted.
+    /// Disposable pictures: no other picture depends on them, so they are decoded only where they
+    /// are wanted.
     pub disposable: u32,
-    /// Pictures that precede, in presentation order, one that is earlier in decode order (usually B-frames).
+    /// Pictures that precede, in presentation order, one that is earlier in decode order (usually
+    /// B-frames).
     pub reordered: u32,
     /// Number of packets from each random access point to the next, in ascending order.
     pub gop_sizes: Vec<u32>,
@@ -26,8 +28,8 @@ pub struct AccessCost {
     pub packet_bytes: u64,
     /// NVDEC's name of the codec, or the reason for a fallback to the CPU.
     pub nvdec: Result<String, String>,
-    /// Mean cost of a clip over the measured starts: pictures decoded, and bytes read. `None` if the video is
-    /// shorter than a clip.
+    /// Mean cost of a clip over the measured starts: pictures decoded, and bytes read. `None` if
+    /// the video is shorter than a clip.
     pub clip: Option<(f64, f64)>,
 }
 
@@ -61,9 +63,9 @@ impl Video {
                 )?;
                 let dependency = parser.parse(packet.data());
                 let record = &index.packets[at as usize];
-                let disposable =
-                    matches!(dependency, Dependency::Disposable { layer } if layer >= parser.highest_layer());
-                skippable[at as usize] = disposable && !record.is_sync() && !record.is_second_field();
+                let disposable = matches!(dependency, Dependency::Disposable { layer } if layer >= parser.highest_layer());
+                skippable[at as usize] =
+                    disposable && !record.is_sync() && !record.is_second_field();
             }
         }
         let shown = index.packets.iter().filter(|record| record.is_frame());
@@ -72,14 +74,25 @@ impl Video {
             *latest = record.order.max(*latest);
             Some(u32::from(late))
         });
-        let mut gop_sizes: Vec<u32> = index.sync_points.windows(2).map(|two| two[1] - two[0]).collect();
+        let mut gop_sizes: Vec<u32> = index
+            .sync_points
+            .windows(2)
+            .map(|two| two[1] - two[0])
+            .collect();
         gop_sizes.extend(index.sync_points.last().map(|last| count - last));
         gop_sizes.sort_unstable();
         Ok(AccessCost {
-            disposable: skippable.iter().map(|&skippable| u32::from(skippable)).sum(),
+            disposable: skippable
+                .iter()
+                .map(|&skippable| u32::from(skippable))
+                .sum(),
             reordered: reordered.sum(),
             gop_sizes,
-            packet_bytes: index.packets.iter().map(|record| u64::from(record.size)).sum(),
+            packet_bytes: index
+                .packets
+                .iter()
+                .map(|record| u64::from(record.size))
+                .sum(),
             nvdec: self.nvdec(),
             clip: self.mean_clip_cost(&skippable, frames.max(1), stride.max(1)),
         })
@@ -90,7 +103,8 @@ impl Video {
     /// # Errors
     /// The reason for a fallback to the CPU.
     pub fn nvdec(&self) -> Result<String, String> {
-        BitstreamFilter::new(&self.index, DecodeIndex(0)).map(|filter| filter.codec.name().to_owned())
+        BitstreamFilter::new(&self.index, DecodeIndex(0))
+            .map(|filter| filter.codec.name().to_owned())
     }
 
     /// Mean number of pictures and bytes of a clip.
@@ -102,7 +116,9 @@ impl Video {
         let (mut pictures, mut bytes) = (0u64, 0u64);
         for clip in 0..measured {
             let first = (u64::from(clip) * u64::from(starts) / u64::from(measured)) as u32;
-            let wanted: Vec<_> = (0..frames).map(|i| PresentationIndex(first + i * stride)).collect();
+            let wanted: Vec<_> = (0..frames)
+                .map(|i| PresentationIndex(first + i * stride))
+                .collect();
             for range in plan::plan_decode_ranges(index, &wanted) {
                 for at in range.start.0..=range.end.0 {
                     let wants = range.wanted.binary_search(&DecodeIndex(at)).is_ok();

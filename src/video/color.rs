@@ -1,16 +1,16 @@
 //! Reads the color description of a video from its first decoded frame.
 
 use super::Video;
-use crate::decode::plan;
 use crate::decode::SoftwareDecoder;
+use crate::decode::plan;
 use crate::error::Result;
 use crate::media::{CodecKind, ColorTags};
 use crate::units::PresentationIndex;
 
 impl Video {
-    /// Returns the color description of the stream or, if the stream has none, of the container. Decodes the
-    /// first frame, since most streams state it nowhere else. For image files and videos without frames,
-    /// returns the description from the index.
+    /// Returns the color description of the stream or, if the stream has none, of the container.
+    /// Decodes the first frame, since most streams state it nowhere else. For image files and
+    /// videos without frames, returns the description from the index.
     ///
     /// # Errors
     /// Any error from decoding or `interrupt`.

@@ -1,12 +1,14 @@
-//! A common interface to the decoders of video on the CPU and the GPU and of image files.
-//! Where the GPU cannot decode a range, the CPU decodes the frames that are still missing, and its result
+//! A common interface to the decoders of video on the CPU and the GPU and of image files. Where the
+//! GPU cannot decode a range, the CPU decodes the frames that are still missing, and its result
 //! counts.
 
 use std::sync::Arc;
 
-use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
-use crate::decode::{DecodeStats, DecodeTimes, HardwareDecoder, ImageReader, SoftwareDecoder, Step};
+use crate::decode::plan::DecodeRange;
+use crate::decode::{
+    DecodeStats, DecodeTimes, HardwareDecoder, ImageReader, SoftwareDecoder, Step,
+};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
@@ -30,17 +32,25 @@ impl NvdecDecoder {
     pub fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let decoder = HardwareDecoder::new(gpu.device())?;
         let cuda = CudaExecutor::new(gpu.clone(), decoder.stream().clone());
-        Ok(Self { decoder, cuda, container: ColorTags::default(), permit: None })
+        Ok(Self {
+            decoder,
+            cuda,
+            container: ColorTags::default(),
+            permit: None,
+        })
     }
 
     /// Holds this permit until the decoder is dropped.
     pub fn with_permit(self, permit: Arc<()>) -> Self {
-        Self { permit: Some(permit), ..self }
+        Self {
+            permit: Some(permit),
+            ..self
+        }
     }
 }
 
-/// The color description of the container, as far as libavcodec uses it: for HEVC, VP8, VP9 and AV1, only the
-/// stream counts, even where it leaves the description unspecified.
+/// The color description of the container, as far as libavcodec uses it: for HEVC, VP8, VP9 and
+/// AV1, only the stream counts, even where it leaves the description unspecified.
 fn container(params: &CodecParams) -> ColorTags {
     match params.codec.kind {
         CodecKind::H264 => params.color,
@@ -49,7 +59,10 @@ fn container(params: &CodecParams) -> ColorTags {
 }
 
 /// A decoder of any kind.
-#[expect(clippy::large_enum_variant, reason = "few values, moved between threads")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "few values, moved between threads"
+)]
 pub enum AnyDecoder {
     /// libavcodec.
     Software(SoftwareDecoder),
@@ -94,27 +107,42 @@ impl AnyDecoder {
         on_frame: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
     ) -> Result<Step> {
         match self {
-            Self::Software(decoder) => {
-                decoder.step(reader, interrupt, &mut |at, frame| on_frame(at, InputFrame::Cpu(frame)))
-            }
-            Self::Image(images) => {
-                images.step(reader, interrupt, &mut |at, picture| on_frame(at, InputFrame::Image(picture)))
-            }
+            Self::Software(decoder) => decoder.step(reader, interrupt, &mut |at, frame| {
+                on_frame(at, InputFrame::Cpu(frame))
+            }),
+            Self::Image(images) => images.step(reader, interrupt, &mut |at, picture| {
+                on_frame(at, InputFrame::Image(picture))
+            }),
             Self::Hardware(worker) => {
-                let NvdecDecoder { decoder, cuda, container, .. } = &mut **worker;
+                let NvdecDecoder {
+                    decoder,
+                    cuda,
+                    container,
+                    ..
+                } = &mut **worker;
                 decoder.step(reader, interrupt, &mut |at, surface| {
-                    on_frame(at, InputFrame::Nvdec { surface, container: *container, cuda })
+                    on_frame(
+                        at,
+                        InputFrame::Nvdec {
+                            surface,
+                            container: *container,
+                            cuda,
+                        },
+                    )
                 })
             }
         }
     }
 
-    /// After a step error that requires a fallback to the CPU: the packets whose frames are still missing.
+    /// After a step error that requires a fallback to the CPU: the packets whose frames are still
+    /// missing.
     ///
-    /// `None` after damage: frames delivered before the damage was noticed must be checked by the CPU too, so
-    /// the whole range is decoded again.
+    /// `None` after damage: frames delivered before the damage was noticed must be checked by the
+    /// CPU too, so the whole range is decoded again.
     pub fn remaining_for_cpu(&self, error: &Error) -> Option<Vec<DecodeIndex>> {
-        let Self::Hardware(worker) = self else { return None };
+        let Self::Hardware(worker) = self else {
+            return None;
+        };
         let about_hardware = match error {
             Error::Gpu { lost, .. } => !lost,
             Error::Unsupported { .. } => true,
@@ -124,8 +152,9 @@ impl AnyDecoder {
         (about_hardware && !missing.is_empty()).then_some(missing)
     }
 
-    /// Whether only the end of a decode range shows that no frame was mistaken for another: a GPU decoder
-    /// identifies the pictures of VP8, VP9 and AV1 by counting them, and may notice late that one is missing.
+    /// Whether only the end of a decode range shows that no frame was mistaken for another: a GPU
+    /// decoder identifies the pictures of VP8, VP9 and AV1 by counting them, and may notice late
+    /// that one is missing.
     pub fn verifies_at_end(&self) -> bool {
         matches!(self, Self::Hardware(worker) if worker.decoder.identifies_by_count())
     }

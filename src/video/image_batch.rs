@@ -1,18 +1,18 @@
-//! Decodes image files in parallel and returns each as a clip of one frame, or its error, in the same order.
-//! An error in one file does not affect the results of the others.
+//! Decodes image files in parallel and returns each as a clip of one frame, or its error, in the
+//! same order. An error in one file does not affect the results of the others.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Thread};
 use std::time::Duration;
 
 use super::{ClipDecoder, DecodedFrame, Video};
-use crate::batch_sampler::rng::RngKey;
 use crate::dataset::MediaLocation;
 use crate::error::{Error, Result, Site};
 use crate::index::image;
 use crate::limits::Limits;
+use crate::rng::RngKey;
 use crate::source::interrupt_scope;
 use crate::transforms::TransformPipeline;
 use crate::units::PresentationIndex;
@@ -30,8 +30,9 @@ impl Drop for BusyGuard<'_> {
     }
 }
 
-/// Decodes images on `threads` threads, including the caller's. Image *i* draws its random parameters as clip
-/// *i* of this seed. Calls `interrupt` meanwhile; an error from it stops decoding.
+/// Decodes images on `threads` threads, including the caller's. Image *i* draws its random
+/// parameters as clip *i* of this seed. Calls `interrupt` meanwhile; an error from it stops
+/// decoding.
 ///
 /// # Errors
 /// Any error from `interrupt`. An error in an image is the element of the result at its position.
@@ -44,17 +45,37 @@ pub fn decode_image_batch(
 ) -> Result<Vec<Result<DecodedFrame>>> {
     let next = AtomicUsize::new(0);
     let stop = Arc::new(AtomicBool::new(false));
-    let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-    let made: Vec<Mutex<Option<Result<DecodedFrame>>>> = files.iter().map(|_| Mutex::new(None)).collect();
+    let stopped = || {
+        if stop.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
+    };
+    let made: Vec<Mutex<Option<Result<DecodedFrame>>>> =
+        files.iter().map(|_| Mutex::new(None)).collect();
     let decode_one = |clip_decoder: &mut ClipDecoder, at: usize| -> Result<DecodedFrame> {
         let file = &files[at];
         let source = file.open()?;
         let index = Arc::new(image::index_file(&*source, &Limits::default())?);
-        let key = RngKey { seed, epoch: 0, clip: at as u64, occurrence: 0 };
+        let key = RngKey {
+            seed,
+            epoch: 0,
+            clip: at as u64,
+            occurrence: 0,
+        };
         let mut output = clip_decoder.output();
         let mut reader = Video::with_index(source, index).reader();
-        clip_decoder.decode_clip(&mut reader, &[PresentationIndex(0)], key, &mut output, &stopped)?;
-        output.into_clip()?.ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no image"))
+        clip_decoder.decode_clip(
+            &mut reader,
+            &[PresentationIndex(0)],
+            key,
+            &mut output,
+            &stopped,
+        )?;
+        output
+            .into_clip()?
+            .ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no image"))
     };
     // Works until no images are left, or `go_on` returns an error.
     let work = |go_on: &dyn Fn() -> Result<()>| -> Result<()> {
@@ -62,27 +83,41 @@ pub fn decode_image_batch(
         loop {
             go_on()?;
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(place) = made.get(at) else { return Ok(()) };
+            let Some(place) = made.get(at) else {
+                return Ok(());
+            };
             let picture = catch_unwind(AssertUnwindSafe(|| decode_one(&mut clip_decoder, at)))
                 .unwrap_or_else(|_| {
                     clip_decoder = ClipDecoder::new(pipeline.clone());
                     let site = Site::file(&files[at].name());
-                    Err(Error::Internal { site, reason: "a panic while decoding".into() })
+                    Err(Error::Internal {
+                        site,
+                        reason: "a panic while decoding".into(),
+                    })
                 });
             if matches!(picture, Err(Error::Interrupted)) {
-                // A signal is reported only once: the thread that receives it while it waits ends the work.
+                // A signal is reported only once: the thread that receives it while it waits ends
+                // the work.
                 return Err(Error::Interrupted);
             }
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(picture);
         }
     };
     let (busy, caller) = (AtomicUsize::new(0), std::thread::current());
-    let helpers = threads.min(u32::try_from(files.len()).unwrap_or(u32::MAX)).saturating_sub(1);
+    let helpers = threads
+        .min(u32::try_from(files.len()).unwrap_or(u32::MAX))
+        .saturating_sub(1);
     std::thread::scope(|scope| {
         for helper in 0..helpers {
             let named = Builder::new().name(format!("stills-{helper}"));
             let flag = stop.clone();
-            let wanted = move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let wanted = move || {
+                if flag.load(Ordering::Relaxed) {
+                    Err(Error::Interrupted)
+                } else {
+                    Ok(())
+                }
+            };
             let help = || {
                 let _busy = BusyGuard(&busy, &caller);
                 let _scope = interrupt_scope(wanted, None);
@@ -106,7 +141,10 @@ pub fn decode_image_batch(
         all.inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let taken = |place: Mutex<Option<Result<DecodedFrame>>>| {
-        place.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or(Err(Error::Interrupted))
+        place
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or(Err(Error::Interrupted))
     };
     Ok(made.into_iter().map(taken).collect())
 }

@@ -3,12 +3,12 @@
 //! No frame is delivered out of order, or from after damage.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 use crate::batch::BatchBuffer;
@@ -46,12 +46,20 @@ impl FrameStream {
                 produce(&video, clip_decoder, &sender, &stopped);
             })
             .map_err(|e| {
-                Error::Argument(format!("no thread can be started: {e}; raise the process limit"))
+                Error::Argument(format!(
+                    "no thread can be started: {e}; raise the process limit"
+                ))
             })?;
-        Ok(Self { frames: Some(frames), stop, thread: Some(thread), owner_pid: std::process::id() })
+        Ok(Self {
+            frames: Some(frames),
+            stop,
+            thread: Some(thread),
+            owner_pid: std::process::id(),
+        })
     }
 
-    /// Returns the next frame; `None` at the end and after an error. Calls `interrupt` while waiting.
+    /// Returns the next frame; `None` at the end and after an error. Calls `interrupt` while
+    /// waiting.
     pub fn next(&mut self, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<DecodedFrame>> {
         let current_pid = std::process::id();
         if current_pid != self.owner_pid {
@@ -61,7 +69,9 @@ impl FrameStream {
                 current_pid,
             });
         }
-        let Some(frames) = &self.frames else { return Ok(None) };
+        let Some(frames) = &self.frames else {
+            return Ok(None);
+        };
         loop {
             match frames.recv_timeout(Duration::from_millis(50)) {
                 Ok(frame) => return frame.map(Some),
@@ -75,8 +85,8 @@ impl FrameStream {
 impl Drop for FrameStream {
     fn drop(&mut self) {
         if std::process::id() != self.owner_pid {
-            // A forked child has neither the decoding thread nor the thread that may have held the channel's
-            // lock.
+            // A forked child has neither the decoding thread nor the thread that may have held the
+            // channel's lock.
             std::mem::forget((self.frames.take(), self.thread.take()));
             return;
         }
@@ -114,26 +124,32 @@ fn produce(
     let mut early: BTreeMap<u32, DecodedFrame> = BTreeMap::new();
     let mut next = 0;
     for range in plan::plan_decode_ranges(index, &all) {
-        let done = clip_decoder.run(&mut reader, range, &interrupt, &mut |executor, packet, picture| {
-            let number = place[packet.as_usize()];
-            if number < next {
-                // Delivered already: the GPU decoder abandoned the range, and the CPU decodes it from its
-                // start.
-                return Ok(());
-            }
-            let size =
-                executor.size_of_frame(picture, display).map_err(|e| e.into_clip_error(&index.site))?;
-            let shape = executor.shape(1, size);
-            let mut output = LazyClipOutput::from_pool(pool.clone());
-            let site = index.site_of(PresentationIndex(number));
-            executor.apply(&site, picture, index, &shape, output.target(&shape)?, 0)?;
-            early.extend(output.into_clip()?.map(|picture| (number, picture)));
-            while let Some(picture) = early.remove(&next) {
-                next += 1;
-                out.send(Ok(picture)).map_err(|_| Error::Interrupted)?;
-            }
-            Ok(())
-        });
+        let done = clip_decoder.run(
+            &mut reader,
+            range,
+            &interrupt,
+            &mut |executor, packet, picture| {
+                let number = place[packet.as_usize()];
+                if number < next {
+                    // Delivered already: the GPU decoder abandoned the range, and the CPU decodes
+                    // it from its start.
+                    return Ok(());
+                }
+                let size = executor
+                    .size_of_frame(picture, display)
+                    .map_err(|e| e.into_clip_error(&index.site))?;
+                let shape = executor.shape(1, size);
+                let mut output = LazyClipOutput::from_pool(pool.clone());
+                let site = index.site_of(PresentationIndex(number));
+                executor.apply(&site, picture, index, &shape, output.target(&shape)?, 0)?;
+                early.extend(output.into_clip()?.map(|picture| (number, picture)));
+                while let Some(picture) = early.remove(&next) {
+                    next += 1;
+                    out.send(Ok(picture)).map_err(|_| Error::Interrupted)?;
+                }
+                Ok(())
+            },
+        );
         if let Err(error) = done {
             if !matches!(error, Error::Interrupted) {
                 let _ = out.send(Err(error));

@@ -1,4 +1,5 @@
-//! Reads what the container states about a video, only on request: neither indexing nor decoding needs it.
+//! Reads what the container states about a video, only on request: neither indexing nor decoding
+//! needs it.
 
 use super::Video;
 use crate::error::Result;
@@ -6,8 +7,9 @@ use crate::ffmpeg::Demuxer;
 use crate::media::{CodecKind, StreamHeader};
 
 impl Video {
-    /// Returns what the container's headers and first packets state about the stream. libavformat opens the
-    /// source once more and probes it, as players do. Nothing is stated about image files.
+    /// Returns what the container's headers and first packets state about the stream. libavformat
+    /// opens the source once more and probes it, as players do. Nothing is stated about image
+    /// files.
     ///
     /// # Errors
     /// Any error from reading, and errors for containers that libavformat does not support.

@@ -1,5 +1,5 @@
-//! Helpers for the tests that omit packets: videos with the roles of their packets, and a decoder that is fed
-//! packets directly.
+//! Helpers for the tests that omit packets: videos with the roles of their packets, and a decoder
+//! that is fed packets directly.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use framespool::bitstream::disposable::{Dependency, DependencyParser};
 use framespool::decode::PacketReader;
-use framespool::ffmpeg::{log, Decoder, Frame, Packet, Received};
-use framespool::index::{build, VideoIndex};
+use framespool::ffmpeg::{Decoder, Frame, Packet, Received, log};
+use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
 use framespool::media::CodecKind;
 use framespool::source::ByteSource;
@@ -28,7 +28,8 @@ pub struct Video {
     pub may_have_disposable: bool,
 }
 
-/// The output of a decoder: a hash of each packet's picture, and the first decoder error with its packet.
+/// The output of a decoder: a hash of each packet's picture, and the first decoder error with its
+/// packet.
 #[derive(Default)]
 pub struct Decoded {
     pub pictures: HashMap<u32, u64>,
@@ -49,7 +50,10 @@ impl Video {
         let (mut packet, mut dependencies) = (Packet::new(), Vec::new());
         for at in 0..index.packets.len() as u32 {
             // A packet that cannot be read cannot be decoded either: the video ends here.
-            if reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(())).is_err() {
+            if reader
+                .read(DecodeIndex(at), false, &mut packet, &|| Ok(()))
+                .is_err()
+            {
                 break;
             }
             dependencies.push(of.parse(packet.data()));
@@ -66,13 +70,17 @@ impl Video {
     /// Decodes packets with a new decoder; the first packet begins a decode range.
     pub fn decode(&mut self, packets: &[u32]) -> Decoded {
         let mut out = Decoded::default();
-        let Some(&first) = packets.first() else { return out };
+        let Some(&first) = packets.first() else {
+            return out;
+        };
         let params = &self.index.params_at(DecodeIndex(first));
         let by_time = params.codec.kind == CodecKind::Vp9;
         let mut decoder = Decoder::open(&self.index.site, params, 1).expect("opened before");
         let (mut packet, mut frame) = (Packet::new(), Frame::new());
         for &at in packets {
-            let read = self.reader.read(DecodeIndex(at), at == first, &mut packet, &|| Ok(()));
+            let read = self
+                .reader
+                .read(DecodeIndex(at), at == first, &mut packet, &|| Ok(()));
             let sent = read
                 .map_err(|e| e.to_string())
                 .and_then(|()| decoder.send(&packet))
@@ -85,9 +93,9 @@ impl Video {
         out
     }
 
-    /// Returns the packets that remain after omission. Let `highest` be the highest layer among the packets
-    /// that are kept later in decode order: an unwanted leaf picture is omitted if its layer is `highest` or
-    /// above, an unwanted reference picture if its layer is above `highest`.
+    /// Returns the packets that remain after omission. Let `highest` be the highest layer among the
+    /// packets that are kept later in decode order: an unwanted leaf picture is omitted if its
+    /// layer is `highest` or above, an unwanted reference picture if its layer is above `highest`.
     pub fn packets_to_decode(&self, packets: &[u32], wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut highest = 0;
         let mut kept = Vec::new();
@@ -114,11 +122,17 @@ impl Video {
     }
 
     pub fn is_leaf(&self, at: u32) -> bool {
-        matches!(self.dependencies[at as usize], Dependency::Disposable { .. })
+        matches!(
+            self.dependencies[at as usize],
+            Dependency::Disposable { .. }
+        )
     }
 
     pub fn bytes(&self, packets: &[u32]) -> u64 {
-        packets.iter().map(|&at| u64::from(self.index.packets[at as usize].size)).sum()
+        packets
+            .iter()
+            .map(|&at| u64::from(self.index.packets[at as usize].size))
+            .sum()
     }
 }
 
@@ -148,7 +162,9 @@ impl Decoded {
                     continue;
                 }
             }
-            let Some(tie) = frame.packet_index(by_time) else { continue };
+            let Some(tie) = frame.packet_index(by_time) else {
+                continue;
+            };
             if let Some(why) = frame.damage() {
                 record_error(tie.0, why.to_owned());
             }
@@ -172,7 +188,8 @@ pub fn hash(frame: &Frame) -> u64 {
 
 /// Returns the videos in the folder FRAMESPOOL_MORE_VIDEOS, if it is set.
 pub fn more_videos() -> Vec<Entry> {
-    let Some(root) = std::env::var_os("FRAMESPOOL_MORE_VIDEOS").map(std::path::PathBuf::from) else {
+    let Some(root) = std::env::var_os("FRAMESPOOL_MORE_VIDEOS").map(std::path::PathBuf::from)
+    else {
         return Vec::new();
     };
     let mut names: Vec<String> = std::fs::read_dir(&root)
@@ -180,6 +197,10 @@ pub fn more_videos() -> Vec<Entry> {
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
         .collect();
     names.sort();
-    let entry = |path| Entry { root: root.clone(), path, properties: serde_json::Value::Null };
+    let entry = |path| Entry {
+        root: root.clone(),
+        path,
+        properties: serde_json::Value::Null,
+    };
     names.into_iter().map(entry).collect()
 }

@@ -1,5 +1,5 @@
-//! Helpers for the tests of the index cache: many names for a few videos, their indices, and what a store
-//! returns.
+//! Helpers for the tests of the index cache: many names for a few videos, their indices, and what a
+//! store returns.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use framespool::index::cache::IndexCache;
-use framespool::index::{build, VideoIndex};
+use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource};
 
@@ -33,7 +33,9 @@ impl TestRng {
 
 /// Creates an empty folder for one test.
 pub fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index_cache").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("index_cache")
+        .join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     folder
@@ -51,18 +53,28 @@ pub fn build_index(path: &Path) -> Arc<VideoIndex> {
     Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
 }
 
-/// Creates `count` symbolic links to small videos below `folder`. Each name is an entry of its own in the
-/// store; the contents do not matter here.
+/// Creates `count` symbolic links to small videos below `folder`. Each name is an entry of its own
+/// in the store; the contents do not matter here.
 pub fn symlinks(folder: &Path, count: usize) -> Vec<PathBuf> {
     let small = |e: &super::Entry| e.path.starts_with("video/action/") && e.path.ends_with(".mp4");
     let all = super::entries(super::media(), "video/action/");
-    let files: Vec<PathBuf> = all.iter().filter(|e| small(e)).map(|e| e.root.join(&e.path)).collect();
+    let files: Vec<PathBuf> = all
+        .iter()
+        .filter(|e| small(e))
+        .map(|e| e.root.join(&e.path))
+        .collect();
     let make = |(n, file): (usize, &PathBuf)| {
         let link = folder.join(format!("video_{n:04}.mp4"));
         std::os::unix::fs::symlink(file, &link).expect("a link");
         link
     };
-    files.iter().cycle().take(count).enumerate().map(make).collect()
+    files
+        .iter()
+        .cycle()
+        .take(count)
+        .enumerate()
+        .map(make)
+        .collect()
 }
 
 /// Builds the indices of all links, once per file.
@@ -71,8 +83,14 @@ pub fn expected(links: &[PathBuf]) -> BTreeMap<PathBuf, Arc<VideoIndex>> {
     let mut each = BTreeMap::new();
     for link in links {
         let file = link.canonicalize().expect("a link to a file");
-        let index = built.entry(file).or_insert_with(|| build_index(link)).clone();
-        let index = VideoIndex { site: current_site(link), ..(*index).clone() };
+        let index = built
+            .entry(file)
+            .or_insert_with(|| build_index(link))
+            .clone();
+        let index = VideoIndex {
+            site: current_site(link),
+            ..(*index).clone()
+        };
         each.insert(link.clone(), Arc::new(index));
     }
     each
@@ -93,7 +111,12 @@ pub fn put_all(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>)
 pub fn count_stored(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
     let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
         let found = store.get(path, &*open(path), None)?;
-        assert_eq!(found, *index, "{}: another index than a fresh one", path.display());
+        assert_eq!(
+            found,
+            *index,
+            "{}: another index than a fresh one",
+            path.display()
+        );
         Some(())
     };
     indices.iter().filter_map(found).count()

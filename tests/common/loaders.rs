@@ -1,11 +1,12 @@
-//! Builds small loaders over the test media, and summarizes their batches as lines that tests compare.
+//! Builds small loaders over the test media, and summarizes their batches as lines that tests
+//! compare.
 
 use std::sync::Arc;
 
 use framespool::batch::BatchBuffer;
 use framespool::batch_sampler::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
-use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::clip_sampler::ClipSamplerRef;
+use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
@@ -15,8 +16,8 @@ use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline
 use framespool::{Error, Result};
 use md5::{Digest, Md5};
 
-/// Returns at most two small videos of each codec, container and condition: about thirty, some of them
-/// damaged.
+/// Returns at most two small videos of each codec, container and condition: about thirty, some of
+/// them damaged.
 pub fn items() -> Vec<Sample> {
     let mut seen: Vec<(String, String, bool)> = Vec::new();
     let mut items = Vec::new();
@@ -26,8 +27,13 @@ pub fn items() -> Vec<Sample> {
         }
         let small = entry.properties["width"].as_u64().is_some_and(|w| w <= 720);
         let frames = entry.properties["frames_decoded"].as_u64().unwrap_or(0);
-        let kind = (entry.codec().to_owned(), entry.properties["container"].to_string(), entry.is_corrupt());
-        if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2 {
+        let kind = (
+            entry.codec().to_owned(),
+            entry.properties["container"].to_string(),
+            entry.is_corrupt(),
+        );
+        if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2
+        {
             seen.push(kind);
             let label = items.len() as i64;
             items.push(Sample {
@@ -89,7 +95,10 @@ pub fn deliver(config: LoaderConfig) -> (Vec<String>, Stats) {
 }
 
 /// The same, but returns an error if starting the loader or copying from a device fails.
-pub fn try_deliver(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<(Vec<String>, Stats)> {
+pub fn try_deliver(
+    config: LoaderConfig,
+    interrupt: &dyn Fn() -> Result<()>,
+) -> Result<(Vec<String>, Stats)> {
     deliver_resuming(config, interrupt, false)
 }
 
@@ -131,7 +140,10 @@ pub fn deliver_resuming(
 
 pub fn resized_crop() -> TransformPipeline {
     let crop = Transform::RandomResizedCrop {
-        size: Size { height: 40, width: 48 },
+        size: Size {
+            height: 40,
+            width: 48,
+        },
         scale: UniformRange::new(0.1, 1.0),
         ratio: UniformRange::new(0.75, 1.25),
         filter: Filter::Triangle,
@@ -144,18 +156,30 @@ pub fn resized_crop() -> TransformPipeline {
 /// A pipeline to a normalized dtype: its clips are cached before normalization, as 8-bit codes.
 pub fn normalized(layout: Layout, dtype: Dtype) -> TransformPipeline {
     let crop = Transform::RandomCrop {
-        size: Size { height: 24, width: 28 },
-        padding: Padding { left: 3, ..Padding::default() },
+        size: Size {
+            height: 24,
+            width: 28,
+        },
+        padding: Padding {
+            left: 3,
+            ..Padding::default()
+        },
         pad_if_needed: true,
         fill: [9.0; 3],
     };
-    let normalize = Transform::Normalize(Normalize { mean: [0.3, 0.4, 0.5], std: [0.2, 0.3, 0.4] });
+    let normalize = Transform::Normalize(Normalize {
+        mean: [0.3, 0.4, 0.5],
+        std: [0.2, 0.3, 0.4],
+    });
     TransformPipeline::new(vec![crop, normalize], dtype, layout).expect("a recipe")
 }
 
 pub fn shorter_side() -> TransformPipeline {
     let resize = Transform::Resize {
-        target: Target::Shorter { size: 32, longest: None },
+        target: Target::Shorter {
+            size: 32,
+            longest: None,
+        },
         filter: Filter::Triangle,
         display_aspect: false,
     };

@@ -1,6 +1,6 @@
-//! The test media: their location, their manifest and their recorded frames. `make test` generates them with
-//! `tests/media/make.py`. A second corpus of the same layout at FRAMESPOOL_CORPUS is optional: tests over all
-//! files read it too, tests of one file never do.
+//! The test media: their location, their manifest and their recorded frames. `make test` generates
+//! them with `tests/media/make.py`. A second corpus of the same layout at FRAMESPOOL_CORPUS is
+//! optional: tests over all files read it too, tests of one file never do.
 #![allow(dead_code)]
 
 pub mod frame_dependency;
@@ -17,7 +17,8 @@ use md5::{Digest, Md5};
 /// Returns the folder of the generated media.
 pub fn media() -> PathBuf {
     let folder = std::env::var_os("FRAMESPOOL_MEDIA").map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/media"));
+    let folder =
+        folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/media"));
     assert!(
         folder.join("manifest.json").is_file(),
         "no test media at {}: run scripts/setup.sh tests, which makes them",
@@ -28,7 +29,9 @@ pub fn media() -> PathBuf {
 
 /// Returns the folder of the second corpus, if FRAMESPOOL_CORPUS is set.
 pub fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("FRAMESPOOL_CORPUS").filter(|name| !name.is_empty()).map(PathBuf::from)?;
+    let folder = std::env::var_os("FRAMESPOOL_CORPUS")
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from)?;
     assert!(
         folder.join("manifest.json").is_file(),
         "FRAMESPOOL_CORPUS is {}, which holds no manifest.json; correct or unset it",
@@ -53,19 +56,22 @@ impl Entry {
         self.path.contains("/corrupt/")
     }
 
-    /// Returns whether libavcodec decodes the damage of this file to wrong pixels without an error: VP8, VP9
-    /// and AV1 have no redundancy, so a flipped bit may stay undetected, and a gap in H.264's `frame_num` is
-    /// concealed. The pixels of such a frame depend on the state of the decoder.
+    /// Returns whether libavcodec decodes the damage of this file to wrong pixels without an error:
+    /// VP8, VP9 and AV1 have no redundancy, so a flipped bit may stay undetected, and a gap in
+    /// H.264's `frame_num` is concealed. The pixels of such a frame depend on the state of the
+    /// decoder.
     pub fn damage_is_unreported(&self) -> bool {
         let of_any_tier = ["bitflip_vp9.webm", "bitflip_av1.webm"];
         let generated = ["bitflip_vp8.webm", "bitflip_av1.mp4", "lost_idr.264"];
         self.path
             .strip_prefix("video/corrupt/derived/")
-            .is_some_and(|name| of_any_tier.contains(&name) || generated.contains(&name) && !self.in_corpus())
+            .is_some_and(|name| {
+                of_any_tier.contains(&name) || generated.contains(&name) && !self.in_corpus()
+            })
     }
 
-    /// Whether its frames are recorded and correct. Those of `p_lost.264` were recorded with a decoder that
-    /// replaces missing reference pictures without an error.
+    /// Whether its frames are recorded and correct. Those of `p_lost.264` were recorded with a
+    /// decoder that replaces missing reference pictures without an error.
     pub fn has_hashes(&self) -> bool {
         self.hash_file().is_file() && self.path != "video/corrupt/p_lost.264"
     }
@@ -74,8 +80,8 @@ impl Entry {
         self.root.join("frames").join(format!("{}.txt", self.path))
     }
 
-    /// Returns (pts, first 16 hex digits of the MD5 of the raw planes) of each frame, in presentation order
-    /// as recorded.
+    /// Returns (pts, first 16 hex digits of the MD5 of the raw planes) of each frame, in
+    /// presentation order as recorded.
     pub fn hashes(&self) -> Vec<(i64, String)> {
         let text = std::fs::read_to_string(self.hash_file()).expect("recorded frames");
         text.lines()
@@ -108,12 +114,18 @@ pub fn images() -> Vec<Entry> {
 
 /// Returns one generated file.
 pub fn named(path: &str) -> Entry {
-    let found = entries(media(), path).into_iter().find(|entry| entry.path == path);
+    let found = entries(media(), path)
+        .into_iter()
+        .find(|entry| entry.path == path);
     found.unwrap_or_else(|| panic!("{path} is not among the test media: add it to tests/media"))
 }
 
 fn both_tiers(folder: &str) -> Vec<Entry> {
-    [Some(media()), corpus()].into_iter().flatten().flat_map(|root| entries(root, folder)).collect()
+    [Some(media()), corpus()]
+        .into_iter()
+        .flatten()
+        .flat_map(|root| entries(root, folder))
+        .collect()
 }
 
 /// Returns the files of a manifest whose path begins with `prefix`.
@@ -146,5 +158,9 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 fn hex(md5: Md5) -> String {
-    md5.finalize().iter().take(8).map(|b| format!("{b:02x}")).collect()
+    md5.finalize()
+        .iter()
+        .take(8)
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }

@@ -1,5 +1,5 @@
-//! Writes MP4 files sample by sample, so that tests can set times, sync flags and sizes that no muxer would
-//! write.
+//! Writes MP4 files sample by sample, so that tests can set times, sync flags and sizes that no
+//! muxer would write.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -46,16 +46,27 @@ fn words(numbers: impl IntoIterator<Item = u32>) -> Vec<u8> {
 /// Writes a table box: version and flags, an entry count, and the numbers of the entries.
 fn table(kind: &[u8; 4], version: u32, entries: &[Vec<u32>]) -> Vec<u8> {
     let numbers = entries.iter().flatten().copied();
-    boxed(kind, &words([version << 24, entries.len() as u32].into_iter().chain(numbers)))
+    boxed(
+        kind,
+        &words(
+            [version << 24, entries.len() as u32]
+                .into_iter()
+                .chain(numbers),
+        ),
+    )
 }
 
 impl Mp4 {
-    /// Converts the packets of a video to the samples of an MP4 with this sample entry. A sample's duration
-    /// is the time until the next sample's decode time.
+    /// Converts the packets of a video to the samples of an MP4 with this sample entry. A sample's
+    /// duration is the time until the next sample's decode time.
     pub fn of(video: &Entry, entry: &[u8; 4]) -> Self {
         let source = video.source().expect("a video");
         let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).expect("an index"));
-        assert!(index.direct, "{}: its packets do not lie in one piece", video.path);
+        assert!(
+            index.direct,
+            "{}: its packets do not lie in one piece",
+            video.path
+        );
         let mut shown: Vec<Option<i64>> = vec![None; index.packets.len()];
         for frame in &index.frames {
             shown[frame.packet.as_usize()] = Some(frame.pts);
@@ -72,8 +83,13 @@ impl Mp4 {
         let mut samples = Vec::new();
         for (n, &time) in times.iter().enumerate() {
             let mut data = Vec::new();
-            reader.fetch(DecodeIndex(n as u32), &mut data).expect("a payload");
-            let next = times.get(n + 1).copied().unwrap_or(2 * time - times[n.saturating_sub(1)]);
+            reader
+                .fetch(DecodeIndex(n as u32), &mut data)
+                .expect("a payload");
+            let next = times
+                .get(n + 1)
+                .copied()
+                .unwrap_or(2 * time - times[n.saturating_sub(1)]);
             let scaled = |ticks: i64| ticks * i64::from(base.num());
             samples.push(Sample {
                 data,
@@ -92,7 +108,14 @@ impl Mp4 {
             _ => Vec::new(),
         };
         let size = (params.width as u16, params.height as u16);
-        Self { entry: *entry, config, size, timescale: base.den(), samples, lists_keys: true }
+        Self {
+            entry: *entry,
+            config,
+            size,
+            timescale: base.den(),
+            samples,
+            lists_keys: true,
+        }
     }
 
     /// Returns the presentation times from the tables, in decode order.
@@ -115,22 +138,53 @@ impl Mp4 {
         let payload: Vec<u8> = self.samples.iter().flat_map(|s| s.data.clone()).collect();
         let count = self.samples.len() as u32;
         let length: u32 = self.samples.iter().map(|s| s.ticks).sum();
-        let sizes = [0, 0, count].into_iter().chain(self.samples.iter().map(|s| s.data.len() as u32));
-        let keys: Vec<Vec<u32>> =
-            (1..=count).filter(|n| self.samples[*n as usize - 1].key).map(|n| vec![n]).collect();
+        let sizes = [0, 0, count]
+            .into_iter()
+            .chain(self.samples.iter().map(|s| s.data.len() as u32));
+        let keys: Vec<Vec<u32>> = (1..=count)
+            .filter(|n| self.samples[*n as usize - 1].key)
+            .map(|n| vec![n])
+            .collect();
         let tables = [
-            boxed(b"stsd", &[&words([0, 1])[..], &self.sample_entry()].concat()),
-            table(b"stts", 0, &self.samples.iter().map(|s| vec![1, s.ticks]).collect::<Vec<_>>()),
-            table(b"ctts", 1, &self.samples.iter().map(|s| vec![1, s.shift as u32]).collect::<Vec<_>>()),
-            if self.lists_keys { table(b"stss", 0, &keys) } else { Vec::new() },
+            boxed(
+                b"stsd",
+                &[&words([0, 1])[..], &self.sample_entry()].concat(),
+            ),
+            table(
+                b"stts",
+                0,
+                &self
+                    .samples
+                    .iter()
+                    .map(|s| vec![1, s.ticks])
+                    .collect::<Vec<_>>(),
+            ),
+            table(
+                b"ctts",
+                1,
+                &self
+                    .samples
+                    .iter()
+                    .map(|s| vec![1, s.shift as u32])
+                    .collect::<Vec<_>>(),
+            ),
+            if self.lists_keys {
+                table(b"stss", 0, &keys)
+            } else {
+                Vec::new()
+            },
             table(b"stsc", 0, &[vec![1, count, 1]]),
             boxed(b"stsz", &words(sizes)),
             table(b"stco", 0, &[vec![ftyp.len() as u32 + 8]]),
         ];
         let matrix = [0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x4000_0000];
         let (width, height) = (u32::from(self.size.0) << 16, u32::from(self.size.1) << 16);
-        let tkhd =
-            words([3, 0, 0, 1, 0, length, 0, 0, 0, 0].into_iter().chain(matrix).chain([width, height]));
+        let tkhd = words(
+            [3, 0, 0, 1, 0, length, 0, 0, 0, 0]
+                .into_iter()
+                .chain(matrix)
+                .chain([width, height]),
+        );
         let mvhd = words(
             [0, 0, 0, self.timescale, length, 0x10000, 0x0100_0000, 0, 0]
                 .into_iter()
@@ -139,17 +193,31 @@ impl Mp4 {
         );
         let minf = [
             boxed(b"vmhd", &words([1, 0, 0])),
-            boxed(b"dinf", &boxed(b"dref", &[&words([0, 1])[..], &boxed(b"url ", &words([1]))].concat())),
+            boxed(
+                b"dinf",
+                &boxed(
+                    b"dref",
+                    &[&words([0, 1])[..], &boxed(b"url ", &words([1]))].concat(),
+                ),
+            ),
             boxed(b"stbl", &tables.concat()),
         ];
         let mdia = [
-            boxed(b"mdhd", &words([0, 0, 0, self.timescale, length, 0x55c4_0000])),
+            boxed(
+                b"mdhd",
+                &words([0, 0, 0, self.timescale, length, 0x55c4_0000]),
+            ),
             boxed(b"hdlr", b"\0\0\0\0\0\0\0\0vide\0\0\0\0\0\0\0\0\0\0\0\0\0"),
             boxed(b"minf", &minf.concat()),
         ];
         let trak = [boxed(b"tkhd", &tkhd), boxed(b"mdia", &mdia.concat())];
         let moov = [boxed(b"mvhd", &mvhd), boxed(b"trak", &trak.concat())];
-        [ftyp, boxed(b"mdat", &payload), boxed(b"moov", &moov.concat())].concat()
+        [
+            ftyp,
+            boxed(b"mdat", &payload),
+            boxed(b"moov", &moov.concat()),
+        ]
+        .concat()
     }
 
     fn sample_entry(&self) -> Vec<u8> {
@@ -169,6 +237,11 @@ impl Mp4 {
 fn mpeg4_config(extradata: &[u8]) -> Vec<u8> {
     let descriptor = |tag: u8, body: &[u8]| [&[tag, body.len() as u8], body].concat();
     let decoder = [&[0x20, 0x11][..], &[0; 11], &descriptor(5, extradata)].concat();
-    let stream = [&[0, 1, 0][..], &descriptor(4, &decoder), &descriptor(6, &[2])].concat();
+    let stream = [
+        &[0, 1, 0][..],
+        &descriptor(4, &decoder),
+        &descriptor(6, &[2]),
+    ]
+    .concat();
     [&[0; 4][..], &descriptor(3, &stream)].concat()
 }

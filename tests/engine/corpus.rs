@@ -1,67 +1,95 @@
-//! Decodes every video of the test media and of the second corpus, and compares frames and errors with
-//! records that another FFmpeg build made. Exceptions are listed by name with their reason and exact extent.
+//! Decodes every video of the test media and of the second corpus, and compares frames and errors
+//! with records that another FFmpeg build made. Exceptions are listed by name with their reason and
+//! exact extent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::common::frame_dependency::hash as quick_hash;
-use crate::common::{hash, videos, Entry};
-use framespool::batch_sampler::rng::{purpose, RngKey};
-use framespool::decode::plan;
+use crate::common::{Entry, hash, videos};
 use framespool::decode::PacketReader;
 use framespool::decode::SoftwareDecoder;
+use framespool::decode::plan;
 use framespool::ffmpeg::Frame;
-use framespool::index::{build, build_from_scan, VideoIndex};
+use framespool::index::{VideoIndex, build, build_from_scan};
 use framespool::limits::Limits;
+use framespool::rng::{Purpose, RngKey};
 use framespool::units::{DecodeIndex, PresentationIndex};
 use framespool::{Error, Result};
 
-/// Corpus files of codecs without a bit-exact specification: FFmpeg 5.1, which made the records, rounds the
-/// inverse transform differently. The frames here equal those of FFmpeg 8.1 (through PyAV) bit for bit.
-/// (File, number of recorded frames that differ.)
+/// Corpus files of codecs without a bit-exact specification: FFmpeg 5.1, which made the records,
+/// rounds the inverse transform differently. The frames here equal those of FFmpeg 8.1 (through
+/// PyAV) bit for bit. (File, number of recorded frames that differ.)
 const FILES_WITH_OTHER_ROUNDING: [(&str, usize); 3] = [
     ("video/codecs/mpeg4_sp_gulls_960x400.avi", 41),
     ("video/codecs/msmpeg4v3_pets_768x576_12s.avi", 117),
     ("video/codecs/vc1_ladybug.wmv", 51),
 ];
 
-/// Files whose container times contradict the codec's order for one picture: frame numbers here follow
-/// presentation time, the record follows the decoder's output order. (File, number of recorded frames at
-/// another index.)
+/// Files whose container times contradict the codec's order for one picture: frame numbers here
+/// follow presentation time, the record follows the decoder's output order. (File, number of
+/// recorded frames at another index.)
 const FILES_WITH_OTHER_ORDER: [(&str, usize); 1] = [("video/codecs/hevc_street_1376x1840.mp4", 4)];
 
-/// Returns whether the container stores no presentation times (AVI, ASF with B pictures, raw streams); the
-/// recorded times are guesses.
+/// Returns whether the container stores no presentation times (AVI, ASF with B pictures, raw
+/// streams); the recorded times are guesses.
 fn has_no_times(entry: &Entry) -> bool {
-    [".avi", ".h264", ".264", ".h265", ".m2v", ".obu", "vc1_ladybug.wmv"]
-        .iter()
-        .any(|end| entry.path.ends_with(end))
+    [
+        ".avi",
+        ".h264",
+        ".264",
+        ".h265",
+        ".m2v",
+        ".obu",
+        "vc1_ladybug.wmv",
+    ]
+    .iter()
+    .any(|end| entry.path.ends_with(end))
 }
 
 /// Runs `check` on all files in parallel, and reports every failure, not just the first.
-fn for_each_entry(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Result<(), String> + Sync) {
-    // Starts with the most expensive files, so that no thread works alone on a long file at the end.
+fn for_each_entry(
+    mut entries: Vec<Entry>,
+    check: impl Fn(&Entry) -> std::result::Result<(), String> + Sync,
+) {
+    // Starts with the most expensive files, so that no thread works alone on a long file at the
+    // end.
     let number = |entry: &Entry, name: &str| entry.properties[name].as_u64().unwrap_or(0);
     entries.sort_by_cached_key(|entry| {
         std::cmp::Reverse(
-            ["width", "height", "packets"].map(|name| number(entry, name)).iter().product::<u64>(),
+            ["width", "height", "packets"]
+                .map(|name| number(entry, name))
+                .iter()
+                .product::<u64>(),
         )
     });
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| loop {
-                let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                if let Err(why) = check(entry) {
-                    failures.lock().unwrap().push(format!("{}: {why}", entry.path));
+            scope.spawn(|| {
+                loop {
+                    let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        return;
+                    };
+                    if let Err(why) = check(entry) {
+                        failures
+                            .lock()
+                            .unwrap()
+                            .push(format!("{}: {why}", entry.path));
+                    }
                 }
             });
         }
     });
     let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} files fail:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }
 
 struct OpenVideo {
@@ -73,7 +101,11 @@ struct OpenVideo {
 fn open(entry: &Entry) -> Result<OpenVideo> {
     let source = entry.source()?;
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
-    Ok(OpenVideo { reader: PacketReader::new(source, index.clone()), index, decoder: SoftwareDecoder::new() })
+    Ok(OpenVideo {
+        reader: PacketReader::new(source, index.clone()),
+        index,
+        decoder: SoftwareDecoder::new(),
+    })
 }
 
 impl OpenVideo {
@@ -86,17 +118,21 @@ impl OpenVideo {
         let mut got = HashMap::new();
         let mut first_error = None;
         for run in plan::plan_decode_ranges(&self.index, frames) {
-            let done = self.decoder.run(&mut self.reader, &run, &|| Ok(()), |packet, frame| {
-                got.insert(packet, hash(frame));
-                Ok(())
-            });
+            let done = self
+                .decoder
+                .run(&mut self.reader, &run, &|| Ok(()), |packet, frame| {
+                    got.insert(packet, hash(frame));
+                    Ok(())
+                });
             first_error = first_error.or(done.err());
         }
         (got, first_error)
     }
 
     fn all(&self) -> Vec<PresentationIndex> {
-        (0..self.index.num_frames()).map(PresentationIndex).collect()
+        (0..self.index.num_frames())
+            .map(PresentationIndex)
+            .collect()
     }
 }
 
@@ -115,8 +151,8 @@ fn is_cover_art(entry: &Entry) -> bool {
     entry.path == "video/derived/cover_art_only.m4a"
 }
 
-/// Decodes each file in sequence only once, for the comparison with the record and for the comparison with
-/// random access.
+/// Decodes each file in sequence only once, for the comparison with the record and for the
+/// comparison with random access.
 #[test]
 fn frames_equal_reference_in_every_access_pattern() {
     let counts = CorpusCounts::default();
@@ -139,17 +175,25 @@ fn frames_equal_reference_in_every_access_pattern() {
             return Err(format!("in sequence: {error}"));
         }
         if entry.has_hashes() {
-            let got = both.iter().map(|(&packet, hashes)| (packet, hashes.0.as_str())).collect();
+            let got = both
+                .iter()
+                .map(|(&packet, hashes)| (packet, hashes.0.as_str()))
+                .collect();
             as_recorded(entry, &video.index, &got)?;
             counts.recorded_files.fetch_add(1, Ordering::Relaxed);
-            counts.recorded_frames.fetch_add(got.len(), Ordering::Relaxed);
+            counts
+                .recorded_frames
+                .fetch_add(got.len(), Ordering::Relaxed);
         }
         // The pixels of such a frame depend on the state of the decoder.
         if both.is_empty() || entry.damage_is_unreported() && !entry.in_corpus() {
             return Ok(());
         }
         counts.files.fetch_add(1, Ordering::Relaxed);
-        let sequential = both.into_iter().map(|(packet, hashes)| (packet, hashes.1)).collect();
+        let sequential = both
+            .into_iter()
+            .map(|(packet, hashes)| (packet, hashes.1))
+            .collect();
         as_in_sequence(entry, &mut video, &sequential, &counts)
     });
     let counted = |count: &AtomicUsize| count.load(Ordering::Relaxed);
@@ -165,13 +209,18 @@ fn frames_equal_reference_in_every_access_pattern() {
         counted(&counts.in_clips),
         counted(&counts.skipped)
     );
-    // Counts every file with a record and all of its frames, so files that cannot be opened and missing
-    // frames fail here.
-    let with_record: Vec<Entry> =
-        videos().into_iter().filter(|entry| entry.has_hashes() && !is_cover_art(entry)).collect();
+    // Counts every file with a record and all of its frames, so files that cannot be opened and
+    // missing frames fail here.
+    let with_record: Vec<Entry> = videos()
+        .into_iter()
+        .filter(|entry| entry.has_hashes() && !is_cover_art(entry))
+        .collect();
     let frames: usize = with_record.iter().map(|entry| entry.hashes().len()).sum();
     assert_eq!(
-        (counted(&counts.recorded_files), counted(&counts.recorded_frames)),
+        (
+            counted(&counts.recorded_files),
+            counted(&counts.recorded_frames)
+        ),
         (with_record.len(), frames)
     );
 }
@@ -183,15 +232,24 @@ fn as_recorded(
     got: &HashMap<DecodeIndex, &str>,
 ) -> std::result::Result<(), String> {
     let want = entry.hashes();
-    let have: Vec<(i64, &str)> = index.frames.iter().map(|f| (f.pts, got[&f.packet])).collect();
+    let have: Vec<(i64, &str)> = index
+        .frames
+        .iter()
+        .map(|f| (f.pts, got[&f.packet]))
+        .collect();
     if have.len() != want.len() {
         return Err(format!("{} frames, recorded {}", have.len(), want.len()));
     }
     let different = want.iter().zip(&have).filter(|(w, h)| w.1 != h.1).count();
     let excepted = |list: &[(&str, usize)]| {
-        list.iter().find(|e| e.0 == entry.path && entry.in_corpus()).map_or(0, |e| e.1)
+        list.iter()
+            .find(|e| e.0 == entry.path && entry.in_corpus())
+            .map_or(0, |e| e.1)
     };
-    let (rounded, misplaced) = (excepted(&FILES_WITH_OTHER_ROUNDING), excepted(&FILES_WITH_OTHER_ORDER));
+    let (rounded, misplaced) = (
+        excepted(&FILES_WITH_OTHER_ROUNDING),
+        excepted(&FILES_WITH_OTHER_ORDER),
+    );
     if different != rounded + misplaced {
         return Err(format!(
             "{different} of {} frames differ, expected are {}",
@@ -206,17 +264,26 @@ fn as_recorded(
         };
         let recorded = sorted(want.iter().map(|w| w.1.as_str()).collect());
         let same = recorded == sorted(have.iter().map(|h| h.1).collect());
-        return if same { Ok(()) } else { Err("different frames, not only another order".into()) };
+        return if same {
+            Ok(())
+        } else {
+            Err("different frames, not only another order".into())
+        };
     }
     let timed = !has_no_times(entry);
-    if let Some(i) = (0..want.len()).find(|&i| timed && want[i].0 != i64::MIN && want[i].0 != have[i].0) {
-        return Err(format!("frame {i} at {} ticks, recorded {}", have[i].0, want[i].0));
+    if let Some(i) =
+        (0..want.len()).find(|&i| timed && want[i].0 != i64::MIN && want[i].0 != have[i].0)
+    {
+        return Err(format!(
+            "frame {i} at {} ticks, recorded {}",
+            have[i].0, want[i].0
+        ));
     }
     Ok(())
 }
 
-/// Chooses frames for random access: around every random access point, at both ends, and some others; the
-/// total work is limited to three times that of decoding the video once.
+/// Chooses frames for random access: around every random access point, at both ends, and some
+/// others; the total work is limited to three times that of decoding the video once.
 fn probes(index: &VideoIndex) -> Vec<PresentationIndex> {
     let frames = index.num_frames();
     let mut wanted: Vec<u32> = vec![0, frames - 1, frames / 2];
@@ -260,16 +327,21 @@ fn as_in_sequence(
                 counts.alone.fetch_add(1, Ordering::Relaxed);
             }
             (None, None) => {}
-            // In a damaged file, a random access point after the damage may recover a frame that sequential
-            // decoding dropped.
+            // In a damaged file, a random access point after the damage may recover a frame that
+            // sequential decoding dropped.
             (None, Some(_)) if entry.is_corrupt() => {}
-            (s, a) => return Err(format!("frame {}: in sequence {s:?}, alone {a:?} ({error:?})", frame.0)),
+            (s, a) => {
+                return Err(format!(
+                    "frame {}: in sequence {s:?}, alone {a:?} ({error:?})",
+                    frame.0
+                ));
+            }
         }
     }
     // In clips, the decoder omits unneeded pictures between the frames; the frames must not change.
     let number = |name: &str| entry.properties[name].as_u64().unwrap_or(0);
-    let is_small =
-        number("width") * number("height") * u64::from(video.index.num_frames()) < MAX_PIXELS_OF_ALL_CLIPS;
+    let is_small = number("width") * number("height") * u64::from(video.index.num_frames())
+        < MAX_PIXELS_OF_ALL_CLIPS;
     for clip in clips(&video.index, is_small) {
         let (got, _) = video.hashes(&clip, quick_hash);
         for frame in clip {
@@ -279,12 +351,19 @@ fn as_in_sequence(
                     counts.in_clips.fetch_add(1, Ordering::Relaxed);
                 }
                 (None, _) if entry.is_corrupt() => {}
-                (s, g) => return Err(format!("frame {} of a clip: {g:?}, in sequence {s:?}", frame.0)),
+                (s, g) => {
+                    return Err(format!(
+                        "frame {} of a clip: {g:?}, in sequence {s:?}",
+                        frame.0
+                    ));
+                }
             }
         }
     }
     let work = video.decoder.stats;
-    counts.skipped.fetch_add(work.packets_skipped as usize, Ordering::Relaxed);
+    counts
+        .skipped
+        .fetch_add(work.packets_skipped as usize, Ordering::Relaxed);
     if work.ranges_repeated > 0 && !entry.is_corrupt() {
         return Err(format!(
             "{} decode ranges were repeated without skipping pictures",
@@ -297,11 +376,17 @@ fn as_in_sequence(
 /// Pixels of all frames up to which every kind of clip is decoded.
 const MAX_PIXELS_OF_ALL_CLIPS: u64 = 20_000_000;
 
-/// Returns sets of frames like those of clips: strided, scattered, and every third. Without `all`, those of one stride and of
-/// one other kind, which depend on the number of frames.
+/// Returns sets of frames like those of clips: strided, scattered, and every third. Without `all`,
+/// those of one stride and of one other kind, which depend on the number of frames.
 fn clips(index: &VideoIndex, all: bool) -> Vec<Vec<PresentationIndex>> {
     let n = u64::from(index.num_frames());
-    let mut rng = RngKey { seed: 4, epoch: n, clip: 0, occurrence: 0 }.rng(purpose::SAMPLING);
+    let mut rng = RngKey {
+        seed: 4,
+        epoch: n,
+        clip: 0,
+        occurrence: 0,
+    }
+    .rng(Purpose::Sampling);
     let frame = |i: u64| PresentationIndex(i.min(n - 1) as u32);
     let mut clips: Vec<Vec<_>> = [4, 2, 7]
         .map(|stride| {
@@ -324,8 +409,12 @@ fn clips(index: &VideoIndex, all: bool) -> Vec<Vec<PresentationIndex>> {
 fn sample_tables_and_a_full_scan_give_the_same_index() {
     let (files, packets) = (AtomicUsize::new(0), AtomicUsize::new(0));
     for_each_entry(videos(), |entry| {
-        let Ok(source) = entry.source() else { return Ok(()) };
-        let Ok(tables) = build(&source, &Limits::default(), &|| Ok(())) else { return Ok(()) };
+        let Ok(source) = entry.source() else {
+            return Ok(());
+        };
+        let Ok(tables) = build(&source, &Limits::default(), &|| Ok(())) else {
+            return Ok(());
+        };
         // The table reader reports the container "mov,mp4"; libavformat's name is longer.
         if tables.container != "mov,mp4" {
             return Ok(());
@@ -333,8 +422,8 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // the tables describe data that the file does not contain
         }
-        let scan =
-            build_from_scan(&source, None, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
+        let scan = build_from_scan(&source, None, &Limits::default(), &|| Ok(()))
+            .map_err(|e| e.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
         packets.fetch_add(scan.packets.len(), Ordering::Relaxed);
         let rows = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {
@@ -355,28 +444,46 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
             ));
         }
         let (a, b) = (&tables.info, &scan.info);
-        if (a.time_base, a.orientation, a.params.width, a.params.height, &a.params.extradata)
-            != (b.time_base, b.orientation, b.params.width, b.params.height, &b.params.extradata)
-        {
+        if (
+            a.time_base,
+            a.orientation,
+            a.params.width,
+            a.params.height,
+            &a.params.extradata,
+        ) != (
+            b.time_base,
+            b.orientation,
+            b.params.width,
+            b.params.height,
+            &b.params.extradata,
+        ) {
             return Err(format!("{a:?}\n by tables, by scan\n{b:?}"));
         }
-        // The stream list comes from the boxes, and must equal libavformat's, because `stream=` is an index
-        // into either.
+        // The stream list comes from the boxes, and must equal libavformat's, because `stream=` is
+        // an index into either.
         if (a.stream, &tables.streams) != (b.stream, &scan.streams) {
-            return Err(format!("{:?}\n by tables, by scan\n{:?}", tables.streams, scan.streams));
+            return Err(format!(
+                "{:?}\n by tables, by scan\n{:?}",
+                tables.streams, scan.streams
+            ));
         }
         Ok(())
     });
     let (files, packets) = (files.into_inner(), packets.into_inner());
     println!("tables against scan: {files} files, {packets} packets");
-    assert!(files >= 55 && packets > 5_000, "{files} files, {packets} packets");
+    assert!(
+        files >= 55 && packets > 5_000,
+        "{files} files, {packets} packets"
+    );
 }
 
 #[test]
 fn packet_and_frame_counts_agree_with_the_manifest() {
     let files = AtomicUsize::new(0);
     for_each_entry(videos(), |entry| {
-        let Some(frames) = entry.properties["frames_decoded"].as_u64() else { return Ok(()) };
+        let Some(frames) = entry.properties["frames_decoded"].as_u64() else {
+            return Ok(());
+        };
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // the number of frames of a damaged file is not well defined
         }
@@ -386,7 +493,10 @@ fn packet_and_frame_counts_agree_with_the_manifest() {
         let video = open(entry).map_err(|error| error.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
         if u64::from(video.index.num_frames()) != frames {
-            return Err(format!("{} frames, the manifest says {frames}", video.index.num_frames()));
+            return Err(format!(
+                "{} frames, the manifest says {frames}",
+                video.index.num_frames()
+            ));
         }
         Ok(())
     });
@@ -397,14 +507,17 @@ fn packet_and_frame_counts_agree_with_the_manifest() {
 
 /// Returns the recorded frames of the intact file from which a damaged one was made.
 fn intact_counterpart(entry: &Entry) -> Option<Vec<(i64, String)>> {
-    let damaged =
-        entry.path.strip_prefix("video/corrupt/derived/").filter(|_| !entry.damage_is_unreported())?;
+    let damaged = entry
+        .path
+        .strip_prefix("video/corrupt/derived/")
+        .filter(|_| !entry.damage_is_unreported())?;
     let of_corpus = || {
         let base = "video/derived/base_640x360.mp4";
         Some(match damaged {
-            "bitflip_h264.mp4" | "zero_hole_h264.mp4" | "truncated_60_faststart.mp4" | "truncated_60.ts" => {
-                base
-            }
+            "bitflip_h264.mp4"
+            | "zero_hole_h264.mp4"
+            | "truncated_60_faststart.mp4"
+            | "truncated_60.ts" => base,
             "bitflip_hevc.mp4" => "video/derived/hevc_cut_at_cra_1080p.mp4",
             "bitflip_xvid.avi" | "truncated_60.avi" => "video/derived/xvid_bframes_480x270.avi",
             "truncated_60.mkv" => base,
@@ -413,54 +526,82 @@ fn intact_counterpart(entry: &Entry) -> Option<Vec<(i64, String)>> {
             _ => return None,
         })
     };
-    let path = if entry.in_corpus() { of_corpus()? } else { entry.properties["derived_from"].as_str()? };
-    let intact = Entry { root: entry.root.clone(), path: path.into(), properties: serde_json::Value::Null };
+    let path = if entry.in_corpus() {
+        of_corpus()?
+    } else {
+        entry.properties["derived_from"].as_str()?
+    };
+    let intact = Entry {
+        root: entry.root.clone(),
+        path: path.into(),
+        properties: serde_json::Value::Null,
+    };
     Some(intact.hashes())
 }
 
 #[test]
 fn damaged_files_give_an_error_or_correct_frames() {
-    let (files, good, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    for_each_entry(videos().into_iter().filter(Entry::is_corrupt).collect(), |entry| {
-        files.fetch_add(1, Ordering::Relaxed);
-        let mut video = match open(entry) {
-            Ok(video) => video,
-            Err(error) => {
+    let (files, good, refused) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
+    for_each_entry(
+        videos().into_iter().filter(Entry::is_corrupt).collect(),
+        |entry| {
+            files.fetch_add(1, Ordering::Relaxed);
+            let mut video = match open(entry) {
+                Ok(video) => video,
+                Err(error) => {
+                    let text = error.to_string();
+                    let typed = !matches!(error, Error::Internal { .. } | Error::Argument(_));
+                    return if typed && text.contains(&entry.path) {
+                        Ok(())
+                    } else {
+                        Err(format!("unclear error: {text}"))
+                    };
+                }
+            };
+            let all = video.all();
+            let (got, error) = video.hashes(&all, hash);
+            if let Some(error) = &error {
                 let text = error.to_string();
-                let typed = !matches!(error, Error::Internal { .. } | Error::Argument(_));
-                return if typed && text.contains(&entry.path) {
-                    Ok(())
-                } else {
-                    Err(format!("unclear error: {text}"))
+                if !text.contains(&entry.path)
+                    || !text.contains("packet") && !matches!(error, Error::Unsupported { .. })
+                {
+                    return Err(format!("an error without a position: {text}"));
+                }
+            }
+            if got.len() < all.len() && error.is_none() {
+                return Err(format!(
+                    "{} of {} frames and no error",
+                    got.len(),
+                    all.len()
+                ));
+            }
+            refused.fetch_add(all.len() - got.len(), Ordering::Relaxed);
+            let Some(right) = intact_counterpart(entry) else {
+                return Ok(());
+            };
+            let right: HashSet<String> = right.into_iter().map(|frame| frame.1).collect();
+            for (i, frame) in video.index.frames.iter().enumerate() {
+                let Some(have) = got.get(&frame.packet) else {
+                    continue;
                 };
+                if !right.contains(have) {
+                    return Err(format!(
+                        "frame {i} was delivered but is not in the intact file"
+                    ));
+                }
+                good.fetch_add(1, Ordering::Relaxed);
             }
-        };
-        let all = video.all();
-        let (got, error) = video.hashes(&all, hash);
-        if let Some(error) = &error {
-            let text = error.to_string();
-            if !text.contains(&entry.path)
-                || !text.contains("packet") && !matches!(error, Error::Unsupported { .. })
-            {
-                return Err(format!("an error without a position: {text}"));
-            }
-        }
-        if got.len() < all.len() && error.is_none() {
-            return Err(format!("{} of {} frames and no error", got.len(), all.len()));
-        }
-        refused.fetch_add(all.len() - got.len(), Ordering::Relaxed);
-        let Some(right) = intact_counterpart(entry) else { return Ok(()) };
-        let right: HashSet<String> = right.into_iter().map(|frame| frame.1).collect();
-        for (i, frame) in video.index.frames.iter().enumerate() {
-            let Some(have) = got.get(&frame.packet) else { continue };
-            if !right.contains(have) {
-                return Err(format!("frame {i} was delivered but is not in the intact file"));
-            }
-            good.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
-    });
+            Ok(())
+        },
+    );
     let (files, good, refused) = (files.into_inner(), good.into_inner(), refused.into_inner());
     println!("damage: {files} files, {good} correct frames delivered, {refused} refused");
-    assert!(files >= 25 && good > 300 && refused > 200, "{files} files, {good} right, {refused} refused");
+    assert!(
+        files >= 25 && good > 300 && refused > 200,
+        "{files} files, {good} right, {refused} refused"
+    );
 }

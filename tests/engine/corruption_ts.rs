@@ -1,7 +1,9 @@
 //! Tests MPEG transport streams with packets that are missing or repeated.
 
 use crate::common::named;
-use crate::corruption::{check_delivered_frames, check_frames_and_times, delivered, index_of, TestRng};
+use crate::corruption::{
+    TestRng, check_delivered_frames, check_frames_and_times, delivered, index_of,
+};
 use framespool::decode::SoftwareDecoder;
 
 #[test]
@@ -22,21 +24,39 @@ fn lost_transport_stream_packet_is_detected() {
         let mut rng = TestRng(11);
         // Single packets, and runs that contain whole pictures.
         let lost: Vec<(usize, usize)> = (0..24)
-            .map(|n| (count / 8 + rng.next_below(count - count / 8), [1, 1, 7, count / 16][n % 4]))
+            .map(|n| {
+                (
+                    count / 8 + rng.next_below(count - count / 8),
+                    [1, 1, 7, count / 16][n % 4],
+                )
+            })
             .collect();
         let without = |(n, run): (usize, usize)| {
-            [&intact[..n * PACKET], &intact[((n + run) * PACKET).min(intact.len())..]].concat()
+            [
+                &intact[..n * PACKET],
+                &intact[((n + run) * PACKET).min(intact.len())..],
+            ]
+            .concat()
         };
         let (index, frames) = delivered(&intact, &mut SoftwareDecoder::new()).expect("intact");
-        let times = frames.into_iter().map(|(n, hash)| (hash, index.frames[n as usize].pts)).collect();
+        let times = frames
+            .into_iter()
+            .map(|(n, hash)| (hash, index.frames[n as usize].pts))
+            .collect();
         let noticed = check_frames_and_times(path, Some(&times), lost.iter().copied().map(without));
         println!("{path}: {noticed} of 24 losses leave a frame out");
         assert!(noticed >= 12, "{path}: {noticed}");
-        for n in lost.into_iter().filter(|lost| lost.1 == 1).map(|lost| lost.0) {
+        for n in lost
+            .into_iter()
+            .filter(|lost| lost.1 == 1)
+            .map(|lost| lost.0)
+        {
             // The last packet before the end leaves no gap in the continuity counter.
             let at = n * PACKET;
             let pid = |packet: &[u8]| u16::from_be_bytes([packet[1], packet[2]]) & 0x1fff;
-            let is_followed = intact[at + PACKET..].chunks(PACKET).any(|p| pid(p) == pid(&intact[at..]));
+            let is_followed = intact[at + PACKET..]
+                .chunks(PACKET)
+                .any(|p| pid(p) == pid(&intact[at..]));
             if pid(&intact[at..]) == VIDEO_PID && is_followed {
                 assert!(
                     index_of(without((n, 1))).damaged_units > 0,
@@ -51,7 +71,10 @@ fn lost_transport_stream_packet_is_detected() {
 /// A transport packet may be sent twice (ISO/IEC 13818-1, 2.4.3.3).
 #[test]
 fn transport_stream_packet_sent_twice_is_ignored() {
-    for path in ["video/derived/hevc_open_gop_640x360.ts", "video/codecs/mpeg2_open_gop_720x405.ts"] {
+    for path in [
+        "video/derived/hevc_open_gop_640x360.ts",
+        "video/codecs/mpeg2_open_gop_720x405.ts",
+    ] {
         let entry = named(path);
         let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
         let twice: Vec<u8> = intact
@@ -67,7 +90,10 @@ fn transport_stream_packet_sent_twice_is_ignored() {
 
 #[test]
 fn damaged_first_picture_of_a_transport_stream_is_detected() {
-    for path in ["video/codecs/mpeg2_open_gop_720x405.ts", "video/derived/hevc_open_gop_640x360.ts"] {
+    for path in [
+        "video/codecs/mpeg2_open_gop_720x405.ts",
+        "video/derived/hevc_open_gop_640x360.ts",
+    ] {
         let entry = named(path);
         let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
         // The first packets are tables and the headers of the stream.

@@ -1,6 +1,7 @@
-//! Tests still image decoding on the images of the test media and the second corpus, on PNGs made here, and
-//! on damaged ones: pixels at every size, errors that name the file, no panic and no hang. Pillow's pixels
-//! are recorded in the manifest, and for the second corpus in `image/exact.txt`.
+//! Tests still image decoding on the images of the test media and the second corpus, on PNGs made
+//! here, and on damaged ones: pixels at every size, errors that name the file, no panic and no
+//! hang. Pillow's pixels are recorded in the manifest, and for the second corpus in
+//! `image/exact.txt`.
 
 mod corruption;
 mod partial_rows;
@@ -9,24 +10,29 @@ mod png_encoder;
 
 use std::collections::BTreeMap;
 
-use crate::common::{corpus, digest, images, named, Entry};
+use crate::common::{Entry, corpus, digest, images, named};
 use framespool::error::{Error, Result, Site};
 use framespool::image::{
-    read_header, sniff, CodingProcess, ColorModel, DctScale, DecodeOptions, ImageDecoder, ImageFormat,
-    ImageHeader,
+    CodingProcess, ColorModel, DctScale, DecodeOptions, ImageDecoder, ImageFormat, ImageHeader,
+    read_header, sniff,
 };
 use framespool::limits::Limits;
 use framespool::media::DisplayOrientation;
 use framespool::source::{ByteSource, MemorySource};
 use framespool_kernels::{
-    ColorRange, Dtype, FrameView, Geometry, OutputSlot, OutputSpec, PixelPass, Planes, Rect, Scratch,
+    ColorRange, Dtype, FrameView, Geometry, OutputSlot, OutputSpec, PixelPass, Planes, Rect,
+    Scratch,
 };
 
 /// A file that libjpeg decodes with a warning: an error here, while Pillow ignores it.
 const FILE_WITH_WARNING: &str = "images/corrupt/derived/bitflip.jpg";
 
-const EXACT_REQUEST: DecodeOptions =
-    DecodeOptions { scale: DctScale::Full, exact: true, labels: false, rows: None };
+const EXACT_REQUEST: DecodeOptions = DecodeOptions {
+    scale: DctScale::Full,
+    exact: true,
+    labels: false,
+    rows: None,
+};
 
 /// An image file in memory.
 #[derive(Clone)]
@@ -37,18 +43,31 @@ struct File {
 
 impl File {
     fn new(name: &str, bytes: Vec<u8>) -> Self {
-        Self { name: name.to_owned(), bytes }
+        Self {
+            name: name.to_owned(),
+            bytes,
+        }
     }
 
     fn of(entry: &Entry) -> Self {
-        Self::new(&entry.path, std::fs::read(entry.root.join(&entry.path)).expect("readable"))
+        Self::new(
+            &entry.path,
+            std::fs::read(entry.root.join(&entry.path)).expect("readable"),
+        )
     }
 
     fn header(&self) -> Result<ImageHeader> {
-        read_header(&MemorySource::new(self.name.as_str(), self.bytes.clone()), &Limits::default())
+        read_header(
+            &MemorySource::new(self.name.as_str(), self.bytes.clone()),
+            &Limits::default(),
+        )
     }
 
-    fn decode<'a>(&self, decoder: &'a mut ImageDecoder, options: DecodeOptions) -> Result<FrameView<'a>> {
+    fn decode<'a>(
+        &self,
+        decoder: &'a mut ImageDecoder,
+        options: DecodeOptions,
+    ) -> Result<FrameView<'a>> {
         let site = Site::file(&self.name.as_str().into());
         decoder.decode(&site, &self.header()?, &self.bytes, options)
     }
@@ -58,7 +77,10 @@ impl File {
         match self.decode(decoder, options) {
             Ok(view) => digest(&samples(&view)),
             Err(error) => {
-                assert!(error.to_string().contains(&self.name), "an error without its file: {error}");
+                assert!(
+                    error.to_string().contains(&self.name),
+                    "an error without its file: {error}"
+                );
                 assert!(!matches!(error, Error::Internal { .. }), "{error}");
                 error.to_string()
             }
@@ -67,7 +89,13 @@ impl File {
 }
 
 fn every_option() -> impl Iterator<Item = DecodeOptions> {
-    let both = |scale| [false, true].map(|exact| DecodeOptions { scale, exact, ..DecodeOptions::default() });
+    let both = |scale| {
+        [false, true].map(|exact| DecodeOptions {
+            scale,
+            exact,
+            ..DecodeOptions::default()
+        })
+    };
     DctScale::ALL.into_iter().flat_map(both)
 }
 
@@ -81,13 +109,24 @@ fn samples(view: &FrameView<'_>) -> Vec<u8> {
     };
     match view.planes {
         Planes::Gray(plane) => rows(plane, w * bytes, h),
-        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
+        Planes::Yuv {
+            planes,
+            log2_chroma_w,
+            log2_chroma_h,
+        } => {
             rows(planes[0], w, h);
-            let (w, h) = (w.div_ceil(1 << log2_chroma_w), h.div_ceil(1 << log2_chroma_h));
+            let (w, h) = (
+                w.div_ceil(1 << log2_chroma_w),
+                h.div_ceil(1 << log2_chroma_h),
+            );
             planes[1..].iter().for_each(|plane| rows(*plane, w, h));
         }
-        Planes::PlanarRgb(planes) => planes.into_iter().for_each(|plane| rows(plane, w * bytes, h)),
-        Planes::PackedRgb { plane, pixel_bytes, .. } => {
+        Planes::PlanarRgb(planes) => planes
+            .into_iter()
+            .for_each(|plane| rows(plane, w * bytes, h)),
+        Planes::PackedRgb {
+            plane, pixel_bytes, ..
+        } => {
             let wide = usize::from(pixel_bytes);
             let packed: Vec<u8> = (0..h)
                 .flat_map(|y| plane.data[y * plane.stride_bytes..][..w * wide].chunks(wide))
@@ -100,9 +139,9 @@ fn samples(view: &FrameView<'_>) -> Vec<u8> {
     out
 }
 
-/// Returns the image as the kernels read it, resized to `size`. In an image shrunk to 1/k, a pixel covers k x
-/// k pixels of the whole image. The crop is therefore given by the sides of the whole image in units of 1/k,
-/// and the last pixel may extend beyond it.
+/// Returns the image as the kernels read it, resized to `size`. In an image shrunk to 1/k, a pixel
+/// covers k x k pixels of the whole image. The crop is therefore given by the sides of the whole
+/// image in units of 1/k, and the last pixel may extend beyond it.
 fn rendered(view: &FrameView<'_>, whole: (u32, u32), k: u32, size: (u32, u32)) -> Vec<u8> {
     let geometry = Geometry {
         crop: Rect::from_size(whole.0, whole.1),
@@ -113,15 +152,23 @@ fn rendered(view: &FrameView<'_>, whole: (u32, u32), k: u32, size: (u32, u32)) -
     };
     let mut pass = PixelPass::new(geometry, OutputSpec::new(Dtype::U8)).expect("a plain pass");
     let mut pixels = vec![0; size.0 as usize * size.1 as usize * 3];
-    pass.run(view, &mut OutputSlot::hwc(&mut pixels, size.0 as usize), &mut Scratch::new())
-        .expect("the kernels read it");
+    pass.run(
+        view,
+        &mut OutputSlot::hwc(&mut pixels, size.0 as usize),
+        &mut Scratch::new(),
+    )
+    .expect("the kernels read it");
     pixels
 }
 
 /// Returns the mean absolute difference.
 fn distance(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len());
-    let sum: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    let sum: u64 = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| u64::from(a.abs_diff(*b)))
+        .sum();
     sum as f64 / a.len() as f64
 }
 
@@ -136,7 +183,10 @@ fn orientation_of(orientation: u64) -> DisplayOrientation {
         8 => (false, 3),
         _ => (false, 0),
     };
-    DisplayOrientation { mirror, quarter_turns_cw }
+    DisplayOrientation {
+        mirror,
+        quarter_turns_cw,
+    }
 }
 
 fn is_valid(entry: &Entry) -> bool {
@@ -160,8 +210,16 @@ fn headers_match_the_manifest() {
             }
         };
         let path = &entry.path;
-        assert_eq!(u64::from(header.width), manifest["width"].as_u64().unwrap_or_default(), "{path}");
-        assert_eq!(u64::from(header.height), manifest["height"].as_u64().unwrap_or_default(), "{path}");
+        assert_eq!(
+            u64::from(header.width),
+            manifest["width"].as_u64().unwrap_or_default(),
+            "{path}"
+        );
+        assert_eq!(
+            u64::from(header.height),
+            manifest["height"].as_u64().unwrap_or_default(),
+            "{path}"
+        );
         if manifest["exif_broken"] != true {
             assert_eq!(
                 header.orientation,
@@ -171,7 +229,11 @@ fn headers_match_the_manifest() {
         }
         if header.format == ImageFormat::Png {
             let interlaced = manifest["process"] == "interlaced";
-            let coding = if interlaced { CodingProcess::DeflateInterlaced } else { CodingProcess::Deflate };
+            let coding = if interlaced {
+                CodingProcess::DeflateInterlaced
+            } else {
+                CodingProcess::Deflate
+            };
             let mode = match (header.color_model, header.sample_bits) {
                 (ColorModel::Gray, 1) => "1",
                 (ColorModel::Gray, 16) => "I;16",
@@ -181,7 +243,11 @@ fn headers_match_the_manifest() {
                 (ColorModel::Rgba, _) => "RGBA",
                 _ => "RGB",
             };
-            assert_eq!((manifest["pillow_mode"].as_str(), header.coding), (Some(mode), coding), "{path}");
+            assert_eq!(
+                (manifest["pillow_mode"].as_str(), header.coding),
+                (Some(mode), coding),
+                "{path}"
+            );
             continue;
         }
         let process = match header.coding {
@@ -209,7 +275,10 @@ fn headers_match_the_manifest() {
             ColorModel::Ycc(_) | ColorModel::Rgb => "RGB",
             _ => "CMYK",
         };
-        assert!(manifest["pillow_mode"] == mode || manifest["pillow_mode"].is_null(), "{path}: {mode}");
+        assert!(
+            manifest["pillow_mode"] == mode || manifest["pillow_mode"].is_null(),
+            "{path}: {mode}"
+        );
     }
 }
 
@@ -232,13 +301,19 @@ fn images_decode_like_pillow_or_name_the_file() {
                 Err(error) => {
                     assert!(!is_valid(&entry), "{error}");
                     assert!(error.to_string().contains(&entry.path), "{error}");
-                    assert!(error.is_file_error() && !matches!(error, Error::Internal { .. }), "{error}");
+                    assert!(
+                        error.is_file_error() && !matches!(error, Error::Internal { .. }),
+                        "{error}"
+                    );
                     refused += 1;
                 }
             }
         }
     }
-    assert!(decoded > 800 && refused > 200, "{decoded} decoded, {refused} refused");
+    assert!(
+        decoded > 800 && refused > 200,
+        "{decoded} decoded, {refused} refused"
+    );
 }
 
 #[test]
@@ -255,15 +330,26 @@ fn exact_images_equal_pillows_byte_for_byte() {
         let file = File::of(&entry);
         let view = file.decode(&mut decoder, EXACT_REQUEST).expect("valid");
         let depth_bits = view.depth_bits;
-        let (site, header) = (Site::file(&file.name.as_str().into()), file.header().unwrap());
+        let (site, header) = (
+            Site::file(&file.name.as_str().into()),
+            file.header().unwrap(),
+        );
         let packed = matches!(view.planes, Planes::PackedRgb { pixel_bytes: 3, .. });
         let comes_in_rows = packed && header.format == ImageFormat::Jpeg;
         let (mut rgb, gray) = (samples(&view), matches!(view.planes, Planes::Gray(_)));
         let mut into = vec![7; rgb.len()];
-        let decoded = decoder.decode_into(&site, &header, &file.bytes, &mut into).expect("valid");
+        let decoded = decoder
+            .decode_into(&site, &header, &file.bytes, &mut into)
+            .expect("valid");
         assert_eq!(decoded, comes_in_rows, "{}", entry.path);
-        assert!(into == rgb || !decoded, "{}: decoded in place it differs", entry.path);
-        let short = decoder.decode_into(&site, &header, &file.bytes, &mut into[1..]).expect("valid");
+        assert!(
+            into == rgb || !decoded,
+            "{}: decoded in place it differs",
+            entry.path
+        );
+        let short = decoder
+            .decode_into(&site, &header, &file.bytes, &mut into[1..])
+            .expect("valid");
         assert!(!short, "{}: rows that do not fit", entry.path);
         if gray {
             rgb = rgb.into_iter().flat_map(|value| [value; 3]).collect();
@@ -280,7 +366,10 @@ fn exact_images_equal_pillows_byte_for_byte() {
             deep += 1;
         }
     }
-    assert!(compared > 100 && deep > 0, "{compared} images compared, {deep} of 16 bits");
+    assert!(
+        compared > 100 && deep > 0,
+        "{compared} images compared, {deep} of 16 bits"
+    );
     assert_eq!(of_corpus, if corpus().is_some() { table.len() } else { 0 });
 }
 
@@ -289,25 +378,47 @@ fn every_size_and_layout_gives_the_same_image() {
     let mut decoder = ImageDecoder::new();
     let mut seen = BTreeMap::new();
     // Excludes files filed as corrupt that decode nevertheless: their pixels are noise.
-    for entry in valid_images().into_iter().filter(|entry| !entry.is_corrupt()) {
+    for entry in valid_images()
+        .into_iter()
+        .filter(|entry| !entry.is_corrupt())
+    {
         let file = File::of(&entry);
         let header = file.header().unwrap();
         let sides = (header.width, header.height);
         let small = (header.width.div_ceil(8), header.height.div_ceil(8));
-        let whole = rendered(&file.decode(&mut decoder, EXACT_REQUEST).unwrap(), sides, 1, small);
+        let whole = rendered(
+            &file.decode(&mut decoder, EXACT_REQUEST).unwrap(),
+            sides,
+            1,
+            small,
+        );
         for options in every_option().filter(|options| header.can_scale(options.scale)) {
             let view = file.decode(&mut decoder, options).unwrap();
             let k = options.scale.divisor();
-            assert_eq!((view.width, view.height), (header.width.div_ceil(k), header.height.div_ceil(k)));
+            assert_eq!(
+                (view.width, view.height),
+                (header.width.div_ceil(k), header.height.div_ceil(k))
+            );
             assert_eq!((view.width, view.height), header.scaled_size(options.scale));
             assert_eq!(view.color.range, ColorRange::Full);
-            if let (Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }, DctScale::Full) =
-                (view.planes, options.scale)
+            if let (
+                Planes::Yuv {
+                    log2_chroma_w,
+                    log2_chroma_h,
+                    ..
+                },
+                DctScale::Full,
+            ) = (view.planes, options.scale)
             {
                 let ColorModel::Ycc([y, u, _]) = header.color_model else {
                     panic!("{}: {:?}", entry.path, header.color_model)
                 };
-                assert_eq!((u.0 << log2_chroma_w, u.1 << log2_chroma_h), y, "{}", entry.path);
+                assert_eq!(
+                    (u.0 << log2_chroma_w, u.1 << log2_chroma_h),
+                    y,
+                    "{}",
+                    entry.path
+                );
                 *seen.entry((log2_chroma_w, log2_chroma_h)).or_insert(0) += 1;
             }
             assert!(!options.exact || !matches!(view.planes, Planes::Yuv { .. }));
@@ -319,7 +430,11 @@ fn every_size_and_layout_gives_the_same_image() {
                 DctScale::Quarter => 4.0,
                 DctScale::Eighth => 7.0,
             };
-            assert!(far < most, "{} {options:?}: {far:.2} from the full-size image", entry.path);
+            assert!(
+                far < most,
+                "{} {options:?}: {far:.2} from the full-size image",
+                entry.path
+            );
         }
     }
     // 4:4:4, 4:4:0, 4:2:2, 4:2:0, 2x4, 4:1:1 and 4:1:0.
@@ -331,14 +446,22 @@ fn every_size_and_layout_gives_the_same_image() {
 fn exif_orientations_decode_to_the_same_image() {
     let mut decoder = ImageDecoder::new();
     let mut shown: Vec<Vec<u8>> = Vec::new();
-    for (orientation, path) in
-        [(3, "images/odd/exif_landscape_3.jpg"), (6, "images/odd/exif_landscape_6.jpg")]
-    {
+    for (orientation, path) in [
+        (3, "images/odd/exif_landscape_3.jpg"),
+        (6, "images/odd/exif_landscape_6.jpg"),
+    ] {
         let file = File::of(&named(path));
-        assert_eq!(file.header().unwrap().orientation, orientation_of(orientation));
+        assert_eq!(
+            file.header().unwrap().orientation,
+            orientation_of(orientation)
+        );
         let turn = file.header().unwrap().orientation;
         let view = file.decode(&mut decoder, EXACT_REQUEST).unwrap();
-        let (w, h) = if turn.swaps_sides() { (40, 60) } else { (60, 40) };
+        let (w, h) = if turn.swaps_sides() {
+            (40, 60)
+        } else {
+            (60, 40)
+        };
         let mut rows: Vec<Vec<[u8; 3]>> = rendered(&view, (view.width, view.height), 1, (w, h))
             .chunks(w as usize * 3)
             .map(|row| row.chunks(3).map(|p| [p[0], p[1], p[2]]).collect())
@@ -347,7 +470,9 @@ fn exif_orientations_decode_to_the_same_image() {
             rows.iter_mut().for_each(|row| row.reverse());
         }
         for _ in 0..turn.quarter_turns_cw {
-            rows = (0..rows[0].len()).map(|x| rows.iter().rev().map(|row| row[x]).collect()).collect();
+            rows = (0..rows[0].len())
+                .map(|x| rows.iter().rev().map(|row| row[x]).collect())
+                .collect();
         }
         shown.push(rows.into_iter().flatten().flatten().collect());
     }
@@ -362,12 +487,22 @@ fn image_does_not_depend_on_earlier_decoding() {
     for options in [
         EXACT_REQUEST,
         DecodeOptions::default(),
-        DecodeOptions { scale: DctScale::Quarter, ..DecodeOptions::default() },
+        DecodeOptions {
+            scale: DctScale::Quarter,
+            ..DecodeOptions::default()
+        },
     ] {
-        let fresh: Vec<_> =
-            files.iter().map(|file| file.outcome(&mut ImageDecoder::new(), options)).collect();
+        let fresh: Vec<_> = files
+            .iter()
+            .map(|file| file.outcome(&mut ImageDecoder::new(), options))
+            .collect();
         let mut kept = ImageDecoder::new();
-        for (n, file) in files.iter().enumerate().rev().chain(files.iter().enumerate().skip(40)) {
+        for (n, file) in files
+            .iter()
+            .enumerate()
+            .rev()
+            .chain(files.iter().enumerate().skip(40))
+        {
             assert_eq!(file.outcome(&mut kept, options), fresh[n], "{}", file.name);
             if n % 7 == 0 {
                 kept.release_memory();
@@ -405,14 +540,22 @@ fn small_files() -> Vec<File> {
 #[test]
 fn decoders_in_several_threads_agree() {
     let files: Vec<File> = small_files();
-    let alone: Vec<_> = files.iter().map(|f| f.outcome(&mut ImageDecoder::new(), EXACT_REQUEST)).collect();
+    let alone: Vec<_> = files
+        .iter()
+        .map(|f| f.outcome(&mut ImageDecoder::new(), EXACT_REQUEST))
+        .collect();
     std::thread::scope(|scope| {
         for start in 0..4 {
             let (files, alone) = (&files, &alone);
             scope.spawn(move || {
                 let mut decoder = ImageDecoder::new();
                 for n in (0..files.len() * 3).map(|n| (n + start) % files.len()) {
-                    assert_eq!(files[n].outcome(&mut decoder, EXACT_REQUEST), alone[n], "{}", files[n].name);
+                    assert_eq!(
+                        files[n].outcome(&mut decoder, EXACT_REQUEST),
+                        alone[n],
+                        "{}",
+                        files[n].name
+                    );
                 }
             });
         }
@@ -435,7 +578,10 @@ fn formats_are_identified_by_their_first_bytes() {
         assert_eq!(sniff(other), None);
     }
     let error = File::new("a.txt", b"hello".to_vec()).header().unwrap_err();
-    assert!(error.to_string().contains("a.txt") && matches!(error, Error::Malformed { .. }), "{error}");
+    assert!(
+        error.to_string().contains("a.txt") && matches!(error, Error::Malformed { .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -458,7 +604,10 @@ fn header_needs_a_few_small_reads() {
         }
     }
     let mut large = 0;
-    for entry in valid_images().iter().filter(|entry| entry.path.contains("/classes/")) {
+    for entry in valid_images()
+        .iter()
+        .filter(|entry| entry.path.contains("/classes/"))
+    {
         let file = File::of(entry);
         large += usize::from(file.bytes.len() > 48 << 10);
         let source = Counting(MemorySource::new("m", file.bytes), 0.into());
@@ -466,5 +615,8 @@ fn header_needs_a_few_small_reads() {
         let read = source.1.into_inner();
         assert!(read <= 48 << 10, "{}: {read} bytes", entry.path);
     }
-    assert!(large >= 10, "{large} files with more bytes than may be read");
+    assert!(
+        large >= 10,
+        "{large} files with more bytes than may be read"
+    );
 }

@@ -1,6 +1,7 @@
-//! Tests the index cache on files that are changed, moved, exported and imported: it returns a fresh index or
-//! none. Other processes and damage to the database are tested in tests/engine/index_cache_processes.rs. Files are
-//! written only below the build's folder for tests.
+//! Tests the index cache on files that are changed, moved, exported and imported: it returns a
+//! fresh index or none. Other processes and damage to the database are tested in
+//! tests/engine/index_cache_processes.rs. Files are written only below the build's folder for
+//! tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::common::index_cache::{
-    build_index, count_stored, database, expected, folder, open, put_all, symlinks, TestRng, UNLIMITED,
+    TestRng, UNLIMITED, build_index, count_stored, database, expected, folder, open, put_all,
+    symlinks,
 };
 use crate::common::videos;
 use framespool::error::Error;
-use framespool::index::cache::{index_of, AccessMode, IndexCache, FORMAT};
+use framespool::index::cache::{AccessMode, FORMAT, IndexCache, index_of};
 
 #[test]
 fn every_index_is_read_back_unchanged() {
@@ -24,7 +26,9 @@ fn every_index_is_read_back_unchanged() {
         let path = entry.root.join(&entry.path);
         let since = SystemTime::now();
         let Ok(source) = entry.source() else { continue };
-        let Ok((index, _)) = index_of(None, &path, &source, None, &|| Ok(())) else { continue };
+        let Ok((index, _)) = index_of(None, &path, &source, None, &|| Ok(())) else {
+            continue;
+        };
         // `index_of` with a store does not wait for long if the writer's queue is full.
         store.put_blocking(&path, &*source, None, since, &index);
         packets += index.packets.len();
@@ -37,7 +41,10 @@ fn every_index_is_read_back_unchanged() {
     let bytes = std::fs::metadata(database(&place)).unwrap().len();
     let store = IndexCache::open(&place, AccessMode::Read).unwrap();
     assert_eq!(count_stored(&store, &indices), indices.len());
-    println!("{} indices, {packets} packets, {bytes} bytes of database", indices.len());
+    println!(
+        "{} indices, {packets} packets, {bytes} bytes of database",
+        indices.len()
+    );
 }
 
 #[test]
@@ -49,13 +56,15 @@ fn rewritten_file_is_indexed_again() {
     let write = |bytes: &[u8], mtime_secs: u64| {
         std::fs::write(&path, bytes).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime_secs)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime_secs))
+            .unwrap();
         // Longer than the time in which changes are not trusted, see the next test.
         std::thread::sleep(Duration::from_millis(40));
     };
     let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let is_stored = || {
-        let (index, stored) = index_of(Some(&store), &path, &open(&path), None, &|| Ok(())).unwrap();
+        let (index, stored) =
+            index_of(Some(&store), &path, &open(&path), None, &|| Ok(())).unwrap();
         assert_eq!(index, build_index(&path));
         assert!(store.flush(UNLIMITED));
         stored
@@ -77,7 +86,10 @@ fn rewritten_file_is_indexed_again() {
     let mut other = bytes.clone();
     *other.last_mut().unwrap() ^= 1;
     write(&other, 1_000_001);
-    assert!(!is_stored(), "another content under the same length and time");
+    assert!(
+        !is_stored(),
+        "another content under the same length and time"
+    );
 }
 
 #[test]
@@ -91,10 +103,17 @@ fn index_of_freshly_written_file_is_not_trusted() {
     std::fs::write(&path, &bytes).unwrap();
     // Of file systems with whole seconds, two seconds.
     for (age_ms, trusted) in [(0, false), (19, false), (2000, true)] {
-        let (source, opened) = (open(&path), source_changed(&path) + Duration::from_millis(age_ms));
+        let (source, opened) = (
+            open(&path),
+            source_changed(&path) + Duration::from_millis(age_ms),
+        );
         store.put(&path, &*source, None, opened, &index);
         assert!(store.flush(UNLIMITED));
-        assert_eq!(store.get(&path, &*source, None).is_some(), trusted, "{age_ms} ms");
+        assert_eq!(
+            store.get(&path, &*source, None).is_some(),
+            trusted,
+            "{age_ms} ms"
+        );
     }
 }
 
@@ -108,8 +127,14 @@ fn source_changed(path: &Path) -> SystemTime {
 fn read_only_cache_is_read_and_not_changed() {
     let place = folder("read_only");
     let indices = expected(&symlinks(&folder("read_only_links"), 20));
-    assert!(IndexCache::open(&place, AccessMode::Read).is_err(), "nothing there");
-    put_all(&IndexCache::open(&place, AccessMode::Write).unwrap(), &indices);
+    assert!(
+        IndexCache::open(&place, AccessMode::Read).is_err(),
+        "nothing there"
+    );
+    put_all(
+        &IndexCache::open(&place, AccessMode::Write).unwrap(),
+        &indices,
+    );
     let before = std::fs::read(database(&place)).unwrap();
     let mut mode = std::fs::metadata(&place).unwrap().permissions();
     mode.set_readonly(true);
@@ -131,10 +156,16 @@ fn read_only_cache_is_read_and_not_changed() {
 fn one_path_is_one_cache_per_process() {
     let place = folder("shared");
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
-    assert!(Arc::ptr_eq(&store, &IndexCache::open(&place.join("../shared"), AccessMode::Write).unwrap()));
+    assert!(Arc::ptr_eq(
+        &store,
+        &IndexCache::open(&place.join("../shared"), AccessMode::Write).unwrap()
+    ));
     std::fs::remove_file(database(&place)).unwrap();
     let after = IndexCache::open(&place, AccessMode::Write).unwrap();
-    assert!(!Arc::ptr_eq(&store, &after), "the file of the first one is gone");
+    assert!(
+        !Arc::ptr_eq(&store, &after),
+        "the file of the first one is gone"
+    );
 }
 
 #[test]
@@ -146,9 +177,18 @@ fn fill_builds_missing_and_check_finds_wrong_indices() {
     let paths = [&links[..], std::slice::from_ref(&bad)].concat();
     let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let fill_on = |threads, check| {
-        let filled = store.prebuild(&paths, None, threads, check, &|_| Ok(())).unwrap();
+        let filled = store
+            .prebuild(&paths, None, threads, check, &|_| Ok(()))
+            .unwrap();
         assert!(store.flush(UNLIMITED));
-        assert_eq!(filled.failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&bad]);
+        assert_eq!(
+            filled
+                .failed
+                .iter()
+                .map(|(path, _)| path)
+                .collect::<Vec<_>>(),
+            [&bad]
+        );
         (filled.found, filled.built, filled.mismatched)
     };
     let fill = |check| fill_on(3, check);
@@ -156,10 +196,17 @@ fn fill_builds_missing_and_check_finds_wrong_indices() {
     assert_eq!(fill(false), (30, 0, vec![]));
     assert_eq!(fill(true), (30, 0, vec![]));
     // A valid index with a valid checksum, but of another video.
-    store.put_blocking(&links[29], &*open(&links[29]), None, SystemTime::now(), &build_index(&links[28]));
+    store.put_blocking(
+        &links[29],
+        &*open(&links[29]),
+        None,
+        SystemTime::now(),
+        &build_index(&links[28]),
+    );
     assert!(store.flush(UNLIMITED));
     assert_eq!(fill(false), (30, 0, vec![]));
-    // By one thread and as the last one: a lookup that waits too long for a write counts the index as missing.
+    // By one thread and as the last one: a lookup that waits too long for a write counts the index
+    // as missing.
     assert_eq!(fill_on(1, true), (29, 0, vec![links[29].clone()]));
     assert_eq!(fill(true), (30, 0, vec![]));
     let stopped = store.prebuild(&paths, None, 3, true, &|now| {
@@ -172,7 +219,11 @@ fn fill_builds_missing_and_check_finds_wrong_indices() {
     assert!(matches!(stopped, Err(Error::Interrupted)));
     std::fs::remove_file(&links[5]).unwrap();
     assert_eq!(
-        (store.prune(Some(&folder)).unwrap(), store.flush(UNLIMITED), store.prune(Some(&folder)).unwrap()),
+        (
+            store.prune(Some(&folder)).unwrap(),
+            store.flush(UNLIMITED),
+            store.prune(Some(&folder)).unwrap()
+        ),
         (1, true, 0)
     );
 }
@@ -185,26 +236,39 @@ fn damaged_export_imports_no_wrong_index() {
     let store = IndexCache::open(&folder.join("here"), AccessMode::Write).unwrap();
     put_all(&store, &indices);
     let mut lines = Vec::new();
-    let exported = store.export(&folder, &links, None, &mut lines, &|| Ok(())).unwrap();
-    assert_eq!((exported.entries, exported.skipped.len()), (indices.len() as u64, 0));
+    let exported = store
+        .export(&folder, &links, None, &mut lines, &|| Ok(()))
+        .unwrap();
+    assert_eq!(
+        (exported.entries, exported.skipped.len()),
+        (indices.len() as u64, 0)
+    );
     let mut rng = TestRng(5);
     let mut taken = 0;
     for round in 0..60 {
         let mut damaged = lines.clone();
-        (0..1 + rng.next_below(4)).for_each(|_| damaged[rng.next_below(lines.len())] = rng.next() as u8);
-        let there = IndexCache::open(&folder.join(format!("there_{round}")), AccessMode::Write).unwrap();
-        let imported = there.import(&folder, &mut &damaged[..], "lines", &|| Ok(())).unwrap();
+        (0..1 + rng.next_below(4))
+            .for_each(|_| damaged[rng.next_below(lines.len())] = rng.next() as u8);
+        let there =
+            IndexCache::open(&folder.join(format!("there_{round}")), AccessMode::Write).unwrap();
+        let imported = there
+            .import(&folder, &mut &damaged[..], "lines", &|| Ok(()))
+            .unwrap();
         assert!(there.flush(UNLIMITED));
         taken += count_stored(&there, &indices) as u64;
         assert_eq!(count_stored(&there, &indices) as u64, imported.entries);
     }
-    println!("{taken} of {} entries imported from damaged exports", 60 * indices.len());
+    println!(
+        "{taken} of {} entries imported from damaged exports",
+        60 * indices.len()
+    );
 }
 
-/// The `FORMAT` of the indices whose digests follow. All files are read from their sample tables, so FFmpeg's
-/// version does not matter. If a digest changes, the indices that users have stored are out of date: raise
-/// `FORMAT` in src/index/cache/codec.rs, so that they are built again, and record the new digests here. The
-/// generated files are copies of real clips, with the same bytes on every machine.
+/// The `FORMAT` of the indices whose digests follow. All files are read from their sample tables,
+/// so FFmpeg's version does not matter. If a digest changes, the indices that users have stored are
+/// out of date: raise `FORMAT` in src/index/cache/codec.rs, so that they are built again, and
+/// record the new digests here. The generated files are copies of real clips, with the same bytes
+/// on every machine.
 const FORMAT_OF_DIGESTS: u8 = 10;
 const DIGESTS: [(&str, &str); 5] = [
     ("video/action/bikes_640x272.mp4", "971ba6732684181b"),
@@ -215,20 +279,47 @@ const DIGESTS: [(&str, &str); 5] = [
 ];
 /// The same for the second corpus.
 const CORPUS_DIGESTS: [(&str, &str); 16] = [
-    ("video/action/people_table_768x432_90s.mp4", "3c20a09a009e18fe"),
+    (
+        "video/action/people_table_768x432_90s.mp4",
+        "3c20a09a009e18fe",
+    ),
     ("video/codecs/h264_bbb_b_pyramid.mp4", "655a55e0df120110"),
-    ("video/codecs/h264_bbb_non_reference_b.mp4", "411b82ee993990db"),
+    (
+        "video/codecs/h264_bbb_non_reference_b.mp4",
+        "411b82ee993990db",
+    ),
     ("video/codecs/hevc_street_1376x1840.mp4", "881b2d4b387a2be2"),
     ("video/derived/av1_svt_1080p.mp4", "4d39397327c21c1c"),
     ("video/derived/fragmented_1080p.mp4", "1c2cab59a37ab774"),
-    ("video/derived/h264_bframes16_pyramid_strict_640x360.mp4", "6439ee42c54da8f0"),
-    ("video/derived/h264_cut_open_gop_720p.mp4", "8482e4c4ff459ad3"),
-    ("video/derived/h264_intra_refresh_640x360.mp4", "0e9adf551865d410"),
-    ("video/derived/hevc_cut_at_cra_1080p.mp4", "617e60847c452616"),
-    ("video/derived/hevc_main_open_gop_1080p.mp4", "d98c4982ab343998"),
-    ("video/derived/timescale_90000_vfr_drop_640x360.mp4", "6ea3002bb99b4f30"),
+    (
+        "video/derived/h264_bframes16_pyramid_strict_640x360.mp4",
+        "6439ee42c54da8f0",
+    ),
+    (
+        "video/derived/h264_cut_open_gop_720p.mp4",
+        "8482e4c4ff459ad3",
+    ),
+    (
+        "video/derived/h264_intra_refresh_640x360.mp4",
+        "0e9adf551865d410",
+    ),
+    (
+        "video/derived/hevc_cut_at_cra_1080p.mp4",
+        "617e60847c452616",
+    ),
+    (
+        "video/derived/hevc_main_open_gop_1080p.mp4",
+        "d98c4982ab343998",
+    ),
+    (
+        "video/derived/timescale_90000_vfr_drop_640x360.mp4",
+        "6ea3002bb99b4f30",
+    ),
     ("video/odd/editlist_iibbibb.mp4", "2e711428e749e34a"),
-    ("video/odd/editlist_trimmed_1080p60_soccer.mp4", "dc2c3e624a54c8e2"),
+    (
+        "video/odd/editlist_trimmed_1080p60_soccer.mp4",
+        "dc2c3e624a54c8e2",
+    ),
     ("video/odd/long_1080p_363s.mp4", "9027d507a70bc6e2"),
     ("video/odd/rotate_and_reflect.mp4", "a1486f553006be98"),
 ];
@@ -251,14 +342,28 @@ fn same_indices(root: &Path, digests: &[(&str, &str)]) {
         store.put_blocking(&path, &*open(&path), None, SystemTime::now(), &index);
         assert!(store.flush(UNLIMITED));
         let mut line = Vec::new();
-        store.export(root, &[path], None, &mut line, &|| Ok(())).unwrap();
+        store
+            .export(root, &[path], None, &mut line, &|| Ok(()))
+            .unwrap();
         let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
-        assert_eq!(line["ffmpeg"], "", "{}: not read by its tables", line["path"]);
-        found.push(crate::common::digest(line["index"].as_str().unwrap().as_bytes()));
+        assert_eq!(
+            line["ffmpeg"], "",
+            "{}: not read by its tables",
+            line["path"]
+        );
+        found.push(crate::common::digest(
+            line["index"].as_str().unwrap().as_bytes(),
+        ));
     }
-    let same = found.iter().zip(digests).all(|(now, (_, then))| now == then);
-    let now: Vec<_> =
-        digests.iter().zip(&found).map(|((path, _), now)| format!("    (\"{path}\", \"{now}\"),")).collect();
+    let same = found
+        .iter()
+        .zip(digests)
+        .all(|(now, (_, then))| now == then);
+    let now: Vec<_> = digests
+        .iter()
+        .zip(&found)
+        .map(|((path, _), now)| format!("    (\"{path}\", \"{now}\"),"))
+        .collect();
     assert!(
         same && FORMAT == FORMAT_OF_DIGESTS,
         "indices have changed: raise FORMAT in src/index/cache/codec.rs and record in this file: \n{}",
@@ -276,8 +381,12 @@ fn figures() {
         let folder = folder(&format!("figures_{n}"));
         let place = folder.join("place");
         let file = Path::new(file).canonicalize().unwrap();
-        let links: Vec<PathBuf> = (0..NAMES).map(|n| folder.join(format!("video_{n:06}.mp4"))).collect();
-        links.iter().for_each(|link| std::os::unix::fs::symlink(&file, link).unwrap());
+        let links: Vec<PathBuf> = (0..NAMES)
+            .map(|n| folder.join(format!("video_{n:06}.mp4")))
+            .collect();
+        links
+            .iter()
+            .for_each(|link| std::os::unix::fs::symlink(&file, link).unwrap());
         let begun = Instant::now();
         let index = build_index(&file);
         let build_us = begun.elapsed().as_secs_f64() * 1e6;

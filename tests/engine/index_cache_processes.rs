@@ -1,6 +1,6 @@
-//! Tests an index cache that several processes write, read, damage or are killed in: it returns fresh indices
-//! or none. The processes are this test program, with a role in environment variables (see `child`). Files
-//! are written only below the build's folder for tests.
+//! Tests an index cache that several processes write, read, damage or are killed in: it returns
+//! fresh indices or none. The processes are this test program, with a role in environment variables
+//! (see `child`). Files are written only below the build's folder for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Lines};
@@ -9,28 +9,44 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::common::index_cache::{
-    count_stored, database, expected, folder, open, put_all, symlinks, TestRng, UNLIMITED,
+    TestRng, UNLIMITED, count_stored, database, expected, folder, open, put_all, symlinks,
 };
 use framespool::error::Error;
-use framespool::index::cache::{index_of, AccessMode, IndexCache};
+use framespool::index::cache::{AccessMode, IndexCache, index_of};
 
 #[test]
 fn processes_read_and_write_one_cache_concurrently() {
     let place = folder("crowd");
     let links = symlinks(&folder("crowd_links"), 120);
-    let children: Vec<Child> = (0..4).map(|n| start("crowd", &place, &links[0], n)).collect();
+    let children: Vec<Child> = (0..4)
+        .map(|n| start("crowd", &place, &links[0], n))
+        .collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(output.status.success(), "{}{}", said(&output.stdout), said(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}{}",
+            said(&output.stdout),
+            said(&output.stderr)
+        );
     }
     let indices = expected(&links);
-    assert_eq!(count_stored(&IndexCache::open(&place, AccessMode::Read).unwrap(), &indices), indices.len());
+    assert_eq!(
+        count_stored(
+            &IndexCache::open(&place, AccessMode::Read).unwrap(),
+            &indices
+        ),
+        indices.len()
+    );
 }
 
 /// Returns the number of rounds; `FRAMESPOOL_TEST_ROUNDS` overrides it.
 fn num_rounds(usual: u64) -> u64 {
-    std::env::var("FRAMESPOOL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+    std::env::var("FRAMESPOOL_TEST_ROUNDS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(usual)
 }
 
 /// A process that writes until it is killed, and says what it does.
@@ -46,7 +62,12 @@ impl WriterProcess {
     fn start(place: &Path, link: &Path, number: u64) -> Self {
         let mut child = start("write", place, link, number);
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Self { child, lines, queued: BTreeSet::new(), flushed: BTreeSet::new() }
+        Self {
+            child,
+            lines,
+            queued: BTreeSet::new(),
+            flushed: BTreeSet::new(),
+        }
     }
 
     /// Waits for the next step; returns whether there was one before the end of the process.
@@ -98,7 +119,9 @@ fn killed_writers_leave_only_correct_entries() {
         }
         let store = IndexCache::open(&place, AccessMode::Write).unwrap();
         counts.push(count_stored(&store, &indices));
-        writers.iter_mut().for_each(|writer| written.extend(writer.kill()));
+        writers
+            .iter_mut()
+            .for_each(|writer| written.extend(writer.kill()));
         for link in written.iter().map(|&number| &links[number]) {
             assert!(
                 store.get(link, &*open(link), None).is_some(),
@@ -112,7 +135,10 @@ fn killed_writers_leave_only_correct_entries() {
     assert!(written.len() > 50, "{} entries were written", written.len());
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
-    assert_eq!((count_stored(&store, &indices), store.last_error()), (indices.len(), None));
+    assert_eq!(
+        (count_stored(&store, &indices), store.last_error()),
+        (indices.len(), None)
+    );
 }
 
 fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) -> &'static str {
@@ -164,7 +190,10 @@ fn database_damage_loses_only_entries() {
     let place = folder("damaged");
     let links = symlinks(&folder("damaged_links"), 200);
     let indices = expected(&links);
-    put_all(&IndexCache::open(&place, AccessMode::Write).unwrap(), &indices);
+    put_all(
+        &IndexCache::open(&place, AccessMode::Write).unwrap(),
+        &indices,
+    );
     let intact = std::fs::read(database(&place)).unwrap();
     let mut rng = TestRng(11);
     let mut tally: BTreeMap<String, u32> = BTreeMap::new();
@@ -180,7 +209,9 @@ fn database_damage_loses_only_entries() {
             std::fs::write(journal, magic.into_iter().chain(noise).collect::<Vec<u8>>()).unwrap();
         }
         for (role, access) in [("look", "reader"), ("use", "writer")] {
-            let output = start(role, &place, &links[0], round).wait_with_output().unwrap();
+            let output = start(role, &place, &links[0], round)
+                .wait_with_output()
+                .unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             let logged_error = String::from_utf8_lossy(&output.stderr);
             assert!(
@@ -188,15 +219,26 @@ fn database_damage_loses_only_entries() {
                 "round {round}, {kind}, {access}: {:?}\n{said}{logged_error}",
                 output.status
             );
-            let outcome = said.lines().find_map(|l| l.split_once("outcome: ")).map_or("none", |(_, o)| o);
-            *tally.entry(format!("{kind:16} {access}: {outcome}")).or_default() += 1;
+            let outcome = said
+                .lines()
+                .find_map(|l| l.split_once("outcome: "))
+                .map_or("none", |(_, o)| o);
+            *tally
+                .entry(format!("{kind:16} {access}: {outcome}"))
+                .or_default() += 1;
         }
         // For every kind of damage, the second process leaves a valid database with all entries.
         let store = IndexCache::open(&place, AccessMode::Write).unwrap();
-        assert_eq!(count_stored(&store, &indices), indices.len(), "round {round}, {kind}");
+        assert_eq!(
+            count_stored(&store, &indices),
+            indices.len(),
+            "round {round}, {kind}"
+        );
         assert_eq!(store.last_error(), None, "round {round}, {kind}");
     }
-    tally.iter().for_each(|(what, times)| println!("{times:4} {what}"));
+    tally
+        .iter()
+        .for_each(|(what, times)| println!("{times:4} {what}"));
 }
 
 #[test]
@@ -206,7 +248,10 @@ fn truncated_open_database_counts_as_empty() {
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
     assert_eq!(count_stored(&store, &indices), indices.len());
-    let file = std::fs::File::options().write(true).open(database(&place)).unwrap();
+    let file = std::fs::File::options()
+        .write(true)
+        .open(database(&place))
+        .unwrap();
     file.set_len(file.metadata().unwrap().len() / 3).unwrap();
     count_stored(&store, &indices);
     assert!(store.flush(UNLIMITED));
@@ -215,11 +260,21 @@ fn truncated_open_database_counts_as_empty() {
     assert!(store.last_error().is_some_and(|t| t.contains("emptied")));
 }
 
-/// Starts this program again as `child`; `link` is one of the links in the folder that the child uses.
+/// Starts this program again as `child`; `link` is one of the links in the folder that the child
+/// uses.
 fn start(role: &str, place: &Path, link: &Path, number: u64) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "index_cache_processes::child", "--ignored", "--nocapture", "--test-threads=1"])
-        .envs([("FRAMESPOOL_TEST_ROLE", role), ("FRAMESPOOL_TEST_NUMBER", &number.to_string())])
+        .args([
+            "--exact",
+            "index_cache_processes::child",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .envs([
+            ("FRAMESPOOL_TEST_ROLE", role),
+            ("FRAMESPOOL_TEST_NUMBER", &number.to_string()),
+        ])
         .env("FRAMESPOOL_TEST_PLACE", place)
         .env("FRAMESPOOL_TEST_LINKS", link.parent().expect("a folder"))
         .stdout(Stdio::piped())
@@ -232,14 +287,19 @@ fn start(role: &str, place: &Path, link: &Path, number: u64) -> Child {
 #[ignore = "started by the other tests in a separate process"]
 fn child() {
     let variable = |what: &str| std::env::var_os(format!("FRAMESPOOL_TEST_{what}"));
-    let (Some(role), Some(place), Some(links)) = (variable("ROLE"), variable("PLACE"), variable("LINKS"))
+    let (Some(role), Some(place), Some(links)) =
+        (variable("ROLE"), variable("PLACE"), variable("LINKS"))
     else {
         return;
     };
     let place = PathBuf::from(place);
-    let number = variable("NUMBER").and_then(|n| n.to_str()?.parse().ok()).unwrap_or(0);
-    let mut links: Vec<PathBuf> =
-        std::fs::read_dir(links).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let number = variable("NUMBER")
+        .and_then(|n| n.to_str()?.parse().ok())
+        .unwrap_or(0);
+    let mut links: Vec<PathBuf> = std::fs::read_dir(links)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     links.sort();
     let indices = expected(&links);
     match role.to_str() {
@@ -249,11 +309,13 @@ fn child() {
             let mut rng = TestRng(number);
             for _ in 0..3 * links.len() {
                 let link = &links[rng.next_below(links.len())];
-                let (index, _) = index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
+                let (index, _) =
+                    index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
                 assert_eq!(index, indices[link]);
             }
             put_all(&store, &indices);
-            // While others write: a lookup that waits too long for them counts the index as missing.
+            // While others write: a lookup that waits too long for them counts the index as
+            // missing.
             count_stored(&store, &indices);
             assert_eq!(store.last_error(), None);
         }
@@ -277,8 +339,16 @@ fn child() {
         Some("look") => match IndexCache::open(&place, AccessMode::Read) {
             Ok(store) => {
                 let found = count_stored(&store, &indices);
-                let damage = if store.last_error().is_some() { "reported" } else { "not detected" };
-                let found = if found == indices.len() { "all" } else { "not all" };
+                let damage = if store.last_error().is_some() {
+                    "reported"
+                } else {
+                    "not detected"
+                };
+                let found = if found == indices.len() {
+                    "all"
+                } else {
+                    "not all"
+                };
                 println!("\noutcome: {found} found, damage {damage}");
             }
             Err(error) => {
@@ -293,17 +363,28 @@ fn child() {
                 index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
             }
             assert!(store.flush(UNLIMITED));
-            // Reads may detect the damage only after entries were written, in which case those entries are
-            // lost.
+            // Reads may detect the damage only after entries were written, in which case those
+            // entries are lost.
             put_all(&store, &indices);
             if count_stored(&store, &indices) < indices.len() {
                 assert!(store.flush(UNLIMITED)); // the writer repairs the database, and reports it
-                assert!(store.last_error().is_some(), "entries are missing and no damage was found");
+                assert!(
+                    store.last_error().is_some(),
+                    "entries are missing and no damage was found"
+                );
                 put_all(&store, &indices);
             }
             assert_eq!(count_stored(&store, &indices), indices.len());
-            let damage = if store.last_error().is_some() { "emptied and reported" } else { "not detected" };
-            let found = if found == indices.len() { "all" } else { "not all" };
+            let damage = if store.last_error().is_some() {
+                "emptied and reported"
+            } else {
+                "not detected"
+            };
+            let found = if found == indices.len() {
+                "all"
+            } else {
+                "not all"
+            };
             println!("\noutcome: {found} found, damage {damage}");
         }
         other => panic!("no such role: {other:?}"),

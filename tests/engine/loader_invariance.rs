@@ -1,5 +1,6 @@
-//! Tests that a loader delivers the same batches for every memory budget, look-ahead, number of threads and
-//! prefetch depth, under every error policy, and that cached clips stay within the budget.
+//! Tests that a loader delivers the same batches for every memory budget, look-ahead, number of
+//! threads and prefetch depth, under every error policy, and that cached clips stay within the
+//! budget.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,27 +13,46 @@ use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, W
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::error::Error;
-use framespool::loader::{LoaderConfig, LoaderOptions, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::loader::{LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, OnError};
 use framespool::transforms::{Dtype, Layout};
 
 #[test]
 fn output_is_independent_of_loader_settings() {
     let items = items();
-    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a rule"));
-    let random: ClipSamplerRef = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
-    let settings = [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)];
+    let windows: ClipSamplerRef =
+        Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a rule"));
+    let random: ClipSamplerRef =
+        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
+    let settings = [
+        (MEMORY_BUDGET, LOOK_AHEAD, 2, 2),
+        (40 << 20, 60, 4, 3),
+        (200_000, 300, 1, 0),
+    ];
     let mut batches = 0;
     // Every setting with each sampler; the dtypes differ only in what is cached.
     for (sampling, pipeline, on_error, settings) in [
         (&windows, resized_crop(), OnError::Skip, &settings[..]),
-        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace, &settings[..2]),
-        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip, &settings[..1]),
+        (
+            &random,
+            normalized(Layout::Ntchw, Dtype::F32),
+            OnError::Replace,
+            &settings[..2],
+        ),
+        (
+            &random,
+            normalized(Layout::Ncthw, Dtype::BF16),
+            OnError::Skip,
+            &settings[..1],
+        ),
         (&random, shorter_side(), OnError::Raise, &settings),
     ] {
         let base = || config(&items, sampling, &pipeline, on_error);
         let (plain, plain_stats) = deliver(base());
         assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
-        assert!(plain_stats.errors.values().sum::<u64>() > 0, "damaged files are part of this test");
+        assert!(
+            plain_stats.errors.values().sum::<u64>() > 0,
+            "damaged files are part of this test"
+        );
         batches += plain.len();
         for &(memory_budget, lookahead_clips, threads, prefetch_batches) in settings {
             let what = format!(
@@ -48,7 +68,10 @@ fn output_is_independent_of_loader_settings() {
             };
             let (lines, stats) = deliver(config);
             assert_eq!(lines, plain, "{what}");
-            assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
+            assert!(
+                stats.clip_cache_peak_bytes <= memory_budget,
+                "{what}: {stats:?}"
+            );
             let (decoded, plainly) = (stats.frames_decoded, plain_stats.frames_decoded);
             // A decode range with damage is decoded again for each of its clips separately.
             assert!(
@@ -56,7 +79,10 @@ fn output_is_independent_of_loader_settings() {
                 "{what}: {decoded} frames decoded, {plainly} without a budget"
             );
             if memory_budget == MEMORY_BUDGET {
-                assert!(stats.clip_cache_hits > 0 && stats.gops_shared > 0, "{what}: {stats:?}");
+                assert!(
+                    stats.clip_cache_hits > 0 && stats.gops_shared > 0,
+                    "{what}: {stats:?}"
+                );
             }
         }
     }
@@ -74,7 +100,8 @@ fn every_frame_is_decoded_once_with_enough_memory() {
             extent: SegmentRange::Full,
         })
         .collect();
-    let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a rule"));
+    let windows: ClipSamplerRef =
+        Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a rule"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
     let ample = LoaderConfig {
@@ -90,7 +117,10 @@ fn every_frame_is_decoded_once_with_enough_memory() {
     // Each frame is in four windows; it is decoded and transformed once for all of them.
     let delivered = ample.frames_used;
     assert!(ample.frames > 3 * delivered, "{ample:?}");
-    assert!(ample.frames_decoded <= delivered + delivered / 10, "{ample:?}");
+    assert!(
+        ample.frames_decoded <= delivered + delivered / 10,
+        "{ample:?}"
+    );
     assert!(none.frames_decoded > 4 * delivered, "{none:?}");
 }
 
@@ -100,7 +130,10 @@ fn interrupts_at_any_time_lose_no_batch() {
     let (mut damaged, intact): (Vec<Sample>, Vec<Sample>) = items().into_iter().partition(bad);
     damaged.truncate(3);
     assert!(damaged.len() >= 2, "{} damaged clips", damaged.len());
-    let items: Vec<Sample> = damaged.into_iter().chain(intact.into_iter().take(1)).collect();
+    let items: Vec<Sample> = damaged
+        .into_iter()
+        .chain(intact.into_iter().take(1))
+        .collect();
     let rule: ClipSamplerRef = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
     // A batch of one bad clip is empty, so the caller's thread makes another one instead.
     let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);
@@ -128,5 +161,9 @@ fn interrupts_at_any_time_lose_no_batch() {
         }
         interrupted += 1;
     }
-    assert!(interrupted > expected.len(), "{interrupted} of {} batches", expected.len());
+    assert!(
+        interrupted > expected.len(),
+        "{interrupted} of {} batches",
+        expected.len()
+    );
 }

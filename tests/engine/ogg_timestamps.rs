@@ -3,7 +3,8 @@
 use crate::common::named;
 use crate::timestamps::{decoded, memory, read, recorded};
 
-/// Returns the serial number of an Ogg stream, and its packets as (granule position of the page, payload).
+/// Returns the serial number of an Ogg stream, and its packets as (granule position of the page,
+/// payload).
 fn ogg_packets(bytes: &[u8]) -> (u32, Vec<(u64, Vec<u8>)>) {
     let (mut at, mut packets, mut open, mut serial) = (0, Vec::new(), Vec::new(), 0);
     while let Some(page) = bytes.get(at..).filter(|page| page.starts_with(b"OggS")) {
@@ -60,8 +61,8 @@ fn empty_theora_packets_repeat_the_previous_frame() {
     let entry = named("video/codecs/theora_400x300.ogv");
     let (serial, packets) = ogg_packets(&read(&entry.path));
     let (headers, frames) = packets.split_at(3);
-    // This many bits of the granule position count the frames since the last keyframe (Theora specification,
-    // 6.2).
+    // This many bits of the granule position count the frames since the last keyframe (Theora
+    // specification, 6.2).
     let shift = u16::from_be_bytes([headers[0].1[40], headers[0].1[41]]) >> 5 & 31;
     let mut written = headers.to_vec();
     written.iter_mut().for_each(|header| header.0 = 0);
@@ -72,7 +73,11 @@ fn empty_theora_packets_repeat_the_previous_frame() {
             20 => 2,
             _ => 0,
         };
-        (key, behind) = if data[0] & 0x40 == 0 { (key + behind + 1, 0) } else { (key, behind + 1) };
+        (key, behind) = if data[0] & 0x40 == 0 {
+            (key + behind + 1, 0)
+        } else {
+            (key, behind + 1)
+        };
         written.push((key << shift | behind, data.clone()));
         expected.push((key + behind) as i64 - 1);
         for _ in 0..repeats {

@@ -1,11 +1,11 @@
-//! Tests packets whose payload is overwritten with zeros: they cause an error, and every other frame keeps its index
-//! and its time.
+//! Tests packets whose payload is overwritten with zeros: they cause an error, and every other
+//! frame keeps its index and its time.
 
 use std::collections::HashMap;
 
 use crate::common::{hash, named};
 use crate::timestamps::{index_of, memory, read};
-use framespool::decode::{plan, PacketReader, SoftwareDecoder};
+use framespool::decode::{PacketReader, SoftwareDecoder, plan};
 use framespool::error::Error;
 use framespool::index::VideoIndex;
 use framespool::units::{DecodeIndex, PresentationIndex};
@@ -53,13 +53,20 @@ fn overwritten_packet_moves_no_other_frame() {
             if is_mpeg4 && intact.packets[packet].size < 20 {
                 continue;
             }
-            let changed = index_of(&memory("overwritten", overwritten(&bytes, &intact, packet))).unwrap();
+            let changed =
+                index_of(&memory("overwritten", overwritten(&bytes, &intact, packet))).unwrap();
             assert_eq!(times(&changed), times(&intact), "{path}, packet {packet}");
-            // Sample tables are read without the packets between key frames: these packets only fail when they are
-            // requested.
+            // Sample tables are read without the packets between key frames: these packets only
+            // fail when they are requested.
             let is_read = is_mpeg4 || intact.container != "mov,mp4";
-            assert!(!is_read || changed.damaged_units > 0, "{path}, packet {packet}");
-            assert!(!is_read || changed.packets[packet].is_corrupt(), "{path}, packet {packet}");
+            assert!(
+                !is_read || changed.damaged_units > 0,
+                "{path}, packet {packet}"
+            );
+            assert!(
+                !is_read || changed.packets[packet].is_corrupt(),
+                "{path}, packet {packet}"
+            );
             // Other frames that could be elsewhere are marked.
             for (n, (frame, before)) in changed.frames.iter().zip(&intact.frames).enumerate() {
                 let is_marked = |at: DecodeIndex| {
@@ -67,7 +74,8 @@ fn overwritten_packet_moves_no_other_frame() {
                     at.as_usize() >= packet || record.is_corrupt() || record.is_unplaced()
                 };
                 assert!(
-                    frame.packet == before.packet || is_marked(frame.packet) && is_marked(before.packet),
+                    frame.packet == before.packet
+                        || is_marked(frame.packet) && is_marked(before.packet),
                     "{path}, packet {packet}: frame {n}"
                 );
             }
@@ -88,25 +96,39 @@ fn overwritten_packet_is_named_and_no_frame_is_wrong() {
         for packet in [1, 2, 4] {
             let source = memory("overwritten", overwritten(&bytes, &intact, packet));
             let index = index_of(&source).unwrap();
-            let first: Vec<_> = (0..16.min(index.num_frames())).map(PresentationIndex).collect();
-            let place: HashMap<_, _> =
-                first.iter().map(|f| (index.frames[f.as_usize()].packet, f.as_usize())).collect();
+            let first: Vec<_> = (0..16.min(index.num_frames()))
+                .map(PresentationIndex)
+                .collect();
+            let place: HashMap<_, _> = first
+                .iter()
+                .map(|f| (index.frames[f.as_usize()].packet, f.as_usize()))
+                .collect();
             let mut reader = PacketReader::new(source, index.clone());
             let (mut delivered, mut errors) = (0, Vec::new());
             for frame in &first {
                 for range in plan::plan_decode_ranges(&index, &[*frame]) {
-                    let outcome = SoftwareDecoder::new().run(&mut reader, &range, &|| Ok(()), |at, frame| {
-                        delivered += 1;
-                        assert_eq!(hash(frame), recorded[place[&at]].1, "{path}, packet {packet}");
-                        Ok(())
-                    });
+                    let outcome =
+                        SoftwareDecoder::new().run(&mut reader, &range, &|| Ok(()), |at, frame| {
+                            delivered += 1;
+                            assert_eq!(
+                                hash(frame),
+                                recorded[place[&at]].1,
+                                "{path}, packet {packet}"
+                            );
+                            Ok(())
+                        });
                     errors.extend(outcome.err());
                 }
             }
-            assert!(delivered > 0, "{path}, packet {packet}: the frames before it");
+            assert!(
+                delivered > 0,
+                "{path}, packet {packet}: the frames before it"
+            );
             let named = format!("packet {packet} ");
             assert!(
-                errors.iter().any(|e| matches!(e, Error::Decode { .. }) && e.to_string().contains(&named)),
+                errors
+                    .iter()
+                    .any(|e| matches!(e, Error::Decode { .. }) && e.to_string().contains(&named)),
                 "{path}, packet {packet}: {errors:?}"
             );
         }

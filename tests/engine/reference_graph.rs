@@ -1,18 +1,18 @@
-//! Tests that wanted pictures of HEVC and AV1 are bit-exact when only the pictures that they reference are
-//! decoded. Covers the test media and the second corpus, or the folder FRAMESPOOL_MORE_VIDEOS; skips pictures
-//! for which full decoding reports errors.
+//! Tests that wanted pictures of HEVC and AV1 are bit-exact when only the pictures that they
+//! reference are decoded. Covers the test media and the second corpus, or the folder
+//! FRAMESPOOL_MORE_VIDEOS; skips pictures for which full decoding reports errors.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::frame_dependency::{hash, more_videos, Video, MAX_FRAMES};
+use crate::common::frame_dependency::{MAX_FRAMES, Video, hash, more_videos};
 use crate::common::videos;
-use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::bitstream::references::ReferenceGraph;
 use framespool::decode::plan::{self, DecodeRange};
 use framespool::decode::{DecodeStats, SoftwareDecoder};
 use framespool::ffmpeg::Packet;
+use framespool::rng::{Purpose, RngKey};
 use framespool::units::{DecodeIndex, PresentationIndex};
 
 /// Counters over the decode ranges of a file's clips.
@@ -36,44 +36,64 @@ trait ReferenceClosure {
 }
 
 impl ReferenceClosure for Video {
-    /// Returns the packets that the wanted pictures of a decode range depend on, by their references.
+    /// Returns the packets that the wanted pictures of a decode range depend on, by their
+    /// references.
     fn closure(&mut self, run: &DecodeRange) -> Option<Vec<u32>> {
         let mut graph = ReferenceGraph::new(&self.index.info.params)?;
         let mut packet = Packet::new();
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
-            self.reader.read(at, at == run.start, &mut packet, &|| Ok(())).ok()?;
+            self.reader
+                .read(at, at == run.start, &mut packet, &|| Ok(()))
+                .ok()?;
             graph.push(packet.data());
         }
         let places = 0..run.packets() as usize;
-        let must: Vec<usize> =
-            places.clone().filter(|&n| self.is_required(run, n as u32 + run.start.0)).collect();
+        let must: Vec<usize> = places
+            .clone()
+            .filter(|&n| self.is_required(run, n as u32 + run.start.0))
+            .collect();
         let needed = graph.required_for(&must)?;
-        Some(places.filter(|&n| needed[n]).map(|n| n as u32 + run.start.0).collect())
+        Some(
+            places
+                .filter(|&n| needed[n])
+                .map(|n| n as u32 + run.start.0)
+                .collect(),
+        )
     }
 
     /// Returns whether a packet is decoded regardless of references.
     fn is_required(&self, run: &DecodeRange, at: u32) -> bool {
         let record = &self.index.packets[at as usize];
-        record.is_sync() || record.is_second_field() || run.wanted.binary_search(&DecodeIndex(at)).is_ok()
+        record.is_sync()
+            || record.is_second_field()
+            || run.wanted.binary_search(&DecodeIndex(at)).is_ok()
     }
 }
 
-/// Returns random clips among the first frames of a file: sixteen frames with stride four, eight with stride
-/// one, and single frames.
+/// Returns random clips among the first frames of a file: sixteen frames with stride four, eight
+/// with stride one, and single frames.
 fn random_clips(frames: u32) -> Vec<Vec<PresentationIndex>> {
     let shapes = [(16, 4), (8, 1), (1, 1), (1, 1)];
     let clip = |number: u64| {
         let (length, stride) = shapes[number as usize % shapes.len()];
         let span = (length - 1) * stride + 1;
-        let mut rng = RngKey { seed: 4, epoch: 0, clip: number, occurrence: 0 }.rng(purpose::SAMPLING);
+        let mut rng = RngKey {
+            seed: 4,
+            epoch: 0,
+            clip: number,
+            occurrence: 0,
+        }
+        .rng(Purpose::Sampling);
         let begin = rng.next_below(u64::from(frames.saturating_sub(span)) + 1) as u32;
-        (0..length).map(|n| PresentationIndex((begin + n * stride).min(frames - 1))).collect()
+        (0..length)
+            .map(|n| PresentationIndex((begin + n * stride).min(frames - 1)))
+            .collect()
     };
     (0..3 * shapes.len() as u64).map(clip).collect()
 }
 
-/// Decodes only the pictures that wanted pictures depend on, directly and by the engine. Returns `None` if
-/// references are not read for this codec.
+/// Decodes only the pictures that wanted pictures depend on, directly and by the engine. Returns
+/// `None` if references are not read for this codec.
 fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
     const MAX_SAMPLES: u64 = 200_000_000;
     let params = &video.index.info.params;
@@ -81,7 +101,9 @@ fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
     let area = u64::from(params.width.max(16)) * u64::from(params.height.max(16));
     let most = (MAX_SAMPLES / area).clamp(72, MAX_FRAMES) as u32;
     let start = *video.index.sync_points.first()?;
-    let all: Vec<u32> = (start..video.dependencies.len() as u32).take(most as usize).collect();
+    let all: Vec<u32> = (start..video.dependencies.len() as u32)
+        .take(most as usize)
+        .collect();
     let whole = video.decode(&all);
     let first_error_at = whole.logged_error.as_ref().map_or(u32::MAX, |c| c.0);
     let mut sum = ClosureCounts::default();
@@ -95,10 +117,16 @@ fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
             }
             sum.runs += 1;
             sum.packets += every.len();
-            let by_roles = video.packets_to_decode(&every, |at| video.is_required(&run, at)).len();
+            let by_roles = video
+                .packets_to_decode(&every, |at| video.is_required(&run, at))
+                .len();
             sum.by_roles += by_roles;
-            let place =
-                |at: u32| format!("packet {at} of a decode range from {} to {}", run.start.0, run.end.0);
+            let place = |at: u32| {
+                format!(
+                    "packet {at} of a decode range from {} to {}",
+                    run.start.0, run.end.0
+                )
+            };
             let mut equal = |got: u64, at: u32| match whole.pictures.get(&at) {
                 Some(&picture) if picture == got => {
                     sum.compared += 1;
@@ -132,19 +160,29 @@ fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
             let before = decoder.stats;
             let mut engine = Ok(());
             let ran = decoder.run(&mut video.reader, &run, &|| Ok(()), |at, frame| {
-                engine = std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
+                engine =
+                    std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
                 Ok(())
             });
-            let DecodeStats { frames_decoded, packets_skipped, ranges_repeated, .. } =
-                decoder.stats.since(before);
+            let DecodeStats {
+                frames_decoded,
+                packets_skipped,
+                ranges_repeated,
+                ..
+            } = decoder.stats.since(before);
             if let Err(why) = ran.map_err(|e| e.to_string()).and(engine) {
                 return Some(Err(why));
             }
             sum.by_references += closure.as_ref().map_or(by_roles, Vec::len);
             sum.unanswered += usize::from(closure.is_none());
             sum.fed += frames_decoded;
-            let parts = every.iter().filter(|&&at| index.packets[at as usize].is_second_field()).count();
-            if ranges_repeated > 0 || (frames_decoded + packets_skipped) as usize + parts != every.len() {
+            let parts = every
+                .iter()
+                .filter(|&&at| index.packets[at as usize].is_second_field())
+                .count();
+            if ranges_repeated > 0
+                || (frames_decoded + packets_skipped) as usize + parts != every.len()
+            {
                 return Some(Err(format!(
                     "{}: {frames_decoded} fed, {packets_skipped} not, {ranges_repeated} repeated",
                     place(run.end.0)
@@ -164,16 +202,29 @@ fn reference_closures_decode_bit_exactly() {
     let found = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| loop {
-                let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                let Some(mut video) = Video::open(entry) else { continue };
-                let Some(proof) = check_closures(&mut video) else { continue };
-                let codec = video.index.info.params.codec.name.clone();
-                found.lock().unwrap().insert(entry.path.clone(), (codec, proof));
+            scope.spawn(|| {
+                loop {
+                    let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        return;
+                    };
+                    let Some(mut video) = Video::open(entry) else {
+                        continue;
+                    };
+                    let Some(proof) = check_closures(&mut video) else {
+                        continue;
+                    };
+                    let codec = video.index.info.params.codec.name.clone();
+                    found
+                        .lock()
+                        .unwrap()
+                        .insert(entry.path.clone(), (codec, proof));
+                }
             });
         }
     });
-    println!("share of the packets fed by roles, by references, by the engine; ranges (not parsed), equal pictures");
+    println!(
+        "share of the packets fed by roles, by references, by the engine; ranges (not parsed), equal pictures"
+    );
     let (mut failures, mut gained) = (Vec::new(), BTreeMap::new());
     for (path, (codec, proof)) in found.into_inner().unwrap() {
         match proof {
@@ -189,9 +240,17 @@ fn reference_closures_decode_bit_exactly() {
             Err(why) => failures.push(format!("{path}: {why}")),
         }
     }
-    assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} files fail:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     for codec in ["hevc", "av1"] {
         let gains = gained.get(codec).is_some_and(|&gain| gain > 0);
-        assert!(gains || !usual, "no {codec} file skips packets by its references");
+        assert!(
+            gains || !usual,
+            "no {codec} file skips packets by its references"
+        );
     }
 }

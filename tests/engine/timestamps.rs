@@ -1,19 +1,20 @@
-//! Tests files whose tables are contradictory or incomplete: times, sync flags, empty packets. Each is derived from a generated video, whose recorded frames are the expected ones, or
-//! written by hand.
+//! Tests files whose tables are contradictory or incomplete: times, sync flags, empty packets. Each
+//! is derived from a generated video, whose recorded frames are the expected ones, or written by
+//! hand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::common::mp4::{Mp4, Sample};
-use crate::common::{hash, named, Entry};
-use framespool::decode::plan;
+use crate::common::{Entry, hash, named};
+use framespool::Result;
 use framespool::decode::PacketReader;
 use framespool::decode::SoftwareDecoder;
-use framespool::index::{build, VideoIndex};
+use framespool::decode::plan;
+use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, PresentationIndex};
-use framespool::Result;
 
 /// A file and its frames, decoded in sequence on one thread.
 pub(crate) struct Decoded {
@@ -43,11 +44,14 @@ pub(crate) fn frames(
             Ok(())
         })?;
     }
-    Ok(frames.iter().map(|frame| got[&index.frames[frame.as_usize()].packet].clone()).collect())
+    Ok(frames
+        .iter()
+        .map(|frame| got[&index.frames[frame.as_usize()].packet].clone())
+        .collect())
 }
 
-/// Decodes a file in sequence, and checks that the same frames result when they are requested alone, from the
-/// last to the first, on one thread, and in clips with strides on four threads.
+/// Decodes a file in sequence, and checks that the same frames result when they are requested
+/// alone, from the last to the first, on one thread, and in clips with strides on four threads.
 pub(crate) fn decoded(source: Arc<dyn ByteSource>) -> Decoded {
     let index = index_of(&source).unwrap();
     let count = index.num_frames();
@@ -67,9 +71,17 @@ pub(crate) fn decoded(source: Arc<dyn ByteSource>) -> Decoded {
     }
     for frame in all {
         let frame = PresentationIndex(frame);
-        assert_eq!(index.frame_at(index.pts_seconds(frame)).ok(), Some(frame), "times must grow");
+        assert_eq!(
+            index.frame_at(index.pts_seconds(frame)).ok(),
+            Some(frame),
+            "times must grow"
+        );
     }
-    Decoded { source, index, hashes }
+    Decoded {
+        source,
+        index,
+        hashes,
+    }
 }
 
 impl Decoded {
@@ -91,11 +103,15 @@ pub(crate) fn memory(name: &str, bytes: Vec<u8>) -> Arc<dyn ByteSource> {
     Arc::new(MemorySource::new(name, bytes))
 }
 
-/// The files whose tables are changed: codec, sample entry, video. All except those of MPEG-4 and AV1 have
-/// more than one GOP, and all have B pictures if the codec has them.
+/// The files whose tables are changed: codec, sample entry, video. All except those of MPEG-4 and
+/// AV1 have more than one GOP, and all have B pictures if the codec has them.
 const VIDEOS: [(&str, &[u8; 4], &str); 6] = [
     ("h264", b"avc1", "video/codecs/h264_b_pyramid.mp4"),
-    ("hevc", b"hvc1", "video/derived/hevc_main_open_gop_640x360.mp4"),
+    (
+        "hevc",
+        b"hvc1",
+        "video/derived/hevc_main_open_gop_640x360.mp4",
+    ),
     ("vp8", b"vp08", "video/derived/vp8_640x360.webm"),
     ("vp9", b"vp09", "video/derived/odd_333x251_vp9.webm"),
     ("av1", b"av01", "video/derived/av1_640x360.mp4"),
@@ -113,7 +129,10 @@ pub(crate) fn video(entry: &[u8; 4], path: &str, count: usize) -> (Mp4, Decoded)
     let mp4 = first(Mp4::of(&named(path), entry), count);
     let intact = decoded(mp4.source("intact.mp4"));
     let recorded = recorded(&named(path));
-    assert!(intact.hashes.iter().all(|hash| recorded.contains(hash)), "{path}: frames that are not recorded");
+    assert!(
+        intact.hashes.iter().all(|hash| recorded.contains(hash)),
+        "{path}: frames that are not recorded"
+    );
     (mp4, intact)
 }
 
@@ -123,18 +142,34 @@ fn zero_duration_sample_keeps_other_frames_times() {
         let (mut mp4, intact) = video(entry, path, 45);
         mp4.samples[20].ticks = 0;
         let changed = decoded(mp4.source("zero_duration.mp4"));
-        assert_eq!(changed.hashes, intact.hashes, "{codec}: the frames and their order");
+        assert_eq!(
+            changed.hashes, intact.hashes,
+            "{codec}: the frames and their order"
+        );
         // The presentation time of each frame by the tables, without hidden packets.
         let said = mp4.times();
-        // A tick in the MPEG-4 file is as long as a frame, so no tick is free between two frames and ticks
-        // are subdivided.
+        // A tick in the MPEG-4 file is as long as a frame, so no tick is free between two frames
+        // and ticks are subdivided.
         let parts = i64::from(changed.index.info.time_base.den() / mp4.timescale);
-        assert_eq!(parts > 1, codec == "mpeg4", "{codec}: ticks are divided by {parts}");
-        let of_frames: Vec<i64> =
-            changed.index.frames.iter().map(|f| parts * said[f.packet.as_usize()]).collect();
-        let moved: Vec<usize> =
-            (0..of_frames.len()).filter(|&n| changed.times()[n] != of_frames[n]).collect();
-        assert!(moved.len() <= 3, "{codec}: {moved:?} of {} frames have other times", of_frames.len());
+        assert_eq!(
+            parts > 1,
+            codec == "mpeg4",
+            "{codec}: ticks are divided by {parts}"
+        );
+        let of_frames: Vec<i64> = changed
+            .index
+            .frames
+            .iter()
+            .map(|f| parts * said[f.packet.as_usize()])
+            .collect();
+        let moved: Vec<usize> = (0..of_frames.len())
+            .filter(|&n| changed.times()[n] != of_frames[n])
+            .collect();
+        assert!(
+            moved.len() <= 3,
+            "{codec}: {moved:?} of {} frames have other times",
+            of_frames.len()
+        );
         for n in moved {
             assert_eq!(
                 changed.times()[n],
@@ -150,9 +185,13 @@ fn equal_times_use_the_codecs_order() {
     for (codec, entry, path) in VIDEOS {
         let (mut mp4, intact) = video(entry, path, 45);
         // Gives a frame the presentation time of the frame before it.
-        let (early, late) = (intact.index.frames[21].packet, intact.index.frames[22].packet);
+        let (early, late) = (
+            intact.index.frames[21].packet,
+            intact.index.frames[22].packet,
+        );
         let times = mp4.times();
-        mp4.samples[late.as_usize()].shift -= (times[late.as_usize()] - times[early.as_usize()]) as i32;
+        mp4.samples[late.as_usize()].shift -=
+            (times[late.as_usize()] - times[early.as_usize()]) as i32;
         let changed = decoded(mp4.source("equal_times.mp4"));
         assert_eq!(changed.hashes, intact.hashes, "{codec}");
         let parts = i64::from(changed.index.info.time_base.den() / mp4.timescale);
@@ -162,10 +201,14 @@ fn equal_times_use_the_codecs_order() {
     }
 }
 
-/// FFmpeg remuxes AVI to MP4 this way: the times follow the order of packets, for any order of pictures.
+/// FFmpeg remuxes AVI to MP4 this way: the times follow the order of packets, for any order of
+/// pictures.
 #[test]
 fn times_in_packet_order_use_the_codecs_order() {
-    for (codec, entry, path) in VIDEOS.into_iter().filter(|video| ["h264", "mpeg4"].contains(&video.0)) {
+    for (codec, entry, path) in VIDEOS
+        .into_iter()
+        .filter(|video| ["h264", "mpeg4"].contains(&video.0))
+    {
         let (mut mp4, intact) = video(entry, path, 45);
         mp4.samples.iter_mut().for_each(|sample| sample.shift = 0);
         let changed = decoded(mp4.source("no_ctts.mp4"));
@@ -186,9 +229,20 @@ fn time_that_contradicts_random_access_points_is_replaced() {
         let said = mp4.times();
         mp4.samples[second].shift += 1 << 24;
         let changed = decoded(mp4.source("far.mp4"));
-        assert_eq!(changed.hashes, intact.hashes, "{codec}: the frames and their order");
-        let others: Vec<i64> = changed.times().into_iter().filter(|time| *time != said[second]).collect();
-        let expected: Vec<i64> = intact.times().into_iter().filter(|time| *time != said[second]).collect();
+        assert_eq!(
+            changed.hashes, intact.hashes,
+            "{codec}: the frames and their order"
+        );
+        let others: Vec<i64> = changed
+            .times()
+            .into_iter()
+            .filter(|time| *time != said[second])
+            .collect();
+        let expected: Vec<i64> = intact
+            .times()
+            .into_iter()
+            .filter(|time| *time != said[second])
+            .collect();
         assert_eq!(others, expected, "{codec}: the times of the other frames");
     }
 }
@@ -197,7 +251,11 @@ fn time_that_contradicts_random_access_points_is_replaced() {
 fn number_of_edits_follows_from_the_size_of_the_list() {
     let mut bytes = read("video/derived/base_640x360.mp4");
     let intact = decoded(memory("intact.mp4", bytes.clone()));
-    let count = bytes.windows(4).position(|w| w == b"elst").expect("an edit list") + 8;
+    let count = bytes
+        .windows(4)
+        .position(|w| w == b"elst")
+        .expect("an edit list")
+        + 8;
     for stated in [0u32, 7, u32::MAX] {
         bytes[count..count + 4].copy_from_slice(&stated.to_be_bytes());
         let changed = decoded(memory("edits.mp4", bytes.clone()));
@@ -213,13 +271,18 @@ fn frames_before_the_end_of_a_gradual_refresh_are_hidden() {
     let recorded = recorded(&named(path));
     // Behind the IDR picture, the file has recovery points only.
     let recovers = |sample: &Sample| sample.data.windows(3).any(|w| w[0] & 31 == 6 && w[1] == 6);
-    let first = (1..mp4.samples.len()).find(|&n| recovers(&mp4.samples[n])).expect("a recovery point");
+    let first = (1..mp4.samples.len())
+        .find(|&n| recovers(&mp4.samples[n]))
+        .expect("a recovery point");
     mp4.samples.drain(..first);
     let late = decoded(mp4.source("late.mp4"));
     let hidden = mp4.samples.len() - late.hashes.len();
     println!("{hidden} of {} frames are hidden", mp4.samples.len());
     assert!(hidden > 0, "recovery is not immediate");
-    assert_eq!(late.hashes, recorded[first + hidden..first + mp4.samples.len()]);
+    assert_eq!(
+        late.hashes,
+        recorded[first + hidden..first + mp4.samples.len()]
+    );
 }
 
 #[test]
@@ -237,7 +300,10 @@ fn missing_sync_table_uses_packet_headers() {
         let changed = decoded(mp4.source("no_stss.mp4"));
         assert_eq!(changed.hashes, intact.hashes, "{codec}");
         assert_eq!(changed.times(), intact.times(), "{codec}");
-        assert_eq!(changed.index.sync_points, intact.index.sync_points, "{codec}");
+        assert_eq!(
+            changed.index.sync_points, intact.index.sync_points,
+            "{codec}"
+        );
     }
 }
 
@@ -255,7 +321,11 @@ fn wrong_sync_sample_table_is_not_trusted() {
         assert_eq!(changed.hashes, intact.hashes, "{codec}");
         assert_eq!(changed.times(), intact.times(), "{codec}");
         assert!(
-            changed.index.sync_points.iter().all(|start| intact.index.sync_points.contains(start)),
+            changed
+                .index
+                .sync_points
+                .iter()
+                .all(|start| intact.index.sync_points.contains(start)),
             "{codec}"
         );
     }
@@ -267,11 +337,16 @@ fn unparsed_codec_starts_at_first_sample() {
     let mut mp4 = Mp4::of(&entry, b"s263");
     let intact = decoded(mp4.source("intact.3gp"));
     assert_eq!(intact.hashes, recorded(&entry));
-    let [first, rest @ ..] = &intact.index.sync_points[..] else { panic!("it has key samples") };
+    let [first, rest @ ..] = &intact.index.sync_points[..] else {
+        panic!("it has key samples")
+    };
     assert!(*first == 0 && !rest.is_empty());
     mp4.samples[0].key = false;
     let changed = decoded(mp4.source("first_is_no_key.3gp"));
-    assert_eq!((&changed.hashes, &changed.index.sync_points), (&intact.hashes, &intact.index.sync_points));
+    assert_eq!(
+        (&changed.hashes, &changed.index.sync_points),
+        (&intact.hashes, &intact.index.sync_points)
+    );
 }
 
 #[test]
@@ -292,18 +367,30 @@ fn false_random_access_point_falls_back_to_an_earlier() {
         let (mp4, intact) = video(entry, path, 45);
         // Marks a predicted picture as a random access point.
         let start = intact.index.sync_points[0];
-        let lie =
-            (start + 2..).find(|at| !intact.index.sync_points.contains(at)).expect("a predicted picture");
+        let lie = (start + 2..)
+            .find(|at| !intact.index.sync_points.contains(at))
+            .expect("a predicted picture");
         let mut index = (*intact.index).clone();
         index.sync_points = vec![start, lie];
         let index = Arc::new(index);
         let last = intact.hashes.len() as u32 - 1;
-        assert_eq!(index.sync_point_for(PresentationIndex(last)).0, lie, "{codec}");
+        assert_eq!(
+            index.sync_point_for(PresentationIndex(last)).0,
+            lie,
+            "{codec}"
+        );
         for threads in [1, 4] {
             let mut decoder = SoftwareDecoder::with_threads(threads);
             let got = frames(&mp4.source("lie.mp4"), &index, &mut decoder, &[last]).unwrap();
-            assert_eq!(got, intact.hashes[last as usize..], "{codec}, {threads} threads");
-            assert!(decoder.stats.ranges_repeated > 0, "{codec}, {threads} threads: it was noticed");
+            assert_eq!(
+                got,
+                intact.hashes[last as usize..],
+                "{codec}, {threads} threads"
+            );
+            assert!(
+                decoder.stats.ranges_repeated > 0,
+                "{codec}, {threads} threads: it was noticed"
+            );
         }
     }
 }
@@ -314,13 +401,20 @@ fn fully_corrupt_file_is_not_searched() {
     while mp4.samples.len() < 60 {
         mp4.samples.extend_from_within(..);
     }
-    mp4.samples.iter_mut().for_each(|sample| sample.data.fill(0));
+    mp4.samples
+        .iter_mut()
+        .for_each(|sample| sample.data.fill(0));
     let source = mp4.source("zeros.mov");
     let index = index_of(&source).expect("valid tables");
     assert!(index.sync_points.len() >= 60);
     let mut decoder = SoftwareDecoder::new();
-    frames(&source, &index, &mut decoder, &[index.num_frames() - 1]).expect_err("nothing can be decoded");
-    assert!(decoder.stats.ranges_repeated <= 5, "{}", decoder.stats.ranges_repeated);
+    frames(&source, &index, &mut decoder, &[index.num_frames() - 1])
+        .expect_err("nothing can be decoded");
+    assert!(
+        decoder.stats.ranges_repeated <= 5,
+        "{}",
+        decoder.stats.ranges_repeated
+    );
 }
 
 #[test]
@@ -328,20 +422,37 @@ fn empty_samples_repeat_the_previous_frame() {
     for (codec, entry, path) in VIDEOS {
         let (mp4, intact) = video(entry, path, 45);
         let length = mp4.samples[10].ticks;
-        let empty = Sample { data: Vec::new(), ticks: length, shift: 0, key: false };
+        let empty = Sample {
+            data: Vec::new(),
+            ticks: length,
+            shift: 0,
+            key: false,
+        };
         let mut changed = mp4.clone();
         changed.samples.push(empty.clone());
         changed.samples.push(empty.clone());
         let trailing = decoded(changed.source("empty_at_the_end.mp4"));
-        assert_eq!((&trailing.hashes, trailing.times()), (&intact.hashes, intact.times()), "{codec}");
-        assert_eq!(trailing.index.end_pts, intact.index.end_pts + 2 * i64::from(length), "{codec}");
+        assert_eq!(
+            (&trailing.hashes, trailing.times()),
+            (&intact.hashes, intact.times()),
+            "{codec}"
+        );
+        assert_eq!(
+            trailing.index.end_pts,
+            intact.index.end_pts + 2 * i64::from(length),
+            "{codec}"
+        );
         // In the middle, with a duration of 0, so that no other time changes.
         let mut changed = mp4.clone();
         let empty = Sample { ticks: 0, ..empty };
         changed.samples.insert(30, empty.clone());
         changed.samples.insert(7, Sample { key: true, ..empty });
         let inside = decoded(changed.source("empty_inside.mp4"));
-        assert_eq!((&inside.hashes, inside.times()), (&intact.hashes, intact.times()), "{codec}");
+        assert_eq!(
+            (&inside.hashes, inside.times()),
+            (&intact.hashes, intact.times()),
+            "{codec}"
+        );
     }
 }
 
@@ -364,9 +475,12 @@ fn equal_matroska_times_are_separated() {
     let entry = named("video/action/words/again.mkv");
     let mut bytes = read(&entry.path);
     let intact = decoded(memory("intact.mkv", bytes.clone()));
-    // A block's time, relative to its cluster's, is stored two bytes before its flags, which precede the
-    // payload.
-    let (early, late) = (intact.index.frames[10].packet, intact.index.frames[11].packet);
+    // A block's time, relative to its cluster's, is stored two bytes before its flags, which
+    // precede the payload.
+    let (early, late) = (
+        intact.index.frames[10].packet,
+        intact.index.frames[11].packet,
+    );
     let place = |at: DecodeIndex| intact.index.packets[at.as_usize()].offset as usize - 3;
     let time = |bytes: &[u8], at: usize| i16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let apart = (intact.times()[11] - intact.times()[10]) as i16;

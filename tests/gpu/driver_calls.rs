@@ -1,15 +1,15 @@
-//! Counts the driver calls per delivered frame, once memory, tables and decoders are there: what a call costs a real
-//! driver is not known here, but each takes the lock of the context.
+//! Counts the driver calls per delivered frame, once memory, tables and decoders are there: what a
+//! call costs a real driver is not known here, but each takes the lock of the context.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use framespool::batch::BatchBuffer;
-use framespool::batch_sampler::rng::RngKey;
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::clip_sampler::{ClipSamplerRef, PaddingPolicy, Random};
 use framespool::dataset::{MediaLocation, Sample};
 use framespool::loader::{BatchData, DecoderBackend, Loader, LoaderConfig, OnError};
+use framespool::rng::RngKey;
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -32,11 +32,45 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("status", &["cuvidGetDecodeStatus"]),
     ("map", &["cuvidMapVideoFrame64", "cuvidUnmapVideoFrame64"]),
     ("launch", &["cuLaunchKernel"]),
-    ("copy", &["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemcpy2DAsync_v2", "cuMemsetD8Async"]),
-    ("event", &["cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuEventDestroy_v2"]),
-    ("host wait", &["cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"]),
-    ("create", &["cuvidCreateDecoder", "cuvidReconfigureDecoder", "cuvidDestroyDecoder"]),
-    ("parser", &["cuvidCreateVideoParser", "cuvidDestroyVideoParser"]),
+    (
+        "copy",
+        &[
+            "cuMemcpyHtoDAsync_v2",
+            "cuMemcpyDtoDAsync_v2",
+            "cuMemcpy2DAsync_v2",
+            "cuMemsetD8Async",
+        ],
+    ),
+    (
+        "event",
+        &[
+            "cuEventCreate",
+            "cuEventRecord",
+            "cuEventQuery",
+            "cuStreamWaitEvent",
+            "cuEventDestroy_v2",
+        ],
+    ),
+    (
+        "host wait",
+        &[
+            "cuStreamSynchronize",
+            "cuEventSynchronize",
+            "cuCtxSynchronize",
+        ],
+    ),
+    (
+        "create",
+        &[
+            "cuvidCreateDecoder",
+            "cuvidReconfigureDecoder",
+            "cuvidDestroyDecoder",
+        ],
+    ),
+    (
+        "parser",
+        &["cuvidCreateVideoParser", "cuvidDestroyVideoParser"],
+    ),
     ("context", &["cuCtxGetCurrent", "cuCtxSetCurrent"]),
     ("capture mode", &["cuThreadExchangeStreamCaptureMode"]),
 ];
@@ -57,7 +91,10 @@ impl CallCounts {
             frames,
         };
         for (function, calls) in simulated.all_calls() {
-            match GROUPS.iter().find(|(_, functions)| functions.contains(&function.as_str())) {
+            match GROUPS
+                .iter()
+                .find(|(_, functions)| functions.contains(&function.as_str()))
+            {
                 Some((name, _)) => *counts.groups.get_mut(name).expect("all are there") += calls,
                 None => drop(counts.others.insert(function, calls)),
             }
@@ -80,10 +117,22 @@ impl CallCounts {
 
     /// Asserts what no scheduling of threads changes.
     fn assert_few(&self, what: &str) {
-        assert_eq!((self.of(&["launch"]), self.of(&["host wait"])), (self.frames, 0), "{what}");
+        assert_eq!(
+            (self.of(&["launch"]), self.of(&["host wait"])),
+            (self.frames, 0),
+            "{what}"
+        );
         // Overlapping clips share a picture, so there may be fewer maps.
-        assert!(self.of(&["map"]) <= 2 * self.frames, "{what}: {:?}", self.groups);
-        assert!(self.of(&["map", "launch", "copy", "event"]) <= 4 * self.frames, "{what}: {:?}", self.groups);
+        assert!(
+            self.of(&["map"]) <= 2 * self.frames,
+            "{what}: {:?}",
+            self.groups
+        );
+        assert!(
+            self.of(&["map", "launch", "copy", "event"]) <= 4 * self.frames,
+            "{what}: {:?}",
+            self.groups
+        );
     }
 
     fn of(&self, groups: &[&str]) -> u64 {
@@ -92,18 +141,30 @@ impl CallCounts {
 }
 
 fn pipeline() -> TransformPipeline {
-    let target = Target::Exact(Size { height: 224, width: 224 });
-    let resize = Transform::Resize { target, filter: Filter::Triangle, display_aspect: false };
+    let target = Target::Exact(Size {
+        height: 224,
+        width: 224,
+    });
+    let resize = Transform::Resize {
+        target,
+        filter: Filter::Triangle,
+        display_aspect: false,
+    };
     TransformPipeline::new(vec![resize], Dtype::U8, Layout::Ntchw).expect("a pipeline")
 }
 
 /// The 1080p H.264 files of the test media.
 fn samples() -> Vec<Sample> {
     let entries = crate::common::videos();
-    let entries = entries.iter().filter(|entry| entry.path.contains("1080p/bunny") && !entry.in_corpus());
+    let entries = entries
+        .iter()
+        .filter(|entry| entry.path.contains("1080p/bunny") && !entry.in_corpus());
     let place = |entry: &crate::common::Entry| MediaLocation::Path(entry.root.join(&entry.path));
-    let samples =
-        entries.map(|entry| Sample { location: place(entry), label: 0, extent: SegmentRange::Full });
+    let samples = entries.map(|entry| Sample {
+        location: place(entry),
+        label: 0,
+        extent: SegmentRange::Full,
+    });
     samples.take(2).collect()
 }
 
@@ -116,25 +177,46 @@ fn bytes(buffer: &BatchBuffer) -> Vec<u8> {
 #[test]
 fn clip_takes_few_driver_calls_and_no_wait() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let entries = crate::common::videos();
-    let entry = entries.iter().find(|entry| entry.path.ends_with("bunny_30p.mkv")).expect("it is generated");
+    let entry = entries
+        .iter()
+        .find(|entry| entry.path.ends_with("bunny_30p.mkv"))
+        .expect("it is generated");
     let video = Video::open(entry.source().expect("it is there"), &|| Ok(())).expect("a video");
-    let key = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
+    let key = RngKey {
+        seed: 1,
+        epoch: 0,
+        clip: 0,
+        occurrence: 0,
+    };
     for (what, stride) in [("16 consecutive frames", 1), ("16 frames, stride 4", 4)] {
-        let mut decoder =
-            ClipDecoder::with_gpu(pipeline(), 1, Some(gpu.clone())).with_nvdec(&gpu).expect("a session");
+        let mut decoder = ClipDecoder::with_gpu(pipeline(), 1, Some(gpu.clone()))
+            .with_nvdec(&gpu)
+            .expect("a session");
         for start in [0, 8] {
-            let wanted: Vec<_> = (0..FRAMES).map(|n| PresentationIndex(start + n * stride)).collect();
+            let wanted: Vec<_> = (0..FRAMES)
+                .map(|n| PresentationIndex(start + n * stride))
+                .collect();
             simulated.reset_counts();
             let mut output = decoder.output();
-            let decoded = decoder.decode_clip(&mut video.reader(), &wanted, key, &mut output, &|| Ok(()));
+            let decoded =
+                decoder.decode_clip(&mut video.reader(), &wanted, key, &mut output, &|| Ok(()));
             decoded.expect("a clip");
-            let (clip, _) = output.into_clip().expect("no error").expect("frames were requested");
+            let (clip, _) = output
+                .into_clip()
+                .expect("no error")
+                .expect("frames were requested");
             let counts = CallCounts::read(&simulated, FRAMES.into());
             counts.assert_few(what);
             if start > 0 {
-                assert_eq!(counts.of(&["copy", "create"]), 0, "{what}: with memory, tables and a decoder");
+                assert_eq!(
+                    counts.of(&["copy", "create"]),
+                    0,
+                    "{what}: with memory, tables and a decoder"
+                );
             }
             assert!(
                 Ok(bytes(&clip)) == frames(&video, &mut ClipDecoder::new(pipeline()), &wanted),
@@ -153,7 +235,9 @@ fn batches(loader: &mut Loader, epoch: u64) -> Vec<BatchBuffer> {
     let pass = loader.start_epoch(epoch, 0).expect("a pass");
     let mut batches = Vec::new();
     while let Some(batch) = loader.next_batch(pass, &|| Ok(())).expect("a batch") {
-        let BatchData::Dense(buffer, _) = batch.data else { panic!("clips of one shape") };
+        let BatchData::Dense(buffer, _) = batch.data else {
+            panic!("clips of one shape")
+        };
         batches.push(buffer);
     }
     batches
@@ -162,20 +246,33 @@ fn batches(loader: &mut Loader, epoch: u64) -> Vec<BatchBuffer> {
 #[test]
 fn random_clips_of_a_loader_take_few_driver_calls() {
     let _guard = exclusive();
-    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
-    let random: ClipSamplerRef = Arc::new(Random::new(FRAMES, 2, 2, PaddingPolicy::Loop).expect("a rule"));
+    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let random: ClipSamplerRef =
+        Arc::new(Random::new(FRAMES, 2, 2, PaddingPolicy::Loop).expect("a rule"));
     let base = config(&samples(), &random, &pipeline(), OnError::Raise);
     let start = |config: LoaderConfig| Loader::start(config, &|| Ok(())).expect("a loader");
     let mut on_gpu = start(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
     for epoch in 0..2 {
         simulated.reset_counts();
         let got = batches(&mut on_gpu, epoch);
-        let counts =
-            CallCounts::read(&simulated, got.iter().map(|batch| batch.len() as u64 / FRAME_BYTES).sum());
+        let counts = CallCounts::read(
+            &simulated,
+            got.iter()
+                .map(|batch| batch.len() as u64 / FRAME_BYTES)
+                .sum(),
+        );
         counts.print(&format!("random clips of a loader, epoch {epoch}"));
         counts.assert_few("a loader");
-        let expected: Vec<_> = batches(&mut start(base.clone()), epoch).iter().map(bytes).collect();
-        assert!(got.iter().map(bytes).collect::<Vec<_>>() == expected, "epoch {epoch}");
+        let expected: Vec<_> = batches(&mut start(base.clone()), epoch)
+            .iter()
+            .map(bytes)
+            .collect();
+        assert!(
+            got.iter().map(bytes).collect::<Vec<_>>() == expected,
+            "epoch {epoch}"
+        );
     }
     simulated.assert_clean("a loader");
 }

@@ -1,5 +1,5 @@
-//! Tests injected faults on a simulated GPU: work in progress gives the same result, or an error that loses
-//! no data. On a real GPU these tests are skipped.
+//! Tests injected faults on a simulated GPU: work in progress gives the same result, or an error
+//! that loses no data. On a real GPU these tests are skipped.
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool::index::VideoIndex;
@@ -11,25 +11,31 @@ use framespool::video::FrameStream;
 use super::*;
 
 fn open(item: &Sample) -> Video {
-    let MediaLocation::Path(path) = &item.location else { panic!("a path") };
+    let MediaLocation::Path(path) = &item.location else {
+        panic!("a path")
+    };
     let source = Arc::new(FileSource::open(path).expect("it is there"));
     Video::open(source, &|| Ok(())).expect("a video")
 }
 
 fn first_frames(video: &Video, frames: u32) -> Vec<PresentationIndex> {
-    (0..video.index().num_frames().min(frames)).map(PresentationIndex).collect()
+    (0..video.index().num_frames().min(frames))
+        .map(PresentationIndex)
+        .collect()
 }
 
 #[test]
 fn failed_gpu_transform_falls_back_to_cpu() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let mut helped = 0;
     for item in few_items() {
         let video = open(&item);
         let wanted = first_frames(&video, 12);
-        let expected =
-            frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted).expect("a valid video");
+        let expected = frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted)
+            .expect("a valid video");
         for fault in (1..12).map(|nth| format!("cuLaunchKernel:{nth}=999")) {
             simulated.reset();
             let clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()));
@@ -48,7 +54,9 @@ fn failed_gpu_transform_falls_back_to_cpu() {
 #[test]
 fn frame_stream_continues_after_gpu_failure() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     for item in few_items() {
         let video = open(&item);
         simulated.reset();
@@ -56,9 +64,12 @@ fn frame_stream_continues_after_gpu_failure() {
         let clip_decoder = ClipDecoder::with_gpu(full_size_pipeline(), 1, Some(gpu.clone()))
             .with_nvdec(&gpu)
             .expect("a session");
-        simulated.set_fault(&format!("cuvidParseVideoData:{}=999", expected.len() * 2 / 3));
-        // Other objects of this process own allocations too, so the test compares the numbers at the first
-        // and the last frame.
+        simulated.set_fault(&format!(
+            "cuvidParseVideoData:{}=999",
+            expected.len() * 2 / 3
+        ));
+        // Other objects of this process own allocations too, so the test compares the numbers at
+        // the first and the last frame.
         let (mut first, mut last) = (0, 0);
         let got = all_frames(&video, clip_decoder, &mut |at| match at {
             1 => first = simulated.live("allocations"),
@@ -75,8 +86,13 @@ fn frame_stream_continues_after_gpu_failure() {
     simulated.assert_clean("streams of frames");
 }
 
-/// Returns a digest of each frame; calls `seen` with the number of frames so far while the stream is alive.
-fn all_frames(video: &Video, clip_decoder: ClipDecoder, seen: &mut dyn FnMut(usize)) -> Vec<String> {
+/// Returns a digest of each frame; calls `seen` with the number of frames so far while the stream
+/// is alive.
+fn all_frames(
+    video: &Video,
+    clip_decoder: ClipDecoder,
+    seen: &mut dyn FnMut(usize),
+) -> Vec<String> {
     let mut stream = FrameStream::start(video, clip_decoder).expect("a thread");
     let mut digests = Vec::new();
     while let Some((buffer, _)) = stream.next(&|| Ok(())).expect("a frame") {
@@ -91,27 +107,41 @@ fn all_frames(video: &Video, clip_decoder: ClipDecoder, seen: &mut dyn FnMut(usi
 #[test]
 fn container_color_tags_apply_on_the_gpu() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let mut by_gpu = 0;
-    for item in
-        one_item_per_kind().iter().filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4"))
+    for item in one_item_per_kind()
+        .iter()
+        .filter(|item| !is_named(item, "/corrupt/") && !is_named(item, "mpeg4"))
     {
         let plain = open(item);
         for matrix in [2, 1, 9] {
             for full_range in [None, Some(false), Some(true)] {
                 let mut index: VideoIndex = (**plain.index()).clone();
-                index.info.params.color =
-                    ColorTags { primaries: matrix, transfer: matrix, matrix, full_range };
-                let MediaLocation::Path(path) = &item.location else { panic!("a path") };
+                index.info.params.color = ColorTags {
+                    primaries: matrix,
+                    transfer: matrix,
+                    matrix,
+                    full_range,
+                };
+                let MediaLocation::Path(path) = &item.location else {
+                    panic!("a path")
+                };
                 let source = Arc::new(FileSource::open(path).expect("it is there"));
                 let video = Video::with_index(source, Arc::new(index));
                 let wanted = first_frames(&video, 4);
                 let expected = frames(&video, &mut ClipDecoder::new(full_size_pipeline()), &wanted);
-                let clip_decoder = ClipDecoder::with_gpu(full_size_pipeline(), 1, Some(gpu.clone()));
+                let clip_decoder =
+                    ClipDecoder::with_gpu(full_size_pipeline(), 1, Some(gpu.clone()));
                 let mut clip_decoder = clip_decoder.with_nvdec(&gpu).expect("a session");
                 let got = frames(&video, &mut clip_decoder, &wanted);
                 by_gpu += u32::from(clip_decoder.cpu_fallback.is_none());
-                assert!(got == expected, "{}: {matrix} {full_range:?}", video.index().site.file);
+                assert!(
+                    got == expected,
+                    "{}: {matrix} {full_range:?}",
+                    video.index().site.file
+                );
             }
         }
     }
@@ -122,16 +152,25 @@ fn container_color_tags_apply_on_the_gpu() {
 #[test]
 fn memory_with_unrecorded_writers_is_not_reused() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let device = gpu.device().clone();
     let pool = MemoryPool::on(Some(device.clone()), 4);
-    let (old, new) = (device.create_stream().expect("a stream"), device.create_stream().expect("a stream"));
+    let (old, new) = (
+        device.create_stream().expect("a stream"),
+        device.create_stream().expect("a stream"),
+    );
     let len = 1 << 16;
     let write = |stream, byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let OutputMut::Device(mut slot) = parts[0].target() else { panic!("memory of the device") };
+        let OutputMut::Device(mut slot) = parts[0].target() else {
+            panic!("memory of the device")
+        };
         slot.begin(stream).expect("no earlier user to wait for");
-        stream.fill(slot.address, byte, len).expect("an order taken");
+        stream
+            .fill(slot.address, byte, len)
+            .expect("an order taken");
         (builder, parts)
     };
     let (builder, mut parts) = write(&old, 1);
@@ -146,7 +185,10 @@ fn memory_with_unrecorded_writers_is_not_reused() {
     let mut bytes = vec![0; len];
     for _ in 0..2 {
         buffer.copy_to_host(0, &mut bytes).expect("bytes");
-        assert!(bytes.iter().all(|&b| b == 2), "the previous writer overwrote the new data");
+        assert!(
+            bytes.iter().all(|&b| b == 2),
+            "the previous writer overwrote the new data"
+        );
         old.synchronize().expect("done");
     }
     drop(buffer);
@@ -157,18 +199,36 @@ fn memory_with_unrecorded_writers_is_not_reused() {
 type DeliveredBatch = (Vec<u64>, String);
 
 fn delivered_batch(batch: &framespool::loader::Batch) -> DeliveredBatch {
-    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else {
+        panic!("clips of one shape")
+    };
     let mut bytes = vec![0; buffer.len()];
     buffer.copy_to_host(0, &mut bytes).expect("bytes");
-    (batch.clips.iter().map(|c| c.clip_id).collect(), crate::common::digest(&bytes))
+    (
+        batch.clips.iter().map(|c| c.clip_id).collect(),
+        crate::common::digest(&bytes),
+    )
 }
 
 #[test]
 fn single_batch_memory_loses_no_batch_on_error() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
-    let base = config(&few_items(), &samplings()[0], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = LoaderConfig { options: LoaderOptions { prefetch_batches: 2, ..base.options }, ..base };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let base = config(
+        &few_items(),
+        &samplings()[0],
+        &normalized(Layout::Ncthw, Dtype::F32),
+        OnError::Raise,
+    );
+    let base = LoaderConfig {
+        options: LoaderOptions {
+            prefetch_batches: 2,
+            ..base.options
+        },
+        ..base
+    };
     let start = |config| {
         let mut loader = Loader::start(config, &|| Ok(())).expect("a loader");
         let pass = loader.start_epoch(0, 0).expect("a pass");
@@ -196,7 +256,11 @@ fn single_batch_memory_loses_no_batch_on_error() {
             }
             Ok(None) => break,
             Err(Error::Gpu { reason, .. }) => {
-                assert!(reason.contains("memory") && held.is_some(), "after {} batches: {reason}", got.len());
+                assert!(
+                    reason.contains("memory") && held.is_some(),
+                    "after {} batches: {reason}",
+                    got.len()
+                );
                 held = None;
                 errors += 1;
             }
@@ -213,18 +277,27 @@ fn single_batch_memory_loses_no_batch_on_error() {
 #[test]
 fn graph_capture_of_another_thread_is_not_disturbed() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     simulated.live_objects(&gpu);
     simulated.reset();
     simulated.set_behaviors("captured=1");
     for decoder in [DecoderBackend::Nvdec, DecoderBackend::Cpu] {
-        let base =
-            config(&few_items(), &samplings()[0], &normalized(Layout::Ncthw, Dtype::F16), OnError::Raise);
+        let base = config(
+            &few_items(),
+            &samplings()[0],
+            &normalized(Layout::Ncthw, Dtype::F16),
+            OnError::Raise,
+        );
         let (expected, _) = deliver(base.clone());
         let (got, stats) = deliver(gpu_config(&base, Some(0), decoder));
         assert_eq!(got, expected, "{decoder:?}");
         let by_gpu = stats.frames_decoded_by_gpu;
-        assert!((by_gpu > 0) == matches!(decoder, DecoderBackend::Nvdec), "{stats:?}");
+        assert!(
+            (by_gpu > 0) == matches!(decoder, DecoderBackend::Nvdec),
+            "{stats:?}"
+        );
     }
     simulated.set_behaviors("captured=0");
     simulated.assert_clean("loaders during a capture");
@@ -233,13 +306,17 @@ fn graph_capture_of_another_thread_is_not_disturbed() {
 #[test]
 fn idle_decoders_are_freed_for_a_batch() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     simulated.live_objects(&gpu);
     let before = simulated.memory_bytes();
     let video = open(&few_items()[0]);
-    let mut clip_decoder =
-        ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone())).with_nvdec(&gpu).expect("a session");
-    // Where every third creation fails, the CPU decodes the first clip or the next one has a decoder.
+    let mut clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()))
+        .with_nvdec(&gpu)
+        .expect("a session");
+    // Where every third creation fails, the CPU decodes the first clip or the next one has a
+    // decoder.
     for _ in 0..1 + u32::from(simulated.behavior("failing_create")) {
         frames(&video, &mut clip_decoder, &first_frames(&video, 3)).expect("frames");
     }
@@ -247,7 +324,11 @@ fn idle_decoders_are_freed_for_a_batch() {
     let idle = simulated.memory_bytes() - before;
     assert!(idle > 4096, "a decoder is kept: {idle} bytes");
     simulated.set_memory_bytes(simulated.memory_bytes());
-    let builder = BatchBuffer::allocate(&MemoryPool::on(Some(gpu.device().clone()), 1), 1, idle as usize / 2);
+    let builder = BatchBuffer::allocate(
+        &MemoryPool::on(Some(gpu.device().clone()), 1),
+        1,
+        idle as usize / 2,
+    );
     simulated.set_memory_bytes(64 << 30);
     assert!(builder.is_ok(), "{:?}", builder.err());
 }
@@ -255,10 +336,22 @@ fn idle_decoders_are_freed_for_a_batch() {
 #[test]
 fn two_concurrent_loaders_share_the_decoders() {
     let _guard = exclusive();
-    let (Some(gpu), simulated) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), simulated) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let bases = [
-        config(&one_item_per_kind(), &samplings()[1], &resized_crop(), OnError::Skip),
-        config(&few_items(), &samplings()[0], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise),
+        config(
+            &one_item_per_kind(),
+            &samplings()[1],
+            &resized_crop(),
+            OnError::Skip,
+        ),
+        config(
+            &few_items(),
+            &samplings()[0],
+            &normalized(Layout::Ntchw, Dtype::F16),
+            OnError::Raise,
+        ),
     ];
     let bases = bases.map(|base| LoaderConfig {
         options: LoaderOptions {
@@ -275,7 +368,10 @@ fn two_concurrent_loaders_share_the_decoders() {
             simulated.set_seed(seed);
         }
         let made = || {
-            framespool_nvdec::pool::DecoderPool::for_device(gpu.device()).expect("engines").stats().created
+            framespool_nvdec::pool::DecoderPool::for_device(gpu.device())
+                .expect("engines")
+                .stats()
+                .created
         };
         let before = made();
         let got = std::thread::scope(|scope| {
@@ -299,18 +395,26 @@ fn two_concurrent_loaders_share_the_decoders() {
     }
 }
 
-/// Runs a test of this file in a new process, in which these environment variables configure the simulated
-/// GPU.
+/// Runs a test of this file in a new process, in which these environment variables configure the
+/// simulated GPU.
 fn run_in_subprocess(test: &str, variables: &[(&str, &str)]) {
     let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", &format!("video::fault_injection::{test}"), "--nocapture"]);
+    command.args([
+        "--exact",
+        &format!("video::fault_injection::{test}"),
+        "--nocapture",
+    ]);
     let done = command
         .envs(variables.iter().copied())
         .env("FRAMESPOOL_GPU_SUBPROCESS", test)
         .output()
         .expect("runs");
     let said = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     assert!(said.contains("1 passed"), "{said}");
 }
 
@@ -331,7 +435,12 @@ fn second_gpu_gives_the_same_batches() {
     assert!(gpu().is_some());
     let simulated = SimulatedGpu::open().expect("it was found before");
     assert_eq!(framespool::gpu::device_count(), 2);
-    let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = config(
+        &few_items(),
+        &samplings()[1],
+        &normalized(Layout::Ncthw, Dtype::F32),
+        OnError::Raise,
+    );
     let base = LoaderConfig {
         options: LoaderOptions {
             prefetch_batches: 1,
@@ -361,12 +470,20 @@ fn second_gpu_gives_the_same_batches() {
         });
     }
     let second = Gpu::open(1).expect("it was open");
-    let mut loader =
-        Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto), &|| Ok(())).expect("a loader");
+    let mut loader = Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto), &|| Ok(()))
+        .expect("a loader");
     let pass = loader.start_epoch(0, 0).expect("a pass");
-    let batch = loader.next_batch(pass, &|| Ok(())).expect("a batch").expect("a batch");
-    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else { panic!("clips of one shape") };
-    assert_eq!(buffer.device().map(|device| device.ordinal()), Some(second.ordinal()));
+    let batch = loader
+        .next_batch(pass, &|| Ok(()))
+        .expect("a batch")
+        .expect("a batch");
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else {
+        panic!("clips of one shape")
+    };
+    assert_eq!(
+        buffer.device().map(|device| device.ordinal()),
+        Some(second.ordinal())
+    );
     drop((batch, loader));
     simulated.assert_clean("the second GPU");
 }
@@ -376,7 +493,10 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let name = "av1_clips_around_hidden_frames_equal_the_cpu";
     if !is_subprocess(name) {
         if gpu().is_some() && SimulatedGpu::open().is_some() {
-            run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1")]);
+            run_in_subprocess(
+                name,
+                &[("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1")],
+            );
         }
         return;
     }
@@ -384,13 +504,24 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let simulated = SimulatedGpu::open().expect("it was found before");
     let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
     let mut bytes = std::fs::read(&path).expect("readable");
-    let intact =
-        Video::open(Arc::new(MemorySource::new("intact", bytes.clone())), &|| Ok(())).expect("a video");
+    let intact = Video::open(
+        Arc::new(MemorySource::new("intact", bytes.clone())),
+        &|| Ok(()),
+    )
+    .expect("a video");
     // Replaces a picture in the middle of a GOP with padding.
     let packets = &intact.index().packets;
-    let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_sync()).collect();
-    println!("{} packets, starts {:?}", packets.len(), &starts[..starts.len().min(5)]);
-    let hole = (10..60).find(|&at| packets[at].size > 200 && !packets[at].is_sync()).expect("a picture");
+    let starts: Vec<usize> = (0..packets.len())
+        .filter(|&at| packets[at].is_sync())
+        .collect();
+    println!(
+        "{} packets, starts {:?}",
+        packets.len(),
+        &starts[..starts.len().min(5)]
+    );
+    let hole = (10..60)
+        .find(|&at| packets[at].size > 200 && !packets[at].is_sync())
+        .expect("a picture");
     let hole = packets[hole];
     let place = &mut bytes[hole.offset as usize..][..hole.size as usize];
     let payload = place.len() - 5;
@@ -403,11 +534,20 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("hole.webm");
     std::fs::write(&file, &bytes).expect("written");
-    let items = [Sample { location: MediaLocation::Path(file), label: 0, extent: SegmentRange::Full }];
-    let windows: ClipSamplerRef = Arc::new(Windows::new(4, 1, Some(4), PadMode::Blank).expect("a rule"));
+    let items = [Sample {
+        location: MediaLocation::Path(file),
+        label: 0,
+        extent: SegmentRange::Full,
+    }];
+    let windows: ClipSamplerRef =
+        Arc::new(Windows::new(4, 1, Some(4), PadMode::Blank).expect("a rule"));
     let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
     let base = LoaderConfig {
-        options: LoaderOptions { lookahead_clips: 60, memory_budget: 8 << 20, ..base.options },
+        options: LoaderOptions {
+            lookahead_clips: 60,
+            memory_budget: 8 << 20,
+            ..base.options
+        },
         ..base
     };
     let (expected, _) = deliver(base.clone());
@@ -415,6 +555,9 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     println!("{:?}", stats.cpu_fallbacks);
     let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(lines, expected);
-    assert!(stats.frames_decoded_by_gpu > 0 && !stats.cpu_fallbacks.is_empty(), "{stats:?}");
+    assert!(
+        stats.frames_decoded_by_gpu > 0 && !stats.cpu_fallbacks.is_empty(),
+        "{stats:?}"
+    );
     simulated.assert_clean("a hole in AV1");
 }

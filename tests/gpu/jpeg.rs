@@ -1,10 +1,10 @@
-//! Tests JPEG decoding through nvJPEG: its planes equal libavcodec's on the simulated GPU, and nearly on a
-//! real one. Varies the order of asynchronous work and the number of workers, and makes any call fail. Faults
-//! need the simulated GPU (`tests/simulated_gpu/build.sh`).
+//! Tests JPEG decoding through nvJPEG: its planes equal libavcodec's on the simulated GPU, and
+//! nearly on a real one. Varies the order of asynchronous work and the number of workers, and makes
+//! any call fail. Faults need the simulated GPU (`tests/simulated_gpu/build.sh`).
 
 use std::sync::Arc;
 
-use crate::common::{images, named, Entry};
+use crate::common::{Entry, images, named};
 use crate::exclusive;
 use crate::simulated_driver::SimulatedGpu;
 use framespool::error::Site;
@@ -17,7 +17,8 @@ use framespool_nvdec::{Error, Result};
 
 /// Returns the first GPU with nvJPEG, or `None` (and prints a line) if there is none.
 fn device() -> Option<Arc<Device>> {
-    let found = Device::open(0).and_then(|device| framespool_nvdec::jpeg::available().map(|_| device));
+    let found =
+        Device::open(0).and_then(|device| framespool_nvdec::jpeg::available().map(|_| device));
     match found {
         Ok(device) => Some(device),
         // nvJPEG is not part of the driver, so a machine with a GPU may not have it.
@@ -42,19 +43,30 @@ fn files(folders: &[&str]) -> Vec<(String, Vec<u8>)> {
         let is_in = |folder: &&str| entry.path.starts_with(&format!("images/{folder}/"));
         folders.iter().any(is_in) && (entry.path.ends_with(".jpg") || entry.path.ends_with(".jpeg"))
     };
-    let mut files: Vec<_> = images().iter().filter(|entry| is_wanted(entry)).map(read).collect();
+    let mut files: Vec<_> = images()
+        .iter()
+        .filter(|entry| is_wanted(entry))
+        .map(read)
+        .collect();
     files.sort();
     assert!(!files.is_empty(), "no JPEG files in {folders:?}");
     files
 }
 
 fn read(entry: &Entry) -> (String, Vec<u8>) {
-    (entry.path.clone(), std::fs::read(entry.root.join(&entry.path)).expect("it can be read"))
+    (
+        entry.path.clone(),
+        std::fs::read(entry.root.join(&entry.path)).expect("it can be read"),
+    )
 }
 
 /// Returns up to `count` of the smaller files, spread over all of them.
 fn subset(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
-    let mut some: Vec<_> = files.iter().filter(|(_, bytes)| bytes.len() < 150_000).cloned().collect();
+    let mut some: Vec<_> = files
+        .iter()
+        .filter(|(_, bytes)| bytes.len() < 150_000)
+        .cloned()
+        .collect();
     let step = (some.len() / count).max(1);
     some = some.into_iter().step_by(step).take(count).collect();
     some
@@ -67,7 +79,12 @@ fn decode_with_ffmpeg(file: &[u8]) -> Vec<u8> {
         name: "mjpeg".into(),
         kind: CodecKind::from_name("mjpeg"),
     };
-    let color = ColorTags { primaries: 2, transfer: 2, matrix: 2, full_range: None };
+    let color = ColorTags {
+        primaries: 2,
+        transfer: 2,
+        matrix: 2,
+        full_range: None,
+    };
     let params = CodecParams {
         codec,
         tag: 0,
@@ -78,9 +95,13 @@ fn decode_with_ffmpeg(file: &[u8]) -> Vec<u8> {
         color,
         reorder: None,
     };
-    let mut decoder = Decoder::open(&Site::file(&"a JPEG file".into()), &params, 1).expect("a decoder");
+    let mut decoder =
+        Decoder::open(&Site::file(&"a JPEG file".into()), &params, 1).expect("a decoder");
     let mut packet = Packet::new();
-    packet.allocate(file.len()).expect("memory").copy_from_slice(file);
+    packet
+        .allocate(file.len())
+        .expect("memory")
+        .copy_from_slice(file);
     decoder.send(&packet).expect("a good file");
     let mut frame = Frame::new();
     assert_eq!(decoder.receive(&mut frame), Ok(Received::Frame));
@@ -97,37 +118,55 @@ struct DeviceImage {
     backend: Backend,
 }
 
-fn decode_to_device(device: &Arc<Device>, decoder: &mut JpegDecoder, file: &[u8]) -> Result<DeviceImage> {
+fn decode_to_device(
+    device: &Arc<Device>,
+    decoder: &mut JpegDecoder,
+    file: &[u8],
+) -> Result<DeviceImage> {
     let stream = decoder.stream().clone();
     let planes = decoder.decode(file)?;
     let (log2_w, log2_h) = planes.log2_chroma.unwrap_or((0, 0));
     let (mut bytes, mut kept) = (0, Vec::new());
     for plane in 0..if planes.log2_chroma.is_some() { 3 } else { 1 } {
         let (w, h) = if plane == 0 { (0, 0) } else { (log2_w, log2_h) };
-        let (width, height) =
-            (planes.width.div_ceil(1 << w) as usize, planes.height.div_ceil(1 << h) as usize);
+        let (width, height) = (
+            planes.width.div_ceil(1 << w) as usize,
+            planes.height.div_ceil(1 << h) as usize,
+        );
         kept.push((bytes, planes.planes[plane].pitch_bytes, width, height));
         bytes += planes.planes[plane].pitch_bytes * height;
     }
     let memory = device.allocate(bytes)?;
     for (plane, (offset, pitch, _, height)) in kept.iter().enumerate() {
-        stream.copy(memory.address() + *offset as u64, planes.planes[plane].address, pitch * height)?;
+        stream.copy(
+            memory.address() + *offset as u64,
+            planes.planes[plane].address,
+            pitch * height,
+        )?;
     }
-    Ok(DeviceImage { memory, planes: kept, backend: planes.backend })
+    Ok(DeviceImage {
+        memory,
+        planes: kept,
+        backend: planes.backend,
+    })
 }
 
 impl DeviceImage {
     fn samples(&self, stream: &Stream) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.memory.len()];
         stream.download(&mut bytes, self.memory.address())?;
-        let rows = self.planes.iter().flat_map(|&(offset, pitch, width, height)| {
-            (0..height).map(move |row| offset + row * pitch..offset + row * pitch + width)
-        });
+        let rows = self
+            .planes
+            .iter()
+            .flat_map(|&(offset, pitch, width, height)| {
+                (0..height).map(move |row| offset + row * pitch..offset + row * pitch + width)
+            });
         Ok(rows.flat_map(|row| bytes[row].to_vec()).collect())
     }
 }
 
-/// Asserts equality on the simulated GPU, and similarity on a real one, whose inverse transform differs.
+/// Asserts equality on the simulated GPU, and similarity on a real one, whose inverse transform
+/// differs.
 #[track_caller]
 fn assert_same_samples(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
     assert_eq!(got.len(), wanted.len(), "{what}: samples");
@@ -136,13 +175,19 @@ fn assert_same_samples(what: &str, got: &[u8], wanted: &[u8], exact: bool) {
         assert_eq!(wrong, None, "{what}: first wrong sample");
         return;
     }
-    let differences = got.iter().zip(wanted).map(|(a, b)| u64::from(a.abs_diff(*b)));
+    let differences = got
+        .iter()
+        .zip(wanted)
+        .map(|(a, b)| u64::from(a.abs_diff(*b)));
     let (sum, most) = differences.fold((0, 0), |(sum, most): (u64, u64), d| (sum + d, most.max(d)));
-    assert!(most <= 6 && sum * 2 <= got.len() as u64, "{what}: off by up to {most}, {sum} in all");
+    assert!(
+        most <= 6 && sum * 2 <= got.len() as u64,
+        "{what}: off by up to {most}, {sum} in all"
+    );
 }
 
-/// Decodes files without waiting between them and compares them afterwards. Returns how many files the
-/// hardware backend decoded, and how many other backends.
+/// Decodes files without waiting between them and compares them afterwards. Returns how many files
+/// the hardware backend decoded, and how many other backends.
 fn decode_all(
     device: &Arc<Device>,
     decoder: &mut JpegDecoder,
@@ -151,8 +196,10 @@ fn decode_all(
 ) -> [usize; 2] {
     let mut taken = [0; 2];
     for part in files.chunks(8) {
-        let kept: Vec<_> =
-            part.iter().map(|(name, file)| (name, file, decode_to_device(device, decoder, file))).collect();
+        let kept: Vec<_> = part
+            .iter()
+            .map(|(name, file)| (name, file, decode_to_device(device, decoder, file)))
+            .collect();
         for (name, file, outcome) in kept {
             let kept = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_same_samples(
@@ -183,18 +230,32 @@ fn every_good_file_equals_ffmpegs_planes() {
     let files = files(&["classes"]);
     let mut decoder = JpegDecoder::new(&device).unwrap();
     let [hardware, software] = decode_all(&device, &mut decoder, &files, simulated.is_some());
-    println!("{} files: {hardware} by the engines, {software} by the hybrid", files.len());
+    println!(
+        "{} files: {hardware} by the engines, {software} by the hybrid",
+        files.len()
+    );
     let suited = |file: &[u8]| {
         JpegHeader::parse(file).unwrap().process == framespool_nvdec::jpeg::CodingProcess::Baseline
     };
     if decoder.engines().unwrap() > 0 {
-        assert_eq!(hardware, files.iter().filter(|(_, file)| suited(file)).count());
+        assert_eq!(
+            hardware,
+            files.iter().filter(|(_, file)| suited(file)).count()
+        );
     } else {
         assert_eq!(hardware, 0);
     }
     for backend in [Backend::Hybrid, Backend::GpuHybrid] {
         let mut decoder = JpegDecoder::with_backends(&device, &[backend]).unwrap();
-        assert_eq!(decode_all(&device, &mut decoder, &subset(&files, 12), simulated.is_some())[0], 0);
+        assert_eq!(
+            decode_all(
+                &device,
+                &mut decoder,
+                &subset(&files, 12),
+                simulated.is_some()
+            )[0],
+            0
+        );
     }
     if let Some(simulated) = simulated {
         simulated.assert_clean("all files");
@@ -220,7 +281,10 @@ fn odd_files_decode_or_are_refused_with_a_reason() {
                 good += 1;
             }
             Err(error) => {
-                assert!(error.is_about_stream() && error.to_string().contains("CPU"), "{name}: {error}");
+                assert!(
+                    error.is_about_stream() && error.to_string().contains("CPU"),
+                    "{name}: {error}"
+                );
                 refused.push(format!("{name}: {error}"));
             }
         }
@@ -232,13 +296,18 @@ fn odd_files_decode_or_are_refused_with_a_reason() {
             && refused.iter().any(|r| r.contains("12bit"))
     );
     for (name, file) in files(&["corrupt"]) {
-        // nvJPEG may not detect the damage, which is no failure. The decoder and the next file must not be
-        // affected.
+        // nvJPEG may not detect the damage, which is no failure. The decoder and the next file must
+        // not be affected.
         if let Err(error) = decode_to_device(&device, &mut decoder, &file) {
             assert!(error.is_about_stream(), "{name}: {error}");
         }
     }
-    decode_all(&device, &mut decoder, &subset(&files(&["classes"]), 6), simulated.is_some());
+    decode_all(
+        &device,
+        &mut decoder,
+        &subset(&files(&["classes"]), 6),
+        simulated.is_some(),
+    );
     if let Some(simulated) = simulated {
         simulated.assert_clean("odd files");
     }
@@ -247,7 +316,9 @@ fn odd_files_decode_or_are_refused_with_a_reason() {
 #[test]
 fn results_are_equal_for_every_allowed_order() {
     let _guard = exclusive();
-    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
+    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else {
+        return;
+    };
     let files = subset(&files(&["classes", "odd/derived"]), 10);
     let files: Vec<_> = files
         .into_iter()
@@ -302,10 +373,15 @@ fn workers_do_not_meet() {
 #[test]
 fn one_failing_call_fails_at_most_one_file() {
     let _guard = exclusive();
-    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
+    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else {
+        return;
+    };
     let mut files = subset(&files(&["classes"]), 3);
     files.push(read(&named("images/odd/grey_progressive.jpg")));
-    let wanted: Vec<Vec<u8>> = files.iter().map(|(_, file)| decode_with_ffmpeg(file)).collect();
+    let wanted: Vec<Vec<u8>> = files
+        .iter()
+        .map(|(_, file)| decode_with_ffmpeg(file))
+        .collect();
     let before = {
         drop(JpegDecoder::new(&device)); // creates the nvJPEG instances
         live_objects(&simulated)
@@ -356,12 +432,17 @@ fn one_failing_call_fails_at_most_one_file() {
                 Ok(bad) => {
                     assert!(bad.len() <= 1, "{what}: {bad:?}");
                     // Some failures are recovered from, by another backend or by another attempt.
-                    let refusal =
-                        ["Supported", "ParseHeader", "Batched"].iter().any(|part| function.contains(part));
+                    let refusal = ["Supported", "ParseHeader", "Batched"]
+                        .iter()
+                        .any(|part| function.contains(part));
                     let recovered = refusal && matches!(code, 4 | 9) || function.starts_with("cu");
-                    assert!(!hit || !bad.is_empty() || recovered, "{what}: no error was reported");
                     assert!(
-                        bad.iter().all(|error| !error.to_string().is_empty() && !error.is_lost()),
+                        !hit || !bad.is_empty() || recovered,
+                        "{what}: no error was reported"
+                    );
+                    assert!(
+                        bad.iter()
+                            .all(|error| !error.to_string().is_empty() && !error.is_lost()),
                         "{what}: {bad:?}"
                     );
                 }
@@ -378,16 +459,27 @@ fn one_failing_call_fails_at_most_one_file() {
 #[test]
 fn lost_context_is_reported_and_ends_cleanly() {
     let _guard = exclusive();
-    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
+    let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else {
+        return;
+    };
     let files = subset(&files(&["classes"]), 3);
     let mut decoder = JpegDecoder::new(&device).unwrap();
     decode_all(&device, &mut decoder, &files, true);
     simulated.reset();
     simulated.set_fault("cuEventSynchronize:1=700");
-    let outcomes: Vec<_> =
-        (0..4).map(|_| decode_to_device(&device, &mut decoder, &files[0].1).map(drop)).collect();
-    assert!(outcomes.iter().any(|outcome| matches!(outcome, Err(error) if error.is_lost())), "{outcomes:?}");
-    assert!(matches!(decode_to_device(&device, &mut decoder, &files[0].1), Err(Error::ContextLost { .. })));
+    let outcomes: Vec<_> = (0..4)
+        .map(|_| decode_to_device(&device, &mut decoder, &files[0].1).map(drop))
+        .collect();
+    assert!(
+        outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Err(error) if error.is_lost())),
+        "{outcomes:?}"
+    );
+    assert!(matches!(
+        decode_to_device(&device, &mut decoder, &files[0].1),
+        Err(Error::ContextLost { .. })
+    ));
     drop(decoder);
     simulated.reset();
 }
@@ -399,11 +491,18 @@ fn a_gpu_without_engines_uses_the_hybrid() {
         let _guard = exclusive();
         let Some(device) = device() else { return };
         let mut decoder = JpegDecoder::new(&device).unwrap();
-        assert_eq!((decoder.backends(), decoder.engines().unwrap()), ([Backend::Hybrid].as_slice(), 0));
+        assert_eq!(
+            (decoder.backends(), decoder.engines().unwrap()),
+            ([Backend::Hybrid].as_slice(), 0)
+        );
         let files = subset(&files(&["classes"]), 6);
-        assert_eq!(decode_all(&device, &mut decoder, &files, true), [0, files.len()]);
-        let error =
-            JpegDecoder::with_backends(&device, &[Backend::Hardware]).err().expect("there are no engines");
+        assert_eq!(
+            decode_all(&device, &mut decoder, &files, true),
+            [0, files.len()]
+        );
+        let error = JpegDecoder::with_backends(&device, &[Backend::Hardware])
+            .err()
+            .expect("there are no engines");
         assert!(matches!(&error, Error::Unsupported { .. }), "{error}");
         return;
     }
@@ -413,7 +512,11 @@ fn a_gpu_without_engines_uses_the_hybrid() {
     }
     // nvJPEG instances exist until the process ends, so this needs a new process.
     let this = std::env::current_exe().unwrap();
-    let test = ["--exact", "jpeg::a_gpu_without_engines_uses_the_hybrid", "--nocapture"];
+    let test = [
+        "--exact",
+        "jpeg::a_gpu_without_engines_uses_the_hybrid",
+        "--nocapture",
+    ];
     let mut command = std::process::Command::new(this);
     let done = command
         .args(test)
@@ -434,7 +537,9 @@ fn missing_library_is_an_error() {
     const SUBPROCESS_VARIABLE: &str = "FRAMESPOOL_TEST_WITHOUT_NVJPEG";
     if std::env::var_os(SUBPROCESS_VARIABLE).is_some() {
         let Ok(device) = Device::open(0) else { return };
-        let error = JpegDecoder::new(&device).err().expect("the file is not there");
+        let error = JpegDecoder::new(&device)
+            .err()
+            .expect("the file is not there");
         assert!(
             matches!(&error, Error::NoNvjpeg { reason } if reason.contains("/no/such/file.so")),
             "{error}"
@@ -445,7 +550,11 @@ fn missing_library_is_an_error() {
         );
         return;
     }
-    let test = ["--exact", "jpeg::missing_library_is_an_error", "--nocapture"];
+    let test = [
+        "--exact",
+        "jpeg::missing_library_is_an_error",
+        "--nocapture",
+    ];
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let done = command
         .args(test)

@@ -1,5 +1,6 @@
-//! Tests of the GPU decoders, on the simulated driver that `tests/simulated_gpu/build.sh` builds or on a
-//! real one. They are a program of their own because injected faults affect the driver of the whole process.
+//! Tests of the GPU decoders, on the simulated driver that `tests/simulated_gpu/build.sh` builds or
+//! on a real one. They are a program of their own because injected faults affect the driver of the
+//! whole process.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -2,7 +2,7 @@
 //! violations.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 
 use framespool::gpu::Gpu;
 use framespool_nvdec::pool::DecoderPool;
@@ -15,8 +15,10 @@ pub struct SimulatedGpu {
 impl SimulatedGpu {
     /// Returns `None` (and prints a line) if the driver is a real one.
     pub fn open() -> Option<Self> {
-        // SAFETY: the name is NUL-terminated; RTLD_NOLOAD only finds a library that is loaded already.
-        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        // SAFETY: the name is NUL-terminated; RTLD_NOLOAD only finds a library that is loaded
+        // already.
+        let library =
+            unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         let this = Self { library };
         if library.is_null() || this.find(c"simulated_gpu_reset").is_null() {
             eprintln!("SKIPPED: faults need the simulated GPU (tests/simulated_gpu/build.sh)");
@@ -38,8 +40,8 @@ impl SimulatedGpu {
         let found = self.find(name);
         assert!(!found.is_null(), "no function {name:?}");
         assert_eq!(size_of::<F>(), size_of::<*mut libc::c_void>());
-        // SAFETY: converts a function's address to a function pointer of the same size; the caller guarantees
-        // the type.
+        // SAFETY: converts a function's address to a function pointer of the same size; the caller
+        // guarantees the type.
         unsafe { std::mem::transmute_copy(&found) }
     }
 
@@ -61,12 +63,16 @@ impl SimulatedGpu {
         unsafe { self.function::<extern "C" fn()>(c"simulated_gpu_reset")() }
     }
 
-    /// Sets a fault, "function:n=code" for the n-th call or "function:n+=code" for it and all later ones;
-    /// empty for none.
+    /// Sets a fault, "function:n=code" for the n-th call or "function:n+=code" for it and all later
+    /// ones; empty for none.
     pub fn set_fault(&self, fault: &str) {
         let fault = CString::new(fault).expect("no zero inside");
         // SAFETY: the type is that of `control.rs`.
-        unsafe { self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_fault")(fault.as_ptr()) }
+        unsafe {
+            self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_fault")(
+                fault.as_ptr(),
+            )
+        }
     }
 
     /// Selects another order of the work that events leave unordered.
@@ -80,7 +86,9 @@ impl SimulatedGpu {
         let behaviors = CString::new(behaviors).expect("no zero inside");
         // SAFETY: the type is that of `control.rs`.
         unsafe {
-            self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_behaviors")(behaviors.as_ptr())
+            self.function::<extern "C" fn(*const c_char)>(c"simulated_gpu_set_behaviors")(
+                behaviors.as_ptr(),
+            )
         }
     }
 
@@ -111,11 +119,17 @@ impl SimulatedGpu {
     pub fn all_calls(&self) -> Vec<(String, u64)> {
         // SAFETY: the type is that of `control.rs`; the text is never freed.
         let report = unsafe {
-            let report = self.function::<extern "C" fn() -> *const c_char>(c"simulated_gpu_report")();
+            let report =
+                self.function::<extern "C" fn() -> *const c_char>(c"simulated_gpu_report")();
             CStr::from_ptr(report).to_string_lossy()
         };
-        let calls = report.lines().find_map(|line| line.trim().strip_prefix("\"calls\": {"));
-        let calls = calls.expect("the report has calls").trim_end_matches("},").split(", ");
+        let calls = report
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("\"calls\": {"));
+        let calls = calls
+            .expect("the report has calls")
+            .trim_end_matches("},")
+            .split(", ");
         let call = |text: &str| {
             let (function, count) = text.split_once(": ")?;
             Some((function.trim_matches('"').to_owned(), count.parse().ok()?))
@@ -139,8 +153,9 @@ impl SimulatedGpu {
         let text = |at: u64| {
             // SAFETY: the type is that of `control.rs`; the text is never freed.
             unsafe {
-                let found =
-                    self.function::<extern "C" fn(u64) -> *const c_char>(c"simulated_gpu_violation_text")(at);
+                let found = self.function::<extern "C" fn(u64) -> *const c_char>(
+                    c"simulated_gpu_violation_text",
+                )(at);
                 if found.is_null() {
                     String::new()
                 } else {
@@ -154,14 +169,26 @@ impl SimulatedGpu {
 
     /// Returns the numbers of live objects after the process's decoder pool was emptied.
     pub fn live_objects(&self, gpu: &Gpu) -> Vec<(&'static str, u64)> {
-        DecoderPool::for_device(gpu.device()).expect("there are engines").clear();
-        let kinds = ["streams", "events", "mapped", "parsers", "decoders", "allocations"];
+        DecoderPool::for_device(gpu.device())
+            .expect("there are engines")
+            .clear();
+        let kinds = [
+            "streams",
+            "events",
+            "mapped",
+            "parsers",
+            "decoders",
+            "allocations",
+        ];
         kinds.map(|kind| (kind, self.live(kind))).to_vec()
     }
 
-    /// Returns the numbers of live nvJPEG objects, except instances, which exist until the process ends.
+    /// Returns the numbers of live nvJPEG objects, except instances, which exist until the process
+    /// ends.
     #[allow(dead_code)]
     pub fn live_jpeg_objects(&self) -> Vec<(&'static str, u64)> {
-        ["jpeg_states", "jpeg_headers"].map(|kind| (kind, self.live(kind))).to_vec()
+        ["jpeg_states", "jpeg_headers"]
+            .map(|kind| (kind, self.live(kind)))
+            .to_vec()
     }
 }

@@ -1,12 +1,13 @@
-//! Tests of frames that the CPU makes and the device receives: the same bytes as on the host, by few driver calls that
-//! do not wait, also without page-locked memory; and of page-locked batches on the host.
+//! Tests of frames that the CPU makes and the device receives: the same bytes as on the host, by
+//! few driver calls that do not wait, also without page-locked memory; and of page-locked batches
+//! on the host.
 
 use std::sync::Arc;
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
-use framespool::batch_sampler::rng::RngKey;
 use framespool::gpu::Gpu;
 use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, LoaderOptions, OnError};
+use framespool::rng::RngKey;
 use framespool::transforms::transform::{EraseFill, Size, Transform, UniformRange};
 use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -22,7 +23,10 @@ const LAYOUTS: [Layout; 3] = [Layout::Nthwc, Layout::Ntchw, Layout::Ncthw];
 /// A video of the test media, by the end of its path.
 fn video(path: &str) -> Video {
     let entries = crate::common::videos();
-    let entry = entries.iter().find(|entry| entry.path.ends_with(path)).expect("it is generated");
+    let entry = entries
+        .iter()
+        .find(|entry| entry.path.ends_with(path))
+        .expect("it is generated");
     Video::open(entry.source().expect("it is there"), &|| Ok(())).expect("it is valid")
 }
 
@@ -35,7 +39,10 @@ fn to_device(pipeline: &TransformPipeline, gpu: &Arc<Gpu>) -> ClipDecoder {
 }
 
 fn float_pipeline(steps: Vec<Transform>, dtype: Dtype, layout: Layout) -> TransformPipeline {
-    let normalize = Transform::Normalize(Normalize { mean: [0.3, 0.4, 0.5], std: [0.2, 0.3, 0.4] });
+    let normalize = Transform::Normalize(Normalize {
+        mean: [0.3, 0.4, 0.5],
+        std: [0.2, 0.3, 0.4],
+    });
     TransformPipeline::new([steps, vec![normalize]].concat(), dtype, layout).expect("a pipeline")
 }
 
@@ -44,13 +51,17 @@ fn pipelines() -> Vec<TransformPipeline> {
     for layout in LAYOUTS {
         for dtype in [Dtype::U16, Dtype::F16, Dtype::BF16, Dtype::F32] {
             all.push(match dtype {
-                Dtype::U16 => {
-                    TransformPipeline::new(Vec::<Transform>::new(), dtype, layout).expect("a pipeline")
-                }
+                Dtype::U16 => TransformPipeline::new(Vec::<Transform>::new(), dtype, layout)
+                    .expect("a pipeline"),
                 _ => normalized(layout, dtype),
             });
         }
-        let crops = Transform::FiveCrop { size: Size { height: 20, width: 24 } };
+        let crops = Transform::FiveCrop {
+            size: Size {
+                height: 20,
+                width: 24,
+            },
+        };
         all.push(float_pipeline(vec![crops], Dtype::F16, layout));
         let erase = Transform::RandomErasing {
             p: 1.0,
@@ -96,17 +107,43 @@ fn uploaded_frames_equal_those_of_the_host() {
 
 /// Driver calls since the last reset: copies, launches, waits of the host.
 fn calls(simulated: &SimulatedGpu) -> [u64; 3] {
-    let waits = ["cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"];
+    let waits = [
+        "cuStreamSynchronize",
+        "cuEventSynchronize",
+        "cuCtxSynchronize",
+    ];
     let launches = simulated.calls("cuLaunchKernel");
-    [simulated.calls("cuMemcpyHtoDAsync_v2"), launches, waits.iter().map(|call| simulated.calls(call)).sum()]
+    [
+        simulated.calls("cuMemcpyHtoDAsync_v2"),
+        launches,
+        waits.iter().map(|call| simulated.calls(call)).sum(),
+    ]
 }
 
 /// Decodes a clip on the CPU into device memory, and returns the driver calls that this took.
-fn calls_for(decoder: &mut ClipDecoder, video: &Video, count: u32, simulated: &SimulatedGpu) -> [u64; 3] {
-    let key = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
+fn calls_for(
+    decoder: &mut ClipDecoder,
+    video: &Video,
+    count: u32,
+    simulated: &SimulatedGpu,
+) -> [u64; 3] {
+    let key = RngKey {
+        seed: 1,
+        epoch: 0,
+        clip: 0,
+        occurrence: 0,
+    };
     let mut output = decoder.output();
     let before = calls(simulated);
-    decoder.decode_clip(&mut video.reader(), &first(count), key, &mut output, &|| Ok(())).expect("a clip");
+    decoder
+        .decode_clip(
+            &mut video.reader(),
+            &first(count),
+            key,
+            &mut output,
+            &|| Ok(()),
+        )
+        .expect("a clip");
     let after = calls(simulated);
     std::array::from_fn(|n| after[n] - before[n])
 }
@@ -114,14 +151,19 @@ fn calls_for(decoder: &mut ClipDecoder, video: &Video, count: u32, simulated: &S
 #[test]
 fn frame_takes_few_driver_calls_and_no_wait() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let video = video("tiny_34x26_h264.mp4");
     let frames = 24;
     let pipeline = |dtype, layout| match dtype {
-        Dtype::U8 => TransformPipeline::new(Vec::<Transform>::new(), dtype, layout).expect("a pipeline"),
+        Dtype::U8 => {
+            TransformPipeline::new(Vec::<Transform>::new(), dtype, layout).expect("a pipeline")
+        }
         _ => float_pipeline(Vec::new(), dtype, layout),
     };
-    // Copies and launches of a frame. Codes are copied at once, also where the frame is not contiguous in the clip.
+    // Copies and launches of a frame. Codes are copied at once, also where the frame is not
+    // contiguous in the clip.
     for (dtype, layout, expected) in [
         (Dtype::U8, Layout::Ntchw, [1, 0]),
         (Dtype::U8, Layout::Ncthw, [3, 0]),
@@ -136,7 +178,11 @@ fn frame_takes_few_driver_calls_and_no_wait() {
             "{dtype:?} {layout:?}: {copies} copies, {launches} launches, {waits} waits for {frames} frames"
         );
         let frames = u64::from(frames);
-        assert_eq!([copies, launches], expected.map(|each| each * frames), "{dtype:?} {layout:?}");
+        assert_eq!(
+            [copies, launches],
+            expected.map(|each| each * frames),
+            "{dtype:?} {layout:?}"
+        );
         assert_eq!(waits, 0, "{dtype:?} {layout:?}");
     }
     simulated.assert_clean("driver calls");
@@ -145,18 +191,27 @@ fn frame_takes_few_driver_calls_and_no_wait() {
 #[test]
 fn memory_that_cannot_be_page_locked_changes_no_byte() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let (video, wanted) = (video("tiny_34x26_h264.mp4"), first(6));
     let pipeline = normalized(Layout::Ncthw, Dtype::F32);
     let expected = frames(&video, &mut ClipDecoder::new(pipeline.clone()), &wanted);
     // Without page-locked memory at all, and with one of two segments.
-    for fault in ["cuMemHostAlloc:1+=2", "cuMemHostAlloc:2+=2", "cuMemHostAlloc:1+=801"] {
+    for fault in [
+        "cuMemHostAlloc:1+=2",
+        "cuMemHostAlloc:2+=2",
+        "cuMemHostAlloc:1+=801",
+    ] {
         simulated.reset();
         simulated.set_fault(fault);
         let mut decoder = to_device(&pipeline, &gpu);
         assert!(frames(&video, &mut decoder, &wanted) == expected, "{fault}");
         let reasons = decoder.take_report().upload_fallbacks;
-        assert!(matches!(&reasons[..], [reason] if reason.contains("pageable")), "{fault}: {reasons:?}");
+        assert!(
+            matches!(&reasons[..], [reason] if reason.contains("pageable")),
+            "{fault}: {reasons:?}"
+        );
         assert!(
             frames(&video, &mut decoder, &wanted) == expected
                 && decoder.take_report().upload_fallbacks.is_empty()
@@ -171,17 +226,44 @@ fn memory_that_cannot_be_page_locked_changes_no_byte() {
 #[test]
 fn loader_counts_memory_that_cannot_be_page_locked() {
     let _guard = exclusive();
-    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
-    let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ntchw, Dtype::F16), OnError::Raise);
+    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let base = config(
+        &few_items(),
+        &samplings()[1],
+        &normalized(Layout::Ntchw, Dtype::F16),
+        OnError::Raise,
+    );
     let (expected, _) = deliver(base.clone());
-    let on_device = GpuConfig { device: Some(0), decoder: DecoderBackend::Cpu, nvdec_threads: None };
-    let on_device = LoaderConfig { options: LoaderOptions { gpu: on_device, ..base.options }, ..base };
+    let on_device = GpuConfig {
+        device: Some(0),
+        decoder: DecoderBackend::Cpu,
+        nvdec_threads: None,
+    };
+    let on_device = LoaderConfig {
+        options: LoaderOptions {
+            gpu: on_device,
+            ..base.options
+        },
+        ..base
+    };
     let (got, stats) = deliver(on_device.clone());
-    assert!(got == expected && stats.upload_fallbacks.is_empty(), "{:?}", stats.upload_fallbacks);
+    assert!(
+        got == expected && stats.upload_fallbacks.is_empty(),
+        "{:?}",
+        stats.upload_fallbacks
+    );
     simulated.set_fault("cuMemHostAlloc:1+=2");
     let (got, stats) = deliver(on_device);
     simulated.set_fault("");
-    assert!(got == expected && stats.upload_fallbacks.keys().all(|reason| reason.contains("page-lock")));
+    assert!(
+        got == expected
+            && stats
+                .upload_fallbacks
+                .keys()
+                .all(|reason| reason.contains("page-lock"))
+    );
     assert!(!stats.upload_fallbacks.is_empty());
     assert_eq!(simulated.live("pinned"), 0);
     simulated.assert_clean("loaders");
@@ -190,7 +272,9 @@ fn loader_counts_memory_that_cannot_be_page_locked() {
 #[test]
 fn page_locked_batch_is_not_written_while_it_is_copied() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let device = gpu.device().clone();
     let pool = MemoryPool::new(1);
     pool.page_lock(device.clone(), true);
@@ -198,7 +282,9 @@ fn page_locked_batch_is_not_written_while_it_is_copied() {
     let copy = device.allocate(len).expect("memory");
     let write = |byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let OutputMut::Host(bytes) = parts[0].target() else { panic!("memory of the host") };
+        let OutputMut::Host(bytes) = parts[0].target() else {
+            panic!("memory of the host")
+        };
         bytes.fill(byte);
         drop(parts);
         builder.freeze().ok().expect("its clip slot is returned")
@@ -207,17 +293,30 @@ fn page_locked_batch_is_not_written_while_it_is_copied() {
     assert!(first.is_page_locked() && simulated.live("pinned") == 1);
     let address = first.address();
     // As PyTorch copies: the bytes are read when the stream gets to it.
-    stream.upload(copy.address(), first.bytes().expect("of the host")).expect("a copy");
+    stream
+        .upload(copy.address(), first.bytes().expect("of the host"))
+        .expect("a copy");
     first.add_reader_event(stream.record().expect("an event"));
     drop(first);
     let second = write(2);
     assert_eq!(second.address(), address, "the pool has one block");
     let mut bytes = vec![0; len];
     stream.download(&mut bytes, copy.address()).expect("bytes");
-    assert!(bytes.iter().all(|&byte| byte == 1), "the copy has bytes of the next batch");
-    assert!(second.bytes().expect("of the host").iter().all(|&byte| byte == 2));
+    assert!(
+        bytes.iter().all(|&byte| byte == 1),
+        "the copy has bytes of the next batch"
+    );
+    assert!(
+        second
+            .bytes()
+            .expect("of the host")
+            .iter()
+            .all(|&byte| byte == 2)
+    );
     // Freeing waits too.
-    stream.upload(copy.address(), second.bytes().expect("of the host")).expect("a copy");
+    stream
+        .upload(copy.address(), second.bytes().expect("of the host"))
+        .expect("a copy");
     second.add_reader_event(stream.record().expect("an event"));
     drop((second, pool));
     assert_eq!(simulated.live("pinned"), 0);

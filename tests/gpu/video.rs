@@ -1,6 +1,6 @@
-//! Tests that decoding on the GPU gives the same bytes as on the CPU, for every video and for loaders of
-//! every kind. If a driver call fails, the result is the same or a clean error, without leaks or endless
-//! waits. Faults need the simulated GPU (`tests/simulated_gpu/build.sh`).
+//! Tests that decoding on the GPU gives the same bytes as on the CPU, for every video and for
+//! loaders of every kind. If a driver call fails, the result is the same or a clean error, without
+//! leaks or endless waits. Faults need the simulated GPU (`tests/simulated_gpu/build.sh`).
 
 #[path = "driver_calls.rs"]
 mod driver_calls;
@@ -14,18 +14,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::common::loaders::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
+use crate::common::loaders::{
+    config, deliver, normalized, resized_crop, shorter_side, try_deliver,
+};
 use crate::exclusive;
 use crate::simulated_driver::SimulatedGpu;
-use framespool::batch_sampler::rng::RngKey;
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, Windows};
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::gpu::Gpu;
 use framespool::loader::{
-    DecoderBackend, GpuConfig, LoaderConfig, LoaderOptions, OnError, LOOK_AHEAD, MEMORY_BUDGET,
+    DecoderBackend, GpuConfig, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, OnError,
 };
+use framespool::rng::RngKey;
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -37,7 +39,10 @@ fn gpu() -> Option<Arc<Gpu>> {
     match Gpu::open(0) {
         Ok(gpu) => Some(gpu),
         Err(error) => {
-            assert!(std::env::var_os("FRAMESPOOL_GPU_TESTS").is_none(), "a GPU must be here: {error}");
+            assert!(
+                std::env::var_os("FRAMESPOOL_GPU_TESTS").is_none(),
+                "a GPU must be here: {error}"
+            );
             eprintln!("SKIPPED: {error}");
             None
         }
@@ -45,8 +50,15 @@ fn gpu() -> Option<Arc<Gpu>> {
 }
 
 fn small_pipeline() -> TransformPipeline {
-    let target = Target::Exact(Size { height: 48, width: 64 });
-    let resize = Transform::Resize { target, filter: Filter::Triangle, display_aspect: false };
+    let target = Target::Exact(Size {
+        height: 48,
+        width: 64,
+    });
+    let resize = Transform::Resize {
+        target,
+        filter: Filter::Triangle,
+        display_aspect: false,
+    };
     TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a pipeline")
 }
 
@@ -60,19 +72,30 @@ fn frames(
     clip_decoder: &mut ClipDecoder,
     wanted: &[PresentationIndex],
 ) -> Result<Vec<u8>, String> {
-    let key = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
+    let key = RngKey {
+        seed: 1,
+        epoch: 0,
+        clip: 0,
+        occurrence: 0,
+    };
     let mut output = clip_decoder.output();
     let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
     made.map_err(|e| e.to_string())?;
-    let (buffer, _) = output.into_clip().map_err(|e| e.to_string())?.expect("frames were requested");
+    let (buffer, _) = output
+        .into_clip()
+        .map_err(|e| e.to_string())?
+        .expect("frames were requested");
     let mut bytes = vec![0; buffer.len()];
-    buffer.copy_to_host(0, &mut bytes).map_err(|e| e.to_string())?;
+    buffer
+        .copy_to_host(0, &mut bytes)
+        .map_err(|e| e.to_string())?;
     Ok(bytes)
 }
 
-/// Returns requests for frames of one video: one request for frames at the beginning, spread over the video,
-/// around random access points and at the end; one with a stride; and single frames. The requests are longer
-/// if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are deep in a GOP are omitted.
+/// Returns requests for frames of one video: one request for frames at the beginning, spread over
+/// the video, around random access points and at the end; one with a stride; and single frames. The
+/// requests are longer if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are
+/// deep in a GOP are omitted.
 fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<PresentationIndex>> {
     let long = std::env::var_os("FRAMESPOOL_GPU_LONG").is_some();
     let index = video.index();
@@ -81,25 +104,49 @@ fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<PresentationIndex>
         (true, _) => (24, 12, 4, 16, 10),
         (false, false) => (8, 3, 2, 5, 2),
         (false, true) => {
-            let start = index.key_frames().get(1).map_or(n / 8, |f| f.0).min(n / 8 + 20).min(n - 1);
-            let some =
-                (0..n.min(3)).chain(start.saturating_sub(1)..(start + 2).min(n)).map(PresentationIndex);
+            let start = index
+                .key_frames()
+                .get(1)
+                .map_or(n / 8, |f| f.0)
+                .min(n / 8 + 20)
+                .min(n - 1);
+            let some = (0..n.min(3))
+                .chain(start.saturating_sub(1)..(start + 2).min(n))
+                .map(PresentationIndex);
             return vec![some.collect()];
         }
     };
     let spread = (0..spread).map(|i| i * n / spread);
-    let mut some: Vec<u32> = (0..n.min(first)).chain(spread).chain(n.saturating_sub(3)..n).collect();
+    let mut some: Vec<u32> = (0..n.min(first))
+        .chain(spread)
+        .chain(n.saturating_sub(3)..n)
+        .collect();
     let starts: Vec<u32> = index.key_frames().iter().map(|f| f.0).collect();
-    for &start in starts.iter().skip(1).step_by((starts.len() / starts_met).max(1)) {
+    for &start in starts
+        .iter()
+        .skip(1)
+        .step_by((starts.len() / starts_met).max(1))
+    {
         some.extend(start.saturating_sub(3)..(start + 4).min(n));
     }
     some.sort_unstable();
     some.dedup();
-    let alone = some.iter().rev().step_by(some.len() / singles + 1).map(|&f| vec![PresentationIndex(f)]);
-    let strided: Vec<PresentationIndex> =
-        (n / 5..n).step_by(5).take(strides).map(PresentationIndex).collect();
+    let alone = some
+        .iter()
+        .rev()
+        .step_by(some.len() / singles + 1)
+        .map(|&f| vec![PresentationIndex(f)]);
+    let strided: Vec<PresentationIndex> = (n / 5..n)
+        .step_by(5)
+        .take(strides)
+        .map(PresentationIndex)
+        .collect();
     let all = some.iter().copied().map(PresentationIndex).collect();
-    [all, strided].into_iter().filter(|w: &Vec<_>| !w.is_empty()).chain(alone).collect()
+    [all, strided]
+        .into_iter()
+        .filter(|w: &Vec<_>| !w.is_empty())
+        .chain(alone)
+        .collect()
 }
 
 #[derive(Default)]
@@ -122,9 +169,14 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
     }
     let begun = Instant::now();
     let Ok(source) = entry.source() else { return };
-    let Ok(video) = Video::open(source, &|| Ok(())) else { return };
-    let on_gpu =
-        |pipeline| ClipDecoder::with_gpu(pipeline, 1, Some(gpu.clone())).with_nvdec(gpu).expect("a session");
+    let Ok(video) = Video::open(source, &|| Ok(())) else {
+        return;
+    };
+    let on_gpu = |pipeline| {
+        ClipDecoder::with_gpu(pipeline, 1, Some(gpu.clone()))
+            .with_nvdec(gpu)
+            .expect("a session")
+    };
     let width = entry.properties["width"].as_u64().unwrap_or(u64::MAX);
     let (is_small, is_large) = (width <= 480, width > 720);
     let sizes = [Some(small_pipeline()), is_small.then(full_size_pipeline)];
@@ -136,17 +188,23 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
             choices[0].truncate(9);
         }
         for wanted in &choices {
-            let (expected, got) = (frames(&video, &mut cpu, wanted), frames(&video, &mut device, wanted));
+            let (expected, got) = (
+                frames(&video, &mut cpu, wanted),
+                frames(&video, &mut device, wanted),
+            );
             let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
             stats.requests += 1;
-            // The GPU may not detect damage that libavcodec detects. Damage that it does detect is decoded
-            // again by libavcodec, so the result must be the same.
+            // The GPU may not detect damage that libavcodec detects. Damage that it does detect is
+            // decoded again by libavcodec, so the result must be the same.
             let unnoticed = entry.is_corrupt() && expected.is_err() && got != expected;
             stats.unnoticed += u32::from(unnoticed);
             if !unnoticed && got != expected {
                 let (got, expected) = (got.err(), expected.err());
                 println!("DIFFERS {}: {got:?} against {expected:?}", entry.path);
-                stats.differences.push(format!("{}: {wanted:?}: {got:?} against {expected:?}", entry.path));
+                stats.differences.push(format!(
+                    "{}: {wanted:?}: {got:?} against {expected:?}",
+                    entry.path
+                ));
             }
         }
         let (counts, _) = device.take_nvdec_stats();
@@ -176,15 +234,19 @@ fn every_video_is_equal_on_gpu_and_cpu() {
     let _guard = exclusive();
     let Some(gpu) = gpu() else { return };
     let simulated = SimulatedGpu::open();
-    let (mut entries, next, stats) =
-        (crate::common::videos(), AtomicUsize::new(0), Mutex::new(ComparisonStats::default()));
+    let (mut entries, next, stats) = (
+        crate::common::videos(),
+        AtomicUsize::new(0),
+        Mutex::new(ComparisonStats::default()),
+    );
     if let Ok(only) = std::env::var("FRAMESPOOL_GPU_ONLY") {
         entries.retain(|entry| entry.path.contains(&only));
     }
     // "2/12": the third of twelve parts, for tests of many modes that together test every video.
     if let Ok(part) = std::env::var("FRAMESPOOL_GPU_PART") {
         let (part, parts) = part.split_once('/').expect("part/parts");
-        let (part, parts): (usize, usize) = (part.parse().expect("a part"), parts.parse().expect("parts"));
+        let (part, parts): (usize, usize) =
+            (part.parse().expect("a part"), parts.parse().expect("parts"));
         entries = entries.into_iter().skip(part).step_by(parts).collect();
     }
     std::thread::scope(|scope| {
@@ -211,16 +273,25 @@ fn every_video_is_equal_on_gpu_and_cpu() {
     println!(
         "{files} videos, {requests} requests; decoded by the GPU alone {by_gpu}, with the CPU's help {by_cpu}"
     );
-    println!("{decoded} frames decoded by the GPU, {skipped} skipped; damage undetected by the GPU: {unnoticed} requests");
+    println!(
+        "{decoded} frames decoded by the GPU, {skipped} skipped; damage undetected by the GPU: {unnoticed} requests"
+    );
     for (reason, count) in &reasons {
         println!("  {count:4} {reason}");
     }
-    assert!(differences.is_empty(), "{}: {differences:#?}", differences.len());
+    assert!(
+        differences.is_empty(),
+        "{}: {differences:#?}",
+        differences.len()
+    );
     if let Some(simulated) = &simulated {
         simulated.assert_clean("all videos");
     }
-    let of_other_codecs: u32 =
-        reasons.iter().filter(|(reason, _)| reason.contains("bit-exact")).map(|(_, count)| count).sum();
+    let of_other_codecs: u32 = reasons
+        .iter()
+        .filter(|(reason, _)| reason.contains("bit-exact"))
+        .map(|(_, count)| count)
+        .sum();
     assert!(
         files < 20 || by_gpu > by_cpu - of_other_codecs,
         "the GPU must decode most videos alone whose codec it decodes exactly"
@@ -230,7 +301,11 @@ fn every_video_is_equal_on_gpu_and_cpu() {
 fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
     LoaderConfig {
         options: LoaderOptions {
-            gpu: GpuConfig { device, decoder, nvdec_threads: Some(3) },
+            gpu: GpuConfig {
+                device,
+                decoder,
+                nvdec_threads: Some(3),
+            },
             ..base.options.clone()
         },
         ..base.clone()
@@ -251,7 +326,11 @@ fn one_item_per_kind() -> Vec<Sample> {
         if is_small && by_gpu && !is_known && (20..=130).contains(&frames) {
             seen.push(kind);
             let place = MediaLocation::Path(entry.root.join(&entry.path));
-            items.push(Sample { location: place, label: items.len() as i64, extent: SegmentRange::Full });
+            items.push(Sample {
+                location: place,
+                label: items.len() as i64,
+                extent: SegmentRange::Full,
+            });
         }
     }
     items
@@ -272,7 +351,10 @@ fn is_named(item: &Sample, name: &str) -> bool {
 
 fn samplings() -> [ClipSamplerRef; 2] {
     let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Blank).expect("a rule"));
-    [windows, Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"))]
+    [
+        windows,
+        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule")),
+    ]
 }
 
 #[test]
@@ -285,8 +367,16 @@ fn batches_do_not_depend_on_device_or_backend() {
     let (mut batches, mut ways) = (0, 0);
     for (sampling, pipeline, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
-        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
-        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
+        (
+            &random,
+            normalized(Layout::Ntchw, Dtype::F32),
+            OnError::Replace,
+        ),
+        (
+            &random,
+            normalized(Layout::Ncthw, Dtype::BF16),
+            OnError::Skip,
+        ),
         (&random, shorter_side(), OnError::Raise),
     ] {
         let base = config(&items, sampling, &pipeline, on_error);
@@ -299,7 +389,8 @@ fn batches_do_not_depend_on_device_or_backend() {
             (Some(0), DecoderBackend::Cpu, MEMORY_BUDGET, LOOK_AHEAD),
             (None, DecoderBackend::Nvdec, 8 << 20, 60),
         ] {
-            let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {lookahead_clips}");
+            let what =
+                format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {lookahead_clips}");
             let base = LoaderConfig {
                 options: LoaderOptions {
                     memory_budget,
@@ -318,7 +409,10 @@ fn batches_do_not_depend_on_device_or_backend() {
                 stats.cpu_fallbacks.values().sum::<u64>()
             );
             assert_eq!(lines, expected, "{what}");
-            assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
+            assert!(
+                stats.clip_cache_peak_bytes <= memory_budget,
+                "{what}: {stats:?}"
+            );
             let by_gpu = stats.frames_decoded_by_gpu > 0;
             assert_eq!(by_gpu, decoder != DecoderBackend::Cpu, "{what}: {stats:?}");
             if let Some(simulated) = &simulated {
@@ -333,9 +427,16 @@ fn batches_do_not_depend_on_device_or_backend() {
 #[test]
 fn results_are_equal_for_every_allowed_order() {
     let _guard = exclusive();
-    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let items = one_item_per_kind();
-    let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
+    let base = config(
+        &items,
+        &samplings()[1],
+        &normalized(Layout::Ncthw, Dtype::F16),
+        OnError::Skip,
+    );
     let base = LoaderConfig {
         options: LoaderOptions {
             memory_budget: 1 << 20,
@@ -405,12 +506,20 @@ mod failing_calls_give_an_error_or_the_same_result {
     }
 }
 
-/// Makes several calls of each function fail, one in each loader, with a CUDA error code. `and_on`: "+" if all later calls fail too.
+/// Makes several calls of each function fail, one in each loader, with a CUDA error code. `and_on`:
+/// "+" if all later calls fail too.
 fn check_failing_calls(code: u32, and_on: &str) {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
     let items = &few_items()[..2];
-    let base = config(items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let base = config(
+        items,
+        &samplings()[1],
+        &normalized(Layout::Ncthw, Dtype::F32),
+        OnError::Raise,
+    );
     let base = LoaderConfig {
         options: LoaderOptions {
             memory_budget: 1 << 20,
@@ -433,7 +542,11 @@ fn check_failing_calls(code: u32, and_on: &str) {
             let before = simulated.live_objects(&gpu);
             simulated.set_fault(&fault);
             println!("{fault}"); // the last line if it hangs
-            let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(()));
+            let delivered =
+                try_deliver(
+                    gpu_config(&base, Some(0), DecoderBackend::Nvdec),
+                    &|| Ok(()),
+                );
             let calls = simulated.calls(function);
             simulated.set_fault("");
             match delivered {
@@ -448,15 +561,19 @@ fn check_failing_calls(code: u32, and_on: &str) {
             if calls < nth {
                 untouched += 1;
             }
-            // If the driver refuses to free an object, the object stays; a decoder whose frames cannot be
-            // unmapped is destroyed while they are mapped.
-            let refused =
-                ["Free", "Destroy", "Unmap", "CtxSetCurrent"].iter().any(|word| function.contains(word));
+            // If the driver refuses to free an object, the object stays; a decoder whose frames
+            // cannot be unmapped is destroyed while they are mapped.
+            let refused = ["Free", "Destroy", "Unmap", "CtxSetCurrent"]
+                .iter()
+                .any(|word| function.contains(word));
             let left = simulated.live_objects(&gpu);
             if !refused {
                 simulated.assert_clean(&fault);
             }
-            assert!(left == before || refused, "{fault}: {left:?} left, {before:?} before");
+            assert!(
+                left == before || refused,
+                "{fault}: {left:?} left, {before:?} before"
+            );
         }
     }
     println!(
@@ -471,8 +588,15 @@ fn check_failing_calls(code: u32, and_on: &str) {
 #[test]
 fn missing_gpu_memory_falls_back_or_is_an_error() {
     let _guard = exclusive();
-    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
-    let base = config(&few_items(), &samplings()[1], &resized_crop(), OnError::Raise);
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let base = config(
+        &few_items(),
+        &samplings()[1],
+        &resized_crop(),
+        OnError::Raise,
+    );
     let base = LoaderConfig {
         options: LoaderOptions {
             memory_budget: 1 << 20,
@@ -485,13 +609,27 @@ fn missing_gpu_memory_falls_back_or_is_an_error() {
     };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors) = (0, 0);
-    for kibibytes in
-        [4u64, 64, 200, 500, 1 << 10, 2 << 10, 5 << 10, 9 << 10, 20 << 10, 50 << 10, 100 << 10, 200 << 10]
-    {
+    for kibibytes in [
+        4u64,
+        64,
+        200,
+        500,
+        1 << 10,
+        2 << 10,
+        5 << 10,
+        9 << 10,
+        20 << 10,
+        50 << 10,
+        100 << 10,
+        200 << 10,
+    ] {
         simulated.reset();
         let before = simulated.live_objects(&gpu);
         simulated.set_memory_bytes(kibibytes << 10);
-        match try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(())) {
+        match try_deliver(
+            gpu_config(&base, Some(0), DecoderBackend::Nvdec),
+            &|| Ok(()),
+        ) {
             Ok((lines, _)) => {
                 assert_eq!(lines, expected, "{kibibytes} KiB");
                 same += 1;

@@ -1,6 +1,6 @@
 """The grouped shuffle by its definition, in NumPy: whole streams are sorted by their keys, without windows.
 
-The random numbers are those of the engine (src/batch_sampler/rng.rs): ChaCha with 8 rounds, whose 256-bit key holds
+The random numbers are those of the engine (src/rng.rs): ChaCha with 8 rounds, whose 256-bit key holds
 seed, epoch, clip, purpose and a format mark, and whose stream number is the occurrence.
 """
 

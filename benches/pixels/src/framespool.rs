@@ -1,7 +1,9 @@
-//! Pixels from the transform pipeline: `direct`, `direct2` (two taps), `crop`, `full`; `aug-STEP`, an augmentation
-//! up to that step, or all of it with transforms that were compiled before timing (`aug-kept`).
+//! Pixels from the transform pipeline: `direct`, `direct2` (two taps), `crop`, `full`; `aug-STEP`,
+//! an augmentation up to that step, or all of it with transforms that were compiled before timing
+//! (`aug-kept`).
 //!
-//! Except for `aug-kept`, the compiled transforms of an augmentation are not reused for another clip.
+//! Except for `aug-kept`, the compiled transforms of an augmentation are not reused for another
+//! clip.
 
 use std::collections::HashMap;
 use std::ops;
@@ -121,7 +123,8 @@ fn grid(clip: &Augmentation) -> MaskGrid {
     MaskGrid { step_x: [xx, xy], step_y: [yx, yy], start: [x, y], limit }
 }
 
-/// Converts one frame into its slot. Outside `Framespool` so that inputs and state can be borrowed separately.
+/// Converts one frame into its slot. Outside `Framespool` so that inputs and state can be borrowed
+/// separately.
 fn run(inputs: &Inputs, index: usize, state: &mut State, out: &mut [u8]) -> Result<(), BoxError> {
     let width = inputs.width;
     let [y, u, v] = inputs.planes(index);

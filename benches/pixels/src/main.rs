@@ -1,7 +1,7 @@
 //! The Rust worker of run.py: processes requests from stdin and answers each with one JSON line.
 //!
-//! Reading, first allocations and preparations that serve all frames are not timed. Arguments: a library's name, and a
-//! folder of inputs.
+//! Reading, first allocations and preparations that serve all frames are not timed. Arguments: a
+//! library's name, and a folder of inputs.
 //!
 //! Requests: `check CASE PATH` and `time CASE RING FRAMES FIRST_CLIP` (see README.md).
 
@@ -26,7 +26,8 @@ trait Adapter {
     /// Name and version.
     fn version(&self) -> String;
 
-    /// Untimed: prepares everything that serves all frames of a case. Returns the bytes of a frame's result.
+    /// Untimed: prepares everything that serves all frames of a case. Returns the bytes of a
+    /// frame's result.
     fn prepare(&mut self, case: &str, clips: Range<usize>) -> Result<usize, BoxError>;
 
     /// Timed: prepares a new clip.

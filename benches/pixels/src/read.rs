@@ -1,4 +1,5 @@
-//! The cost of reading the three planes with almost no work: a lower bound of any pass over the frame.
+//! The cost of reading the three planes with almost no work: a lower bound of any pass over the
+//! frame.
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Splits the text of an annotation file into records and fields.
-//! Quoted fields may contain delimiters and line breaks. Fields are trimmed, and records without values are skipped.
+//! Splits the text of an annotation file into records and fields. Quoted fields may contain
+//! delimiters and line breaks. Fields are trimmed, and records without values are skipped.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use framespool::error::{Error, Result};
 
 use super::description::{Split, TableLayout};
 use super::records::{Cells, Position, Records, TextCells};
-use crate::column_value::{shortened, MAX_COLUMNS};
+use crate::column_value::{MAX_COLUMNS, shortened};
 use crate::lines::{line_error, read_text};
 
 /// Appends the records of a file.
@@ -24,20 +24,31 @@ pub(super) fn read(path: &Path, layout: &TableLayout, records: &mut Records) -> 
             header = Some(fields.len());
             let names = check_header(fields).map_err(wrong)?;
             if !records.names.is_empty() && records.names != names {
-                return Err(wrong(format!("the header differs from that of {}", records.source())));
+                return Err(wrong(format!(
+                    "the header differs from that of {}",
+                    records.source()
+                )));
             }
             set_names(records, names);
             return Ok(());
         };
         let least = header.unwrap_or(layout.min_fields);
         if !(least..=count).contains(&fields.len()) {
-            let delimiter =
-                layout.delimiter.map_or("white space".to_owned(), |delimiter| format!("'{delimiter}'"));
+            let delimiter = layout
+                .delimiter
+                .map_or("white space".to_owned(), |delimiter| {
+                    format!("'{delimiter}'")
+                });
             let expected = match &layout.names {
                 Some(names) => {
-                    format!("; write: {}", names.join(&layout.delimiter.unwrap_or(' ').to_string()))
+                    format!(
+                        "; write: {}",
+                        names.join(&layout.delimiter.unwrap_or(' ').to_string())
+                    )
                 }
-                None => format!(" where the header has {count}; quote fields that contain {delimiter}"),
+                None => {
+                    format!(" where the header has {count}; quote fields that contain {delimiter}")
+                }
             };
             return Err(wrong(format!("has {} fields{expected}", fields.len())));
         }
@@ -47,13 +58,22 @@ pub(super) fn read(path: &Path, layout: &TableLayout, records: &mut Records) -> 
                 cells.push(field);
             }
         }
-        records.positions.push(Position { file: records.files.len() as u32, number: line, part: None });
+        records.positions.push(Position {
+            file: records.files.len() as u32,
+            number: line,
+            part: None,
+        });
         Ok(())
     };
     if let (Split::Quoted, delimiter) = (layout.split, layout.delimiter) {
-        let delimiter = delimiter.filter(char::is_ascii).and_then(|delimiter| u8::try_from(delimiter).ok());
+        let delimiter = delimiter
+            .filter(char::is_ascii)
+            .and_then(|delimiter| u8::try_from(delimiter).ok());
         let delimiter = delimiter.ok_or_else(|| {
-            let text = format!("delimiter must be an ASCII character, got {:?}", layout.delimiter);
+            let text = format!(
+                "delimiter must be an ASCII character, got {:?}",
+                layout.delimiter
+            );
             Error::Argument(text)
         })?;
         quoted_records(path, &text, delimiter, add)?;
@@ -61,8 +81,7 @@ pub(super) fn read(path: &Path, layout: &TableLayout, records: &mut Records) -> 
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.contains('\r') {
-                let reason =
-                    "has a carriage return inside; save the list with LF or CRLF at the ends of lines";
+                let reason = "has a carriage return inside; save the list with LF or CRLF at the ends of lines";
                 return Err(line_error(path, number, reason));
             }
             add(number, &unquoted_fields(line, layout))?;
@@ -74,21 +93,34 @@ pub(super) fn read(path: &Path, layout: &TableLayout, records: &mut Records) -> 
 /// Starts columns with these names.
 pub(super) fn set_names(records: &mut Records, names: Vec<String>) {
     if records.names.is_empty() {
-        records.columns = names.iter().map(|_| Cells::Text(TextCells::default())).collect();
+        records.columns = names
+            .iter()
+            .map(|_| Cells::Text(TextCells::default()))
+            .collect();
         records.names = names;
     }
 }
 
 fn check_header(fields: &[&str]) -> Result<Vec<String>, String> {
     if fields.len() > MAX_COLUMNS {
-        return Err(format!("has {} columns; at most {MAX_COLUMNS} are accepted", fields.len()));
+        return Err(format!(
+            "has {} columns; at most {MAX_COLUMNS} are accepted",
+            fields.len()
+        ));
     }
     let mut names: Vec<String> = Vec::with_capacity(fields.len());
     for (number, field) in (1..).zip(fields) {
         // Data frames are saved with a column of row numbers that has no name.
-        let name = if field.is_empty() { format!("column {number}") } else { (*field).to_owned() };
+        let name = if field.is_empty() {
+            format!("column {number}")
+        } else {
+            (*field).to_owned()
+        };
         if names.contains(&name) {
-            return Err(format!("two columns are named '{}'; rename one", shortened(&name)));
+            return Err(format!(
+                "two columns are named '{}'; rename one",
+                shortened(&name)
+            ));
         }
         names.push(name);
     }
@@ -106,7 +138,10 @@ fn quoted_records(
     let (mut buffer, mut ends) = (vec![0; 256], vec![0; 16]);
     let (mut rest, mut line) = (text.as_bytes(), 1);
     loop {
-        let blank = rest.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+        let blank = rest
+            .iter()
+            .take_while(|byte| b"\r\n".contains(byte))
+            .count();
         line += count_lines(&rest[..blank]);
         rest = &rest[blank..];
         if rest.is_empty() {
@@ -138,11 +173,15 @@ fn quoted_records(
         }
         let record = std::str::from_utf8(&buffer[..written]).ok();
         let mut start = 0;
-        let fields = ends[..ended].iter().map(|end| record?.get(std::mem::replace(&mut start, *end)..*end));
+        let fields = ends[..ended]
+            .iter()
+            .map(|end| record?.get(std::mem::replace(&mut start, *end)..*end));
         let fields: Option<Vec<&str>> = fields.map(|field| field.map(str::trim)).collect();
         add(
             begin,
-            &fields.ok_or_else(|| line_error(path, begin, "has a field that ends inside a character"))?,
+            &fields.ok_or_else(|| {
+                line_error(path, begin, "has a field that ends inside a character")
+            })?,
         )?;
     }
 }
@@ -150,17 +189,24 @@ fn quoted_records(
 /// The fields of a line, of which the first or the last one may contain delimiters.
 fn unquoted_fields<'a>(line: &'a str, layout: &TableLayout) -> Vec<&'a str> {
     let count = layout.names.as_ref().map_or(1, Vec::len);
-    let is_delimiter = |c: char| layout.delimiter.map_or(c.is_whitespace(), |delimiter| c == delimiter);
+    let is_delimiter = |c: char| {
+        layout
+            .delimiter
+            .map_or(c.is_whitespace(), |delimiter| c == delimiter)
+    };
     let is_right = layout.split == Split::Right;
     let (mut rest, mut fields) = (line, Vec::with_capacity(count));
     while fields.len() + 1 < count {
         let cut = match is_right {
-            true => rest.rsplit_once(is_delimiter).map(|(head, field)| (field, head)),
+            true => rest
+                .rsplit_once(is_delimiter)
+                .map(|(head, field)| (field, head)),
             false => rest.split_once(is_delimiter),
         };
         let Some((field, others)) = cut else { break };
         // A path with a space, without the number that may follow it.
-        if is_right && layout.min_fields < count && !field.bytes().all(|byte| byte.is_ascii_digit()) {
+        if is_right && layout.min_fields < count && !field.bytes().all(|byte| byte.is_ascii_digit())
+        {
             break;
         }
         fields.push(field.trim());

@@ -1,5 +1,5 @@
-//! Descriptions of annotation tables, as `python/framespool/datasets/_annotation_table.py` defines and documents them.
-//! All fields are given there, so that a default has one place.
+//! Descriptions of annotation tables, as `python/framespool/datasets/_annotation_table.py` defines
+//! and documents them. All fields are given there, so that a default has one place.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use crate::column_value::Value;
 use crate::file_lookup::MissingFilePolicy;
 
-/// Samples that are folders of images: pattern of the names, number of the first file, number of files, and frames per
-/// second as a fraction.
+/// Samples that are folders of images: pattern of the names, number of the first file, number of
+/// files, and frames per second as a fraction.
 type NumberedFrames = (String, u32, Option<u32>, (u32, u32));
 
 /// How annotation files become a dataset.

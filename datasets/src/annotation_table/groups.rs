@@ -1,4 +1,5 @@
-//! Joins records to samples with lists of their values, such as the boxes and actions of a key frame.
+//! Joins records to samples with lists of their values, such as the boxes and actions of a key
+//! frame.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,11 @@ pub(super) fn join(records: Records, group: &Group) -> Result<Records> {
     let by = group.by.iter().map(cells).collect::<Result<Vec<_>>>()?;
     let mut lists = Vec::new();
     for (_, columns, missing) in &group.lists {
-        lists.push((columns.iter().map(cells).collect::<Result<Vec<_>>>()?, columns, *missing));
+        lists.push((
+            columns.iter().map(cells).collect::<Result<Vec<_>>>()?,
+            columns,
+            *missing,
+        ));
     }
     let (mut firsts, mut places) = (Vec::new(), HashMap::new());
     let mut joined: Vec<Vec<Vec<Value>>> = vec![Vec::new(); lists.len()];
@@ -29,13 +34,21 @@ pub(super) fn join(records: Records, group: &Group) -> Result<Records> {
                 firsts.len() - 1
             });
         }
-        if lists.iter().all(|(cells, ..)| cells.iter().all(|cells| cells.is_missing(row))) {
+        if lists
+            .iter()
+            .all(|(cells, ..)| cells.iter().all(|cells| cells.is_missing(row)))
+        {
             continue;
         }
         for (list, (cells, columns, missing)) in joined.iter_mut().zip(&lists) {
-            let value = |(cells, column): (&&Cells, &String)| match (cells.value(row).into_owned(), missing) {
+            let value = |(cells, column): (&&Cells, &String)| match (
+                cells.value(row).into_owned(),
+                missing,
+            ) {
                 (Value::Null, Some(missing)) => Ok(Value::Integer(*missing)),
-                (Value::Null, None) => Err(records.cell_error(row, column, "is empty; write a number")),
+                (Value::Null, None) => {
+                    Err(records.cell_error(row, column, "is empty; write a number"))
+                }
                 (value, _) => Ok(value),
             };
             let mut values = cells.iter().zip(columns.iter()).map(value);
@@ -45,11 +58,23 @@ pub(super) fn join(records: Records, group: &Group) -> Result<Records> {
             });
         }
     }
-    let keys = by.iter().map(|cells| firsts.iter().map(|row| cells.value(*row).into_owned()).collect());
-    let lists = joined.into_iter().map(|list| list.into_iter().map(Value::List).collect());
+    let keys = by.iter().map(|cells| {
+        firsts
+            .iter()
+            .map(|row| cells.value(*row).into_owned())
+            .collect()
+    });
+    let lists = joined
+        .into_iter()
+        .map(|list| list.into_iter().map(Value::List).collect());
     Ok(Records {
         columns: keys.chain(lists).map(Cells::Values).collect(),
-        names: group.by.iter().chain(group.lists.iter().map(|(name, ..)| name)).cloned().collect(),
+        names: group
+            .by
+            .iter()
+            .chain(group.lists.iter().map(|(name, ..)| name))
+            .cloned()
+            .collect(),
         positions: firsts.iter().map(|row| records.positions[*row]).collect(),
         files: records.files,
         json: records.json,

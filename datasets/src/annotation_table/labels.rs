@@ -9,9 +9,9 @@ use framespool::source::display_name;
 use super::description::{ClassFile, Label, LabelContent};
 use super::read_records;
 use super::records::{Cells, Records};
-use crate::classes::Classes;
-use crate::column_value::{shortened, Value};
 use crate::NO_LABEL;
+use crate::classes::Classes;
+use crate::column_value::{Value, shortened};
 
 /// The labels of all records.
 pub(super) struct Labels {
@@ -35,8 +35,11 @@ impl Label {
 
 /// Numbers the labels of the records.
 pub(super) fn number(records: &Records, label: &Label) -> Result<Labels> {
-    let given =
-        label.classes.as_deref().map(|names| Classes::given_or(Some(names), [].into_iter())).transpose()?;
+    let given = label
+        .classes
+        .as_deref()
+        .map(|names| Classes::given_or(Some(names), [].into_iter()))
+        .transpose()?;
     let known = match (given, &label.class_file) {
         (None, Some(file)) => Some(read_classes(file)?),
         (given, _) => given,
@@ -44,27 +47,44 @@ pub(super) fn number(records: &Records, label: &Label) -> Result<Labels> {
     let unlabeled = vec![NO_LABEL; records.len()];
     let Some(cells) = records.column(&label.column) else {
         let classes = known.map_or(Vec::new(), |known| known.names);
-        return Ok(Labels { labels: unlabeled, classes, is_column: false });
+        return Ok(Labels {
+            labels: unlabeled,
+            classes,
+            is_column: false,
+        });
     };
     let content = match label.content {
         LabelContent::NamesOrNumbers => kind_of(records, label, cells, known.as_ref()),
         content => Some(content),
     };
     match content {
-        None => Ok(Labels { labels: unlabeled, classes: Vec::new(), is_column: true }),
+        None => Ok(Labels {
+            labels: unlabeled,
+            classes: Vec::new(),
+            is_column: true,
+        }),
         Some(LabelContent::Numbers) => numbers(records, label, cells, known),
         Some(_) => names(records, label, cells, known),
     }
 }
 
 /// Whether labels are names or numbers; `None` for numbers with a fraction.
-fn kind_of(records: &Records, label: &Label, cells: &Cells, known: Option<&Classes>) -> Option<LabelContent> {
+fn kind_of(
+    records: &Records,
+    label: &Label,
+    cells: &Cells,
+    known: Option<&Classes>,
+) -> Option<LabelContent> {
     let mut texts = (0..records.len()).filter_map(|row| cells.text(row));
     if known.is_some_and(|known| texts.all(|text| known.label(&text).is_ok())) {
         return Some(LabelContent::Names);
     }
     let values = records.typed(&label.column, false)?;
-    let all = |is: fn(&Value) -> bool| values.iter().all(|value| *value == Value::Null || is(value));
+    let all = |is: fn(&Value) -> bool| {
+        values
+            .iter()
+            .all(|value| *value == Value::Null || is(value))
+    };
     match () {
         () if all(|value| matches!(value, Value::Integer(_))) => Some(LabelContent::Numbers),
         () if known.is_none() && all(|value| value.as_f64().is_some()) => None,
@@ -72,14 +92,24 @@ fn kind_of(records: &Records, label: &Label, cells: &Cells, known: Option<&Class
     }
 }
 
-fn numbers(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>) -> Result<Labels> {
+fn numbers(
+    records: &Records,
+    label: &Label,
+    cells: &Cells,
+    known: Option<Classes>,
+) -> Result<Labels> {
     let number = |row: usize| {
-        let Some(text) = cells.text(row) else { return Ok(NO_LABEL) };
+        let Some(text) = cells.text(row) else {
+            return Ok(NO_LABEL);
+        };
         let wrong = |reason: String| records.cell_error(row, &label.column, &reason);
         let number = cells.integer(row);
-        let number = number.ok_or_else(|| wrong(format!("'{}' is not an integer", shortened(&text))))?;
+        let number =
+            number.ok_or_else(|| wrong(format!("'{}' is not an integer", shortened(&text))))?;
         match &known {
-            Some(known) if number != NO_LABEL && !(0..known.names.len() as i64).contains(&number) => {
+            Some(known)
+                if number != NO_LABEL && !(0..known.names.len() as i64).contains(&number) =>
+            {
                 Err(wrong(format!(
                     "{number} is not the number of one of the {} classes{}",
                     known.names.len(),
@@ -90,19 +120,32 @@ fn numbers(records: &Records, label: &Label, cells: &Cells, known: Option<Classe
         }
     };
     let labels = (0..records.len()).map(number).collect::<Result<_>>()?;
-    Ok(Labels { labels, classes: known.map_or(Vec::new(), |known| known.names), is_column: false })
+    Ok(Labels {
+        labels,
+        classes: known.map_or(Vec::new(), |known| known.names),
+        is_column: false,
+    })
 }
 
-fn names(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>) -> Result<Labels> {
+fn names(
+    records: &Records,
+    label: &Label,
+    cells: &Cells,
+    known: Option<Classes>,
+) -> Result<Labels> {
     let is_folder = label.content == LabelContent::Folder;
     let text = |row: usize| match cells.text(row)? {
-        Cow::Borrowed(text) if is_folder => {
-            Some(Cow::Borrowed(text.split_once('/').map_or("", |(folder, _)| folder)))
-        }
+        Cow::Borrowed(text) if is_folder => Some(Cow::Borrowed(
+            text.split_once('/').map_or("", |(folder, _)| folder),
+        )),
         text => Some(text),
     };
     let name = |text| {
-        let name = if is_folder { text } else { label.without_removed(text) };
+        let name = if is_folder {
+            text
+        } else {
+            label.without_removed(text)
+        };
         Some(name).filter(|name| !name.is_empty() || is_folder)
     };
     let classes = match known {
@@ -113,27 +156,39 @@ fn names(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>
             Classes::sorted(found.iter().map(|name| &**name))
         }
     };
-    let numbers = label.number.as_deref().and_then(|name| Some((name, records.column(name)?)));
+    let numbers = label
+        .number
+        .as_deref()
+        .and_then(|name| Some((name, records.column(name)?)));
     let mut number_of: HashMap<Cow<'_, str>, i64> = HashMap::new();
     let labels = (0..records.len()).map(|row| {
-        let Some(text) = text(row) else { return Ok(NO_LABEL) };
+        let Some(text) = text(row) else {
+            return Ok(NO_LABEL);
+        };
         let wrong = |column: &str, reason: String| records.cell_error(row, column, &reason);
         let number = match number_of.get(&text) {
             Some(number) => *number,
             None => {
-                let Some(name) = name(text.clone()) else { return Ok(NO_LABEL) };
+                let Some(name) = name(text.clone()) else {
+                    return Ok(NO_LABEL);
+                };
                 if name.is_empty() {
                     let path = cells.text(row).unwrap_or_default();
-                    let reason = format!("'{}' has no class folder; write Class/video.avi", shortened(&path));
+                    let reason = format!(
+                        "'{}' has no class folder; write Class/video.avi",
+                        shortened(&path)
+                    );
                     return Err(wrong(&label.column, reason));
                 }
                 let number = classes.label(&name);
-                let number =
-                    number.map_err(|reason| wrong(&label.column, format!("{reason}{}", of_file(label))))?;
+                let number = number.map_err(|reason| {
+                    wrong(&label.column, format!("{reason}{}", of_file(label)))
+                })?;
                 *number_of.entry(text).or_insert(number)
             }
         };
-        let Some((column, text)) = numbers.and_then(|(column, cells)| Some((column, cells.text(row)?)))
+        let Some((column, text)) =
+            numbers.and_then(|(column, cells)| Some((column, cells.text(row)?)))
         else {
             return Ok(number);
         };
@@ -141,14 +196,22 @@ fn names(records: &Records, label: &Label, cells: &Cells, known: Option<Classes>
         if text.parse() == Ok(in_file) {
             return Ok(number);
         }
-        let (name, file, text) = (&classes.names[number as usize], of_file(label), shortened(&text));
+        let (name, file, text) = (
+            &classes.names[number as usize],
+            of_file(label),
+            shortened(&text),
+        );
         let reason = "the lists do not belong together";
         Err(wrong(
             column,
             format!("class {name} is number {in_file}{file}, but the line has {text}; {reason}"),
         ))
     });
-    Ok(Labels { labels: labels.collect::<Result<_>>()?, classes: classes.names, is_column: false })
+    Ok(Labels {
+        labels: labels.collect::<Result<_>>()?,
+        classes: classes.names,
+        is_column: false,
+    })
 }
 
 /// The file of the classes, for messages.
@@ -169,9 +232,15 @@ fn read_classes(file: &ClassFile) -> Result<Classes> {
         for (number, row) in &mut rows {
             let text = cells.text(*row).unwrap_or_default();
             let reason = || {
-                format!("'{}' is not the number of a class; write {} and so on", shortened(&text), file.first)
+                format!(
+                    "'{}' is not the number of a class; write {} and so on",
+                    shortened(&text),
+                    file.first
+                )
             };
-            *number = cells.integer(*row).ok_or_else(|| records.cell_error(*row, column, &reason()))?;
+            *number = cells
+                .integer(*row)
+                .ok_or_else(|| records.cell_error(*row, column, &reason()))?;
         }
         rows.sort_unstable();
         for (expected, (number, row)) in (file.first..).zip(&rows) {
@@ -186,7 +255,9 @@ fn read_classes(file: &ClassFile) -> Result<Classes> {
     }
     let name = |(_, row): &(i64, usize)| {
         let name = cells.text(*row).map(Cow::into_owned);
-        name.ok_or_else(|| records.cell_error(*row, &file.name, "is empty; write the name of a class"))
+        name.ok_or_else(|| {
+            records.cell_error(*row, &file.name, "is empty; write the name of a class")
+        })
     };
     let names = rows.iter().map(name).collect::<Result<Vec<_>>>()?;
     Classes::given_or(Some(&names), [].into_iter())

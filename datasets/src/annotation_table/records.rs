@@ -8,7 +8,7 @@ use framespool::error::{Error, Result};
 use framespool::source::display_name;
 
 use super::description::ColumnType;
-use crate::column_value::{integer_of, shortened, Column, Value};
+use crate::column_value::{Column, Value, integer_of, shortened};
 
 /// Records of one or several files.
 #[derive(Default)]
@@ -17,11 +17,13 @@ pub(super) struct Records {
     pub positions: Vec<Position>,
     pub names: Vec<String>,
     pub columns: Vec<Cells>,
-    /// For records of JSON documents: what a record and a part of it are called, and the column that identifies it.
+    /// For records of JSON documents: what a record and a part of it are called, and the column
+    /// that identifies it.
     pub json: Option<(String, String, String)>,
 }
 
-/// Where a record is: the file, the line from 1 (of a JSON document, the record from 0), and the part of the record.
+/// Where a record is: the file, the line from 1 (of a JSON document, the record from 0), and the
+/// part of the record.
 #[derive(Clone, Copy)]
 pub(super) struct Position {
     pub file: u32,
@@ -66,7 +68,9 @@ impl Cells {
     /// The text of a cell; `None` if it has no value.
     pub fn text(&self, row: usize) -> Option<Cow<'_, str>> {
         match self {
-            Cells::Text(cells) => Some(cells.get(row)).filter(|text| !text.is_empty()).map(Cow::Borrowed),
+            Cells::Text(cells) => Some(cells.get(row))
+                .filter(|text| !text.is_empty())
+                .map(Cow::Borrowed),
             Cells::Values(values) => match &values[row] {
                 Value::Null => None,
                 Value::Text(text) => Some(Cow::Borrowed(text)),
@@ -77,10 +81,10 @@ impl Cells {
 
     /// Equal for cells with the same text: the text, or the bits of a number, which take less time.
     pub fn key(&self, row: usize) -> Result<Option<Cow<'_, str>>, u64> {
-        if let Cells::Values(values) = self {
-            if let Value::Float(number) = values[row] {
-                return Err(number.to_bits());
-            }
+        if let Cells::Values(values) = self
+            && let Value::Float(number) = values[row]
+        {
+            return Err(number.to_bits());
         }
         Ok(self.text(row))
     }
@@ -97,7 +101,10 @@ impl Cells {
     pub fn value(&self, row: usize) -> Cow<'_, Value> {
         match self {
             Cells::Values(values) => Cow::Borrowed(&values[row]),
-            Cells::Text(_) => Cow::Owned(self.text(row).map_or(Value::Null, |text| Value::Text(text.into()))),
+            Cells::Text(_) => Cow::Owned(
+                self.text(row)
+                    .map_or(Value::Null, |text| Value::Text(text.into())),
+            ),
         }
     }
 
@@ -137,7 +144,10 @@ impl Records {
     }
 
     pub fn column(&self, name: &str) -> Option<&Cells> {
-        self.names.iter().position(|known| known == name).map(|place| &self.columns[place])
+        self.names
+            .iter()
+            .position(|known| known == name)
+            .map(|place| &self.columns[place])
     }
 
     /// The cells of a column, or an error with the columns that exist.
@@ -147,7 +157,10 @@ impl Records {
 
     pub fn no_column(&self, name: &str) -> Error {
         let (source, names) = (self.source(), self.shown_names());
-        Error::Argument(format!("{source} has no column '{}'; it has {names}", shortened(name)))
+        Error::Argument(format!(
+            "{source} has no column '{}'; it has {names}",
+            shortened(name)
+        ))
     }
 
     /// Adds the name of a file as the last cell of the records from `begin` on.
@@ -170,23 +183,28 @@ impl Records {
 
     /// Converts the values of a column.
     pub fn convert(&mut self, name: &str, kind: &ColumnType) -> Result<()> {
-        let Some(place) = self.names.iter().position(|known| known == name) else { return Ok(()) };
+        let Some(place) = self.names.iter().position(|known| known == name) else {
+            return Ok(());
+        };
         let cells = &self.columns[place];
         let value = |row: usize| {
             let Some(text) = cells.text(row) else {
                 return match kind {
-                    ColumnType::OneOf(words) => {
-                        Err(self.cell_error(row, name, &format!("is empty; write {}", words.join(" or "))))
-                    }
+                    ColumnType::OneOf(words) => Err(self.cell_error(
+                        row,
+                        name,
+                        &format!("is empty; write {}", words.join(" or ")),
+                    )),
                     _ => Ok(Value::Null),
                 };
             };
             let found = match kind {
                 ColumnType::Integer => cells.integer(row).map(Value::Integer),
                 ColumnType::Number => cells.number(row).map(Value::Float),
-                ColumnType::OneOf(words) => {
-                    words.iter().find(|word| **word == text).map(|word| Value::Text(word.clone()))
-                }
+                ColumnType::OneOf(words) => words
+                    .iter()
+                    .find(|word| **word == text)
+                    .map(|word| Value::Text(word.clone())),
             };
             found.ok_or_else(|| {
                 let expected = match kind {
@@ -215,7 +233,9 @@ impl Records {
     /// Where in its file a record is.
     pub fn place_in_file(&self, row: usize) -> String {
         let Position { number, part, .. } = self.positions[row];
-        let Some((record, part_name, id)) = &self.json else { return format!("line {number}") };
+        let Some((record, part_name, id)) = &self.json else {
+            return format!("line {number}");
+        };
         let id = self.column(id).and_then(|cells| cells.text(row));
         let id = id.map_or(String::new(), |id| format!(" (id {})", shortened(&id)));
         let part = part.map_or(String::new(), |part| format!(", {part_name} {part}"));
@@ -224,7 +244,11 @@ impl Records {
 
     /// The error for a cell.
     pub fn cell_error(&self, row: usize, column: &str, reason: &str) -> Error {
-        Error::Argument(format!("{}, column '{}': {reason}", self.place(row), shortened(column)))
+        Error::Argument(format!(
+            "{}, column '{}': {reason}",
+            self.place(row),
+            shortened(column)
+        ))
     }
 
     /// The files, for messages about all of them.
@@ -238,6 +262,13 @@ impl Records {
 
     /// The names of the columns, for messages.
     pub fn shown_names(&self) -> String {
-        shortened(&self.names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
+        shortened(
+            &self
+                .names
+                .iter()
+                .map(|name| format!("'{name}'"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
     }
 }

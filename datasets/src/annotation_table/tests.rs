@@ -1,10 +1,11 @@
-//! Descriptions of one layout each. `tests/python/test_annotations.py` tests the published datasets.
+//! Descriptions of one layout each. `tests/python/test_annotations.py` tests the published
+//! datasets.
 
 use serde_json::json;
 
 use super::*;
-use crate::tests::TempFolder;
 use crate::SegmentBounds;
+use crate::tests::TempFolder;
 
 const DEFAULTS: &str = r#"{
     "layout": {"delimiter": ",", "split": "quoted", "names": null, "min_fields": 0, "json": null},
@@ -18,7 +19,9 @@ fn table(fields: serde_json::Value) -> TableDescription {
     let mut all: serde_json::Value = serde_json::from_str(DEFAULTS).unwrap();
     for (name, value) in fields.as_object().unwrap() {
         match value.as_object().filter(|_| name == "layout") {
-            Some(layout) => layout.iter().for_each(|(name, value)| all["layout"][name] = value.clone()),
+            Some(layout) => layout
+                .iter()
+                .for_each(|(name, value)| all["layout"][name] = value.clone()),
             None => all[name] = value.clone(),
         }
     }
@@ -27,7 +30,11 @@ fn table(fields: serde_json::Value) -> TableDescription {
 
 fn read(text: &str, description: &TableDescription) -> Result<Dataset> {
     let folder = TempFolder::new();
-    annotation_table(&[folder.write("t.csv", text)], Some(Path::new("/v")), description)
+    annotation_table(
+        &[folder.write("t.csv", text)],
+        Some(Path::new("/v")),
+        description,
+    )
 }
 
 fn shown(dataset: &Dataset) -> Vec<String> {
@@ -41,13 +48,17 @@ fn shown(dataset: &Dataset) -> Vec<String> {
 fn check_errors(description: &TableDescription, cases: &[(&str, &str)]) {
     for (text, part) in cases {
         let error = read(text, description).unwrap_err().to_string();
-        assert!(error.contains("t.csv") && error.contains(part), "{text:?}: {error}");
+        assert!(
+            error.contains("t.csv") && error.contains(part),
+            "{text:?}: {error}"
+        );
     }
 }
 
 #[test]
 fn fields_may_be_quoted() {
-    let text = "\u{feff}path,\"the label\", n \r\n a ,\"one, \"\"two\"\"\n3\",1\r\n , , \r\n\r\né,,2";
+    let text =
+        "\u{feff}path,\"the label\", n \r\n a ,\"one, \"\"two\"\"\n3\",1\r\n , , \r\n\r\né,,2";
     let csv = table(json!({}));
     assert_eq!(
         shown(&read(text, &csv).unwrap()),
@@ -56,15 +67,30 @@ fn fields_may_be_quoted() {
     check_errors(
         &csv,
         &[
-            ("path,x\r\n\"a\r\n\",1\r\n\r\nb,\"c\r\n", "line 5: has a quotation mark that is not closed"),
-            ("path,x\na,b,c\n", "line 2: has 3 fields where the header has 2"),
+            (
+                "path,x\r\n\"a\r\n\",1\r\n\r\nb,\"c\r\n",
+                "line 5: has a quotation mark that is not closed",
+            ),
+            (
+                "path,x\na,b,c\n",
+                "line 2: has 3 fields where the header has 2",
+            ),
             ("path,x,path\n", "line 1: two columns are named 'path'"),
-            ("path,column 3,\n", "line 1: two columns are named 'column 3'"),
-            ("name,x\n1,2\n", "has no column 'path'; it has 'name', 'x'; datasets.csv reads"),
+            (
+                "path,column 3,\n",
+                "line 1: two columns are named 'column 3'",
+            ),
+            (
+                "name,x\n1,2\n",
+                "has no column 'path'; it has 'name', 'x'; datasets.csv reads",
+            ),
             ("path\n", "has no rows; expected the columns 'path'"),
             ("", "has no rows; expected a header"),
             ("path\na\0\n", "line 2: contains a zero byte"),
-            ("path\nok\nftp://host/a\n", "line 3, column 'path': 'ftp://host/a' is not on a disk"),
+            (
+                "path\nok\nftp://host/a\n",
+                "line 3, column 'path': 'ftp://host/a' is not on a disk",
+            ),
         ],
     );
     assert!(read(text, &table(json!({"layout": {"delimiter": "é"}}))).is_err());
@@ -81,9 +107,15 @@ fn lines_are_split_from_either_end() {
     let right = read("a b.avi  3 \nc 7 d.avi\r\n\n", &with(None, "right", 1)).unwrap();
     assert_eq!(shown(&right), ["path 'a b.avi' 'c 7 d.avi'", "n 3 null"]);
     let left = with(Some(';'), "left", 1);
-    assert_eq!(shown(&read("a;b; c\nd", &left).unwrap()), ["path 'a' 'd'", "n 'b; c' null"]);
+    assert_eq!(
+        shown(&read("a;b; c\nd", &left).unwrap()),
+        ["path 'a' 'd'", "n 'b; c' null"]
+    );
     check_errors(&left, &[("a;b\rc", "line 1: has a carriage return inside")]);
-    check_errors(&with(None, "left", 2), &[("a", "line 1: has 1 fields; write: path n")]);
+    check_errors(
+        &with(None, "left", 2),
+        &[("a", "line 1: has 1 fields; write: path n")],
+    );
 }
 
 #[test]
@@ -97,21 +129,65 @@ fn labels_are_names_or_numbers() {
     };
     let labels = |rows: &str, content| {
         let dataset = read(&format!("path,label\n{rows}"), &with(content, None)).unwrap();
-        (dataset.samples.iter().map(|sample| sample.label).collect::<Vec<_>>(), dataset.classes.join(","))
+        (
+            dataset
+                .samples
+                .iter()
+                .map(|sample| sample.label)
+                .collect::<Vec<_>>(),
+            dataset.classes.join(","),
+        )
     };
-    assert_eq!(labels("a,b\nb,10\nc,\nd,Z\n", "names"), (vec![2, 0, NO_LABEL, 1], "10,Z,b".to_owned()));
-    assert_eq!(labels("a,3\nb,\nc,4.0\n", "numbers"), (vec![3, NO_LABEL, 4], String::new()));
-    assert_eq!(labels("a,y/1\nb,x/1\n", "folder"), (vec![1, 0], "x,y".to_owned()));
-    assert_eq!(labels("a,3\nb,\n", "names_or_numbers"), (vec![3, NO_LABEL], String::new()));
-    assert_eq!(labels("a,3\nb,x\n", "names_or_numbers"), (vec![0, 1], "3,x".to_owned()));
-    assert_eq!(labels("a,3\nb,0.5\n", "names_or_numbers"), (vec![NO_LABEL, NO_LABEL], String::new()));
+    assert_eq!(
+        labels("a,b\nb,10\nc,\nd,Z\n", "names"),
+        (vec![2, 0, NO_LABEL, 1], "10,Z,b".to_owned())
+    );
+    assert_eq!(
+        labels("a,3\nb,\nc,4.0\n", "numbers"),
+        (vec![3, NO_LABEL, 4], String::new())
+    );
+    assert_eq!(
+        labels("a,y/1\nb,x/1\n", "folder"),
+        (vec![1, 0], "x,y".to_owned())
+    );
+    assert_eq!(
+        labels("a,3\nb,\n", "names_or_numbers"),
+        (vec![3, NO_LABEL], String::new())
+    );
+    assert_eq!(
+        labels("a,3\nb,x\n", "names_or_numbers"),
+        (vec![0, 1], "3,x".to_owned())
+    );
+    assert_eq!(
+        labels("a,3\nb,0.5\n", "names_or_numbers"),
+        (vec![NO_LABEL, NO_LABEL], String::new())
+    );
     let given = with("names_or_numbers", Some(["7", "3"]));
-    assert_eq!(read("path,label\na,3\nb,7\n", &given).unwrap().samples[0].label, 1);
+    assert_eq!(
+        read("path,label\na,3\nb,7\n", &given).unwrap().samples[0].label,
+        1
+    );
     for (description, rows, part) in [
-        (&given, "a,3\nb,x\n", "line 3, column 'label': 'x' is not one of the 2 classes"),
-        (&given, "a,1\nb,2\n", "line 3, column 'label': 2 is not the number of one"),
-        (&with("folder", None), "a,b\n", "line 2, column 'label': 'b' has no class folder"),
-        (&with("numbers", None), "a,1.5\n", "line 2, column 'label': '1.5' is not an integer"),
+        (
+            &given,
+            "a,3\nb,x\n",
+            "line 3, column 'label': 'x' is not one of the 2 classes",
+        ),
+        (
+            &given,
+            "a,1\nb,2\n",
+            "line 3, column 'label': 2 is not the number of one",
+        ),
+        (
+            &with("folder", None),
+            "a,b\n",
+            "line 2, column 'label': 'b' has no class folder",
+        ),
+        (
+            &with("numbers", None),
+            "a,1.5\n",
+            "line 2, column 'label': '1.5' is not an integer",
+        ),
     ] {
         check_errors(description, &[(&format!("path,label\n{rows}"), part)]);
     }
@@ -126,36 +202,82 @@ fn segments_have_units() {
         });
         table(json!({ "segment": segment }))
     };
-    let frames = |start, end| Some(SegmentBounds::Frames { start, end: Some(end) });
-    let seconds = |start, end| Some(SegmentBounds::Seconds { start: Some(start), end });
+    let frames = |start, end| {
+        Some(SegmentBounds::Frames {
+            start,
+            end: Some(end),
+        })
+    };
+    let seconds = |start, end| {
+        Some(SegmentBounds::Seconds {
+            start: Some(start),
+            end,
+        })
+    };
     for (unit, bounds, expected) in [
         ("seconds", "1.5,", Ok(seconds(1.5, None))),
-        ("clock", "00:00:00.5,01:01:03.25", Ok(seconds(0.5, Some(3663.25)))),
+        (
+            "clock",
+            "00:00:00.5,01:01:03.25",
+            Ok(seconds(0.5, Some(3663.25))),
+        ),
         ("frames", "3,9", Ok(frames(3, 9))),
         ("frames_from1", "8,202.0", Ok(frames(7, 202))),
         ("frames_from1", "0,1", Ok(frames(0, 1))),
-        ("seconds", "x,2", Err("column 'start': 'x' is not a number of seconds")),
-        ("seconds", "2,2", Err("column 'end': 2 is not after 'start', which is 2")),
+        (
+            "seconds",
+            "x,2",
+            Err("column 'start': 'x' is not a number of seconds"),
+        ),
+        (
+            "seconds",
+            "2,2",
+            Err("column 'end': 2 is not after 'start', which is 2"),
+        ),
         ("seconds", ",", Err("column 'start': is empty")),
-        ("clock", "00:00:05,00:61:00", Err("column 'end': '00:61:00' is not a time")),
+        (
+            "clock",
+            "00:00:05,00:61:00",
+            Err("column 'end': '00:61:00' is not a time"),
+        ),
         ("clock", "00:00:05,00:00:-6", Err("'00:00:-6'")),
-        ("frames", "-1,2", Err("column 'start': '-1' is not the number of a frame")),
-        ("frames_from1", ",2", Err("column 'start': is empty; write the number of a frame")),
+        (
+            "frames",
+            "-1,2",
+            Err("column 'start': '-1' is not the number of a frame"),
+        ),
+        (
+            "frames_from1",
+            ",2",
+            Err("column 'start': is empty; write the number of a frame"),
+        ),
     ] {
         let found = read(&format!("path,start,end\na,{bounds}\n"), &with(unit, false));
         match (found.map(|dataset| dataset.samples[0].segment), expected) {
             (Err(error), Err(part)) => {
                 let error = error.to_string();
-                assert!(error.contains("t.csv, line 2, ") && error.contains(part), "{bounds}: {error}");
+                assert!(
+                    error.contains("t.csv, line 2, ") && error.contains(part),
+                    "{bounds}: {error}"
+                );
             }
             (found, expected) => {
-                assert_eq!(found.map_err(|error| error.to_string()), expected.map_err(str::to_owned))
+                assert_eq!(
+                    found.map_err(|error| error.to_string()),
+                    expected.map_err(str::to_owned)
+                )
             }
         }
     }
-    let dataset = read("path,start,end\na,1,1\nb,2,1\nc,1,2\n", &with("seconds", true)).unwrap();
+    let dataset = read(
+        "path,start,end\na,1,1\nb,2,1\nc,1,2\n",
+        &with("seconds", true),
+    )
+    .unwrap();
     assert_eq!(shown(&dataset)[0], "path 'c'");
-    assert!(dataset.notes[0].contains("2 segments") && dataset.notes[0].ends_with("first is line 2"));
+    assert!(
+        dataset.notes[0].contains("2 segments") && dataset.notes[0].ends_with("first is line 2")
+    );
 }
 
 #[test]
@@ -167,27 +289,53 @@ fn the_first_template_with_a_file_is_taken() {
     let templates = ["{path}_{n:06}.mp4", "{label:_}/{path}_{n:06}.mp4"];
     let with = |missing: Option<&str>| {
         let columns = ["path", "n", "label"];
-        table(json!({"path": null, "templates": templates, "template_columns": columns, "missing": missing}))
+        table(
+            json!({"path": null, "templates": templates, "template_columns": columns, "missing": missing}),
+        )
     };
-    let list = root.write("t.csv", "path,n,label\na,2.0,\nb,3,air drumming\nc,4,x\nc,4,..\n");
-    let error =
-        annotation_table(std::slice::from_ref(&list), Some(&root.0), &with(None)).unwrap_err().to_string();
-    assert!(error.contains("t.csv, line 4: no file c_000004.mp4 or x/c_000004.mp4 in "), "{error}");
+    let list = root.write(
+        "t.csv",
+        "path,n,label\na,2.0,\nb,3,air drumming\nc,4,x\nc,4,..\n",
+    );
+    let error = annotation_table(std::slice::from_ref(&list), Some(&root.0), &with(None))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("t.csv, line 4: no file c_000004.mp4 or x/c_000004.mp4 in "),
+        "{error}"
+    );
     assert!(error.contains("2 of 4 files are missing"), "{error}");
     let skip = with(Some("skip"));
     let dataset = annotation_table(&[list], Some(&root.0), &skip).unwrap();
     let below = |sample: &Sample| sample.path.strip_prefix(&root.0).unwrap().to_owned();
     let paths: Vec<PathBuf> = dataset.samples.iter().map(below).collect();
-    assert_eq!(paths, [Path::new("a_000002.mp4"), Path::new("air_drumming/b_000003.mp4")]);
+    assert_eq!(
+        paths,
+        [
+            Path::new("a_000002.mp4"),
+            Path::new("air_drumming/b_000003.mp4")
+        ]
+    );
     // A value of the list must not lead out of the root.
     let outside = root.write("u.csv", "path,n,label\na,2,..\n");
-    let error = annotation_table(&[outside], Some(&root.0.join("k")), &skip).unwrap_err().to_string();
-    assert!(error.contains("none of 1 files exists, check root"), "{error}");
+    let error = annotation_table(&[outside], Some(&root.0.join("k")), &skip)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("none of 1 files exists, check root"),
+        "{error}"
+    );
     check_errors(
         &skip,
         &[
-            ("path,n,label\n../a,2,x\n", "line 2, column 'path': '../a' cannot be part of a file's name"),
-            ("path,n,label\na,1.5,x\n", "line 2, column 'n': '1.5' is not an integer of at least 0"),
+            (
+                "path,n,label\n../a,2,x\n",
+                "line 2, column 'path': '../a' cannot be part of a file's name",
+            ),
+            (
+                "path,n,label\na,1.5,x\n",
+                "line 2, column 'n': '1.5' is not an integer of at least 0",
+            ),
         ],
     );
 }
@@ -202,8 +350,14 @@ fn filters_keep_rows_and_name_what_exists() {
     let kept = |column, value| shown(&read(text, &with(column, value)).unwrap());
     assert_eq!(kept("split", json!("val")), ["n 2", "path 'b'"]);
     assert_eq!(kept("n", json!(1.0)), kept("n", json!("1")));
-    check_errors(&with("n", json!(3)), &[(text, "no row with 3 in the column 'n'; it has 1, 2")]);
-    check_errors(&with("part", json!(null)), &[(text, "where: "), (text, "has no column 'part'")]);
+    check_errors(
+        &with("n", json!(3)),
+        &[(text, "no row with 3 in the column 'n'; it has 1, 2")],
+    );
+    check_errors(
+        &with("part", json!(null)),
+        &[(text, "where: "), (text, "has no column 'part'")],
+    );
 }
 
 #[test]
@@ -215,7 +369,10 @@ fn rows_of_a_group_are_one_sample() {
         "group": {"by": ["path", "second"], "lists": [["box", ["x", "y"], null], ["who", ["who"], -1]]},
     }));
     let dataset = read("a,0902,1,2,7\na,902,3,4\nb,902\n", &table).unwrap();
-    assert_eq!(dataset.columns[1].values, [Value::Float(902.0), Value::Float(902.0)]);
+    assert_eq!(
+        dataset.columns[1].values,
+        [Value::Float(902.0), Value::Float(902.0)]
+    );
     let pair = |x, y| Value::List(vec![Value::Float(x), Value::Float(y)]);
     let boxes = Value::List(vec![pair(1.0, 2.0), pair(3.0, 4.0)]);
     assert_eq!(dataset.columns[2].values, [boxes, Value::integers([])]);
@@ -223,11 +380,23 @@ fn rows_of_a_group_are_one_sample() {
     check_errors(
         &table,
         &[
-            ("ok,1\na,soon,1,2\n", "line 2, column 'second': 'soon' is not a number"),
-            ("ok,1\na,1,1,left\n", "line 2, column 'y': 'left' is not a number"),
+            (
+                "ok,1\na,soon,1,2\n",
+                "line 2, column 'second': 'soon' is not a number",
+            ),
+            (
+                "ok,1\na,1,1,left\n",
+                "line 2, column 'y': 'left' is not a number",
+            ),
             ("ok,1\na,1,1\n", "line 2, column 'y': is empty"),
-            ("ok,1\na,1,1,2,x\n", "line 2, column 'who': 'x' is not an integer"),
-            ("ok,1\na\n", "line 2: has 1 fields; write: path,second,x,y,who"),
+            (
+                "ok,1\na,1,1,2,x\n",
+                "line 2, column 'who': 'x' is not an integer",
+            ),
+            (
+                "ok,1\na\n",
+                "line 2: has 1 fields; write: path,second,x,y,who",
+            ),
         ],
     );
 }
@@ -238,20 +407,39 @@ fn parts_of_json_records_are_samples() {
         "record": "video", "at": "database", "keyed": true, "id": "path", "value": null,
         "parts": ["annotations", "annotation"]
     }}}));
-    let text =
-        r#"{"database": {"z": {"n": 1, "annotations": [{"n": 2, "x": [3]}, {}]}, "a": {"annotations": []}}}"#;
+    let text = r#"{"database": {"z": {"n": 1, "annotations": [{"n": 2, "x": [3]}, {}]}, "a": {"annotations": []}}}"#;
     assert_eq!(
         shown(&read(text, &table).unwrap()),
-        ["path 'z' 'z' 'a'", "n 1 1 null", "annotation_n 2 null null", "x a list of 1 null null"]
+        [
+            "path 'z' 'z' 'a'",
+            "n 1 1 null",
+            "annotation_n 2 null null",
+            "x a list of 1 null null"
+        ]
     );
     for (text, part) in [
-        (r#"{"videos": {}}"#, "t.csv has no \"database\" that is an object"),
+        (
+            r#"{"videos": {}}"#,
+            "t.csv has no \"database\" that is an object",
+        ),
         (r#"{"database": {}}"#, "has no rows; expected videos"),
-        (r#"{"database": {"a": {}, "b": {}, "a": {}}}"#, "line 1: is not JSON: key \"a\" appears twice"),
+        (
+            r#"{"database": {"a": {}, "b": {}, "a": {}}}"#,
+            "line 1: is not JSON: key \"a\" appears twice",
+        ),
         ("{\"database\": {\"a\": 3},\n}", "line 2: is not JSON: "),
-        (r#"{"database": {"a": 3}}"#, "t.csv, video 0 (id a): is 3, not an object"),
-        (r#"{"database": {"a": {"annotations": 3}}}"#, "video 0 (id a), \"annotations\": is 3, not a list"),
-        (r#"{"database": {"a": {"annotations": [3]}}}"#, "video 0 (id a), annotation 0: is 3, not an object"),
+        (
+            r#"{"database": {"a": 3}}"#,
+            "t.csv, video 0 (id a): is 3, not an object",
+        ),
+        (
+            r#"{"database": {"a": {"annotations": 3}}}"#,
+            "video 0 (id a), \"annotations\": is 3, not a list",
+        ),
+        (
+            r#"{"database": {"a": {"annotations": [3]}}}"#,
+            "video 0 (id a), annotation 0: is 3, not an object",
+        ),
     ] {
         check_errors(&table, &[(text, part)]);
     }

@@ -1,18 +1,19 @@
-//! Reads record batches: the byte range of each row for a column of bytes, and the values of other wanted
-//! columns. Every offset is checked before it is used. Columns that are not wanted are not read.
+//! Reads record batches: the byte range of each row for a column of bytes, and the values of other
+//! wanted columns. Every offset is checked before it is used. Columns that are not wanted are not
+//! read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{make_array, ArrayRef};
+use arrow_array::{ArrayRef, make_array};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_ipc::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use framespool::error::{Error, Result, Site};
-use framespool::limits::{check_allocatable, reserve, Limits};
+use framespool::limits::{Limits, check_allocatable, reserve};
 
-use super::layout::{assign_buffers, ColumnBuffers};
+use super::layout::{ColumnBuffers, assign_buffers};
 use super::message_reader::{Message, MessageReader};
 use super::values::{catch_panic, values};
 use crate::column_value::Value;
@@ -31,12 +32,17 @@ pub struct BatchReader<'a> {
 
 impl<'a> BatchReader<'a> {
     pub fn new(schema: &'a Schema) -> Self {
-        Self { schema, dictionaries: HashMap::new() }
+        Self {
+            schema,
+            dictionaries: HashMap::new(),
+        }
     }
 
     /// Number of rows of a message; `None` if it is not a record batch.
     pub fn rows(&self, messages: &MessageReader, message: &Message) -> Result<Option<u64>> {
-        let Some(batch) = message.header.as_ref().header_as_record_batch() else { return Ok(None) };
+        let Some(batch) = message.header.as_ref().header_as_record_batch() else {
+            return Ok(None);
+        };
         match u64::try_from(batch.length()) {
             Ok(rows) => Ok(Some(rows)),
             Err(_) => Err(Error::malformed(
@@ -54,42 +60,70 @@ impl<'a> BatchReader<'a> {
         wanted: &[TableColumn],
     ) -> Result<()> {
         let header = message.header.as_ref();
-        let Some(dictionary) = header.header_as_dictionary_batch() else { return Ok(()) };
+        let Some(dictionary) = header.header_as_dictionary_batch() else {
+            return Ok(());
+        };
         let all_columns =
-            assign_buffers(self.schema.fields(), std::iter::repeat(0), header.version()).unwrap_or_default();
+            assign_buffers(self.schema.fields(), std::iter::repeat(0), header.version())
+                .unwrap_or_default();
         let needs = |buffers: &&ColumnBuffers| {
             dictionary_id(buffers.field) == Some(dictionary.id())
-                && wanted.iter().any(|column| column.path_names == buffers.path)
+                && wanted
+                    .iter()
+                    .any(|column| column.path_names == buffers.path)
         };
-        let Some(buffers) = all_columns.iter().find(needs) else { return Ok(()) };
-        let DataType::Dictionary(_, kind) = buffers.field.data_type() else { return Ok(()) };
+        let Some(buffers) = all_columns.iter().find(needs) else {
+            return Ok(());
+        };
+        let DataType::Dictionary(_, kind) = buffers.field.data_type() else {
+            return Ok(());
+        };
         let site = messages.site(message.at);
         if dictionary.isDelta() {
-            let what = format!("column '{}' with a delta dictionary", buffers.path.join("."));
+            let what = format!(
+                "column '{}' with a delta dictionary",
+                buffers.path.join(".")
+            );
             return Err(Error::Unsupported { site, what });
         }
-        // Even if this dictionary cannot be read, the rows that follow must not use the previous one.
+        // Even if this dictionary cannot be read, the rows that follow must not use the previous
+        // one.
         self.dictionaries.remove(&dictionary.id());
-        let data = dictionary.data().ok_or_else(|| Error::malformed(&site, "a dictionary without values"))?;
+        let data = dictionary
+            .data()
+            .ok_or_else(|| Error::malformed(&site, "a dictionary without values"))?;
         let field = Field::new(buffers.field.name(), (**kind).clone(), true);
         let open = Batch::new(messages, message, data, &self.dictionaries)?;
         let fields = [Arc::new(field)].into_iter().collect();
         let own = assign_buffers(&fields, open.variadic(), header.version());
-        let own = own.as_ref().and_then(|own| own.first()).ok_or_else(|| open.malformed())?;
+        let own = own
+            .as_ref()
+            .and_then(|own| own.first())
+            .ok_or_else(|| open.malformed())?;
         self.dictionaries.insert(dictionary.id(), open.array(own)?);
         Ok(())
     }
 
     /// Opens the record batch in a message.
-    pub fn open<'b>(&'b self, messages: &'b MessageReader, message: &'b Message) -> Result<LocatedBatch<'b>> {
+    pub fn open<'b>(
+        &'b self,
+        messages: &'b MessageReader,
+        message: &'b Message,
+    ) -> Result<LocatedBatch<'b>> {
         let header = message.header.as_ref();
         let rows = header.header_as_record_batch();
         let rows = rows.ok_or_else(|| {
-            Error::malformed(&messages.site(message.at), "a message without a record batch")
+            Error::malformed(
+                &messages.site(message.at),
+                "a message without a record batch",
+            )
         })?;
         let batch = Batch::new(messages, message, rows, &self.dictionaries)?;
         let columns = assign_buffers(self.schema.fields(), batch.variadic(), header.version());
-        Ok(LocatedBatch { columns: columns.ok_or_else(|| batch.malformed())?, batch })
+        Ok(LocatedBatch {
+            columns: columns.ok_or_else(|| batch.malformed())?,
+            batch,
+        })
     }
 }
 
@@ -107,7 +141,10 @@ pub struct LocatedBatch<'a> {
 
 impl LocatedBatch<'_> {
     fn column(&self, column: &TableColumn) -> Result<&ColumnBuffers<'_>> {
-        let buffers = self.columns.iter().find(|buffers| column.path_names == buffers.path);
+        let buffers = self
+            .columns
+            .iter()
+            .find(|buffers| column.path_names == buffers.path);
         buffers.ok_or_else(|| self.batch.malformed())
     }
 
@@ -157,7 +194,11 @@ impl LocatedBatch<'_> {
                 return Err(Error::malformed(&batch.site, reason));
             }
             let cell = CellLocation::Range(begin + from as u64, (to - from) as u64);
-            found.push(if validity.iter().all(|map| map.is_valid(row)) { cell } else { CellLocation::Null });
+            found.push(if validity.iter().all(|map| map.is_valid(row)) {
+                cell
+            } else {
+                CellLocation::Null
+            });
         }
         Ok(found)
     }
@@ -170,8 +211,13 @@ impl LocatedBatch<'_> {
         number: fn([u8; N]) -> i64,
     ) -> Result<Vec<i64>> {
         let bytes = self.batch.bytes(buffers.buffer + 1)?;
-        let ends: Vec<i64> =
-            bytes.as_chunks::<N>().0.iter().take(rows + 1).map(|&bytes| number(bytes)).collect();
+        let ends: Vec<i64> = bytes
+            .as_chunks::<N>()
+            .0
+            .iter()
+            .take(rows + 1)
+            .map(|&bytes| number(bytes))
+            .collect();
         if ends.len() <= rows {
             return Err(Error::malformed(
                 &self.batch.site,
@@ -192,21 +238,33 @@ impl LocatedBatch<'_> {
         let bytes = batch.bytes(buffers.buffer + 1)?;
         let mut found = Vec::new();
         reserve(&batch.site, &mut found, rows.min(bytes.len() / VIEW_BYTES))?;
-        for (row, view) in bytes.as_chunks::<VIEW_BYTES>().0.iter().take(rows).enumerate() {
+        for (row, view) in bytes
+            .as_chunks::<VIEW_BYTES>()
+            .0
+            .iter()
+            .take(rows)
+            .enumerate()
+        {
             let [a, b, c, d, _, _, _, _, e, f, g, h, i, j, k, l] = *view;
-            let [len, buffer, offset] = [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes);
+            let [len, buffer, offset] =
+                [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes);
             if !validity.iter().all(|map| map.is_valid(row)) {
                 found.push(CellLocation::Null);
             } else if len <= MAX_INLINE_BYTES {
-                found.push(CellLocation::Range(begin + (row * VIEW_BYTES) as u64 + 4, len.into()));
+                found.push(CellLocation::Range(
+                    begin + (row * VIEW_BYTES) as u64 + 4,
+                    len.into(),
+                ));
             } else {
-                let own =
-                    usize::try_from(buffer).ok().filter(|buffer| *buffer < buffers.buffers.saturating_sub(2));
+                let own = usize::try_from(buffer)
+                    .ok()
+                    .filter(|buffer| *buffer < buffers.buffers.saturating_sub(2));
                 let own = own.ok_or_else(|| batch.malformed())?;
                 let (begin, held) = batch.buffer_range(buffers.buffer + 2 + own)?;
                 if u64::from(offset) + u64::from(len) > held {
-                    let reason =
-                        format!("row {row} of the batch has {len} bytes at offset {offset}, of {held} bytes");
+                    let reason = format!(
+                        "row {row} of the batch has {len} bytes at offset {offset}, of {held} bytes"
+                    );
                     return Err(Error::malformed(&batch.site, reason));
                 }
                 found.push(CellLocation::Range(begin + u64::from(offset), len.into()));
@@ -231,7 +289,10 @@ struct Validity(Option<Buffer>);
 
 impl Validity {
     fn is_valid(&self, row: usize) -> bool {
-        self.0.as_ref().is_none_or(|bits| bits.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1))
+        self.0.as_ref().is_none_or(|bits| {
+            bits.get(row / 8)
+                .is_some_and(|byte| byte >> (row % 8) & 1 == 1)
+        })
     }
 }
 
@@ -246,14 +307,24 @@ impl<'a> Batch<'a> {
         if data.compression().is_some() {
             return Err(Error::Unsupported {
                 site,
-                what: "a compressed Arrow file (write it with compression=None, or as Parquet)".to_owned(),
+                what: "a compressed Arrow file (write it with compression=None, or as Parquet)"
+                    .to_owned(),
             });
         }
-        Ok(Self { messages, body: message.body, data, dictionaries, site })
+        Ok(Self {
+            messages,
+            body: message.body,
+            data,
+            dictionaries,
+            site,
+        })
     }
 
     fn malformed(&self) -> Error {
-        Error::malformed(&self.site, "a batch that does not match the schema of its file")
+        Error::malformed(
+            &self.site,
+            "a batch that does not match the schema of its file",
+        )
     }
 
     fn unsupported_type(&self, buffers: &ColumnBuffers, kind: &DataType) -> Error {
@@ -276,7 +347,10 @@ impl<'a> Batch<'a> {
             true => Ok(()),
             false => Err(Error::malformed(
                 &self.site,
-                format!("a column of {found} rows in a batch of {}", self.data.length()),
+                format!(
+                    "a column of {found} rows in a batch of {}",
+                    self.data.length()
+                ),
             )),
         }
     }
@@ -285,8 +359,10 @@ impl<'a> Batch<'a> {
     fn node(&self, number: usize) -> Result<(usize, usize)> {
         let nodes = self.data.nodes().filter(|nodes| number < nodes.len());
         let node = nodes.ok_or_else(|| self.malformed())?.get(number);
-        let (Ok(len), Ok(missing)) = (usize::try_from(node.length()), usize::try_from(node.null_count()))
-        else {
+        let (Ok(len), Ok(missing)) = (
+            usize::try_from(node.length()),
+            usize::try_from(node.null_count()),
+        ) else {
             return Err(self.malformed());
         };
         Ok((len, missing))
@@ -296,12 +372,17 @@ impl<'a> Batch<'a> {
     fn buffer_range(&self, number: usize) -> Result<(u64, u64)> {
         let buffers = self.data.buffers().filter(|buffers| number < buffers.len());
         let buffer = buffers.ok_or_else(|| self.malformed())?.get(number);
-        let (Ok(offset), Ok(len)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length())) else {
+        let (Ok(offset), Ok(len)) = (
+            u64::try_from(buffer.offset()),
+            u64::try_from(buffer.length()),
+        ) else {
             return Err(self.malformed());
         };
         if offset.checked_add(len).is_none_or(|end| end > self.body.1) {
-            let reason =
-                format!("a buffer of {len} bytes at offset {offset} in a body of {} bytes", self.body.1);
+            let reason = format!(
+                "a buffer of {len} bytes at offset {offset} in a body of {} bytes",
+                self.body.1
+            );
             return Err(Error::malformed(&self.site, reason));
         }
         Ok((self.body.0 + offset, len))
@@ -309,33 +390,55 @@ impl<'a> Batch<'a> {
 
     fn bytes(&self, number: usize) -> Result<Buffer> {
         let (offset, len) = self.buffer_range(number)?;
-        Limits::check(&self.site, "bytes of a column in a batch", len, Limits::default().header_bytes)?;
+        Limits::check(
+            &self.site,
+            "bytes of a column in a batch",
+            len,
+            Limits::default().header_bytes,
+        )?;
         self.messages.bytes(offset, len)
     }
 
     /// Which rows of a node have a value, from its validity bitmap.
     fn validity(&self, (node, buffer): (usize, usize)) -> Result<Validity> {
         let (_, missing) = self.node(node)?;
-        Ok(Validity(if missing > 0 { Some(self.bytes(buffer)?) } else { None }))
+        Ok(Validity(if missing > 0 {
+            Some(self.bytes(buffer)?)
+        } else {
+            None
+        }))
     }
 
     /// A column of a supported type.
     fn array(&self, buffers: &ColumnBuffers) -> Result<ArrayRef> {
         let mut at = (buffers.node, buffers.buffer);
         let own = buffers.field.data_type();
-        let data = self.data_of(buffers.field, buffers.buffers, &mut at).and_then(|data| match data {
-            Some(data) => Ok(data),
-            None => Err(self.unsupported_type(buffers, own)),
-        })?;
+        let data = self
+            .data_of(buffers.field, buffers.buffers, &mut at)
+            .and_then(|data| match data {
+                Some(data) => Ok(data),
+                None => Err(self.unsupported_type(buffers, own)),
+            })?;
         Ok(make_array(data))
     }
 
-    /// The data of a field, or `None` for an unsupported type. `at` is the next node and the next buffer.
-    fn data_of(&self, field: &Field, buffers: usize, at: &mut (usize, usize)) -> Result<Option<ArrayData>> {
+    /// The data of a field, or `None` for an unsupported type. `at` is the next node and the next
+    /// buffer.
+    fn data_of(
+        &self,
+        field: &Field,
+        buffers: usize,
+        at: &mut (usize, usize),
+    ) -> Result<Option<ArrayData>> {
         let (number, first) = *at;
         let (len, missing) = self.node(number)?;
         // A type without buffers has a length that the file size does not bound.
-        Limits::check(&self.site, "values of a column in a batch", len as u64, crate::columnar::MAX_ROWS)?;
+        Limits::check(
+            &self.site,
+            "values of a column in a batch",
+            len as u64,
+            crate::columnar::MAX_ROWS,
+        )?;
         let kind = field.data_type();
         let (own, inside) = match kind {
             DataType::Null => (0, None),
@@ -350,7 +453,11 @@ impl<'a> Batch<'a> {
         *at = (number + 1, first + own);
         let mut builder = ArrayData::builder(kind.clone()).len(len);
         if *kind != DataType::Null {
-            let bits = if missing > 0 { Some(self.bytes(first)?) } else { None };
+            let bits = if missing > 0 {
+                Some(self.bytes(first)?)
+            } else {
+                None
+            };
             builder = builder.null_count(missing).null_bit_buffer(bits);
         }
         for number in first + 1..first + own {
@@ -358,7 +465,11 @@ impl<'a> Batch<'a> {
         }
         if let Some(field) = inside {
             let views = matches!(field.data_type(), DataType::Utf8View); // these need a buffer count
-            let Some(data) = (if views { None } else { self.data_of(field, 0, at)? }) else {
+            let Some(data) = (if views {
+                None
+            } else {
+                self.data_of(field, 0, at)?
+            }) else {
                 return Ok(None);
             };
             builder = builder.add_child_data(data);

@@ -1,12 +1,12 @@
-//! Reads the schema of an Arrow IPC file or stream, and its messages in order with the ranges of their
-//! bodies. A stream begins with the schema; a file ends with a footer of the schema and the messages'
-//! offsets. Bodies are read only on request. Lengths are checked before use.
+//! Reads the schema of an Arrow IPC file or stream, and its messages in order with the ranges of
+//! their bodies. A stream begins with the schema; a file ends with a footer of the schema and the
+//! messages' offsets. Bodies are read only on request. Lengths are checked before use.
 
 use std::sync::Arc;
 
 use arrow_buffer::{Buffer, MutableBuffer};
-use arrow_ipc::convert::MessageBuffer;
 use arrow_ipc::MetadataVersion;
+use arrow_ipc::convert::MessageBuffer;
 use arrow_schema::Schema;
 use framespool::error::{Error, Location, Result, Site};
 use framespool::limits::Limits;
@@ -47,7 +47,10 @@ pub struct Message {
 impl MessageReader {
     /// The messages of a file or stream, and its schema.
     pub fn open(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
-        let mut messages = Self { source, next: NextMessage::At(0) };
+        let mut messages = Self {
+            source,
+            next: NextMessage::At(0),
+        };
         let mut begin = [0; 8];
         let site = messages.site(0);
         messages.source.read_exact_at(&site, 0, &mut begin)?;
@@ -56,12 +59,21 @@ impl MessageReader {
             return Ok((messages, schema));
         }
         let [a, b, c, d, ..] = begin;
-        if !matches!(u32::from_le_bytes([a, b, c, d]), CONTINUATION | 1..=0xff_ffff) {
-            return Err(Error::malformed(&site, "does not start like an Arrow file or stream"));
+        if !matches!(
+            u32::from_le_bytes([a, b, c, d]),
+            CONTINUATION | 1..=0xff_ffff
+        ) {
+            return Err(Error::malformed(
+                &site,
+                "does not start like an Arrow file or stream",
+            ));
         }
         let message = messages.next()?;
-        let schema = message.as_ref().and_then(|message| message.header.as_ref().header_as_schema());
-        let schema = schema.ok_or_else(|| Error::malformed(&site, "does not start with a schema"))?;
+        let schema = message
+            .as_ref()
+            .and_then(|message| message.header.as_ref().header_as_schema());
+        let schema =
+            schema.ok_or_else(|| Error::malformed(&site, "does not start with a schema"))?;
         let schema = read_schema(&site, schema)?;
         Ok((messages, schema))
     }
@@ -75,18 +87,31 @@ impl MessageReader {
         let [a, b, c, d, mark @ ..] = trailer;
         let len = u64::from(u32::from_le_bytes([a, b, c, d]));
         let begin = trailer_at.checked_sub(len).filter(|_| mark == *MAGIC);
-        let begin = begin
-            .ok_or_else(|| Error::malformed(&site, "does not end like an Arrow file: it is truncated"))?;
+        let begin = begin.ok_or_else(|| {
+            Error::malformed(&site, "does not end like an Arrow file: it is truncated")
+        })?;
         let site = self.site(begin);
-        Limits::check(&site, "bytes of the footer", len, Limits::default().header_bytes)?;
+        Limits::check(
+            &site,
+            "bytes of the footer",
+            len,
+            Limits::default().header_bytes,
+        )?;
         let bytes = self.bytes(begin, len)?;
         let list = arrow_ipc::root_as_footer(&bytes)
             .map_err(|error| Error::malformed(&site, format!("an invalid footer: {error}")))?;
         // Dictionaries are read before the record batches that use them.
-        let blocks = list.dictionaries().into_iter().chain(list.recordBatches()).flatten();
-        let offsets: Vec<u64> =
-            blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX)).collect();
-        let schema = list.schema().ok_or_else(|| Error::malformed(&site, "has no schema"))?;
+        let blocks = list
+            .dictionaries()
+            .into_iter()
+            .chain(list.recordBatches())
+            .flatten();
+        let offsets: Vec<u64> = blocks
+            .map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX))
+            .collect();
+        let schema = list
+            .schema()
+            .ok_or_else(|| Error::malformed(&site, "has no schema"))?;
         self.next = NextMessage::Footer(offsets.into_iter());
         read_schema(&site, schema)
     }
@@ -110,15 +135,26 @@ impl MessageReader {
             return Ok(None);
         }
         let site = self.site(at);
-        Limits::check(&site, "bytes of a message header", len.into(), Limits::default().header_bytes)?;
+        Limits::check(
+            &site,
+            "bytes of a message header",
+            len.into(),
+            Limits::default().header_bytes,
+        )?;
         let header = self.bytes(header_at, len.into())?;
         let header = MessageBuffer::try_new(header)
             .map_err(|error| Error::malformed(&site, format!("an invalid message: {error}")))?;
         let body_len = header.as_ref().bodyLength();
-        let body = (header_at + u64::from(len), u64::try_from(body_len).unwrap_or(u64::MAX));
+        let body = (
+            header_at + u64::from(len),
+            u64::try_from(body_len).unwrap_or(u64::MAX),
+        );
         self.check(body.0, body.1)?;
         if header.as_ref().version() < MetadataVersion::V4 {
-            return Err(Error::Unsupported { site, what: "Arrow before version 0.8".to_owned() });
+            return Err(Error::Unsupported {
+                site,
+                what: "Arrow before version 0.8".to_owned(),
+            });
         }
         if let NextMessage::At(at) = &mut self.next {
             *at = body.0 + body.1;
@@ -130,7 +166,8 @@ impl MessageReader {
     pub fn bytes(&self, offset: u64, len: u64) -> Result<Buffer> {
         self.check(offset, len)?;
         let mut bytes = MutableBuffer::from_len_zeroed(len as usize);
-        self.source.read_exact_at(&self.site(offset), offset, bytes.as_slice_mut())?;
+        self.source
+            .read_exact_at(&self.site(offset), offset, bytes.as_slice_mut())?;
         Ok(bytes.into())
     }
 
@@ -142,14 +179,20 @@ impl MessageReader {
     fn number(&self, offset: u64) -> Result<u32> {
         let mut bytes = [0; 4];
         self.check(offset, 4)?;
-        self.source.read_exact_at(&self.site(offset), offset, &mut bytes)?;
+        self.source
+            .read_exact_at(&self.site(offset), offset, &mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len);
         if end > self.source.len() {
-            return Err(Error::Truncated { site: self.site(offset), offset, end, len: self.source.len() });
+            return Err(Error::Truncated {
+                site: self.site(offset),
+                offset,
+                end,
+                len: self.source.len(),
+            });
         }
         Ok(())
     }
@@ -158,7 +201,10 @@ impl MessageReader {
 fn read_schema(site: &Site, schema: arrow_ipc::Schema) -> Result<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
         let what = "big-endian data".to_owned();
-        return Err(Error::Unsupported { site: site.clone(), what });
+        return Err(Error::Unsupported {
+            site: site.clone(),
+            what,
+        });
     }
     catch_panic(site, || arrow_ipc::convert::try_fb_to_schema(schema))
 }

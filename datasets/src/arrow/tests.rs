@@ -1,19 +1,21 @@
 //! Streams are written by the library, with columns of every type between the wanted ones.
 //! tests/python/test_arrow.py reads damaged files and what pyarrow wrote.
 
-use arrow_array::builder::{BinaryViewBuilder, ListBuilder, MapBuilder, StringBuilder, UInt8Builder};
+use arrow_array::builder::{
+    BinaryViewBuilder, ListBuilder, MapBuilder, StringBuilder, UInt8Builder,
+};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, Int64Array, LargeBinaryArray, NullArray, RecordBatch, StringArray,
-    StringViewArray, StructArray,
+    Array, ArrayRef, BinaryArray, Int64Array, LargeBinaryArray, NullArray, RecordBatch,
+    StringArray, StringViewArray, StructArray,
 };
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{Field, Schema};
 
 use super::*;
+use crate::SampleKeys;
 use crate::archive::SampleLocation;
 use crate::column_value::Value;
 use crate::tests::TempFolder;
-use crate::SampleKeys;
 
 /// Values of three rows; the second is missing where the type allows it.
 fn columns() -> Vec<(&'static str, ArrayRef)> {
@@ -28,7 +30,11 @@ fn columns() -> Vec<(&'static str, ArrayRef)> {
         map.values().append_value(row);
         map.append(true).unwrap();
         let long = format!("a value that is too long for its view, {row}");
-        views.append_value(if row == 1 { b"short".to_vec() } else { long.into_bytes() });
+        views.append_value(if row == 1 {
+            b"short".to_vec()
+        } else {
+            long.into_bytes()
+        });
     }
     let bytes: [Option<&[u8]>; 3] = [Some(b"one"), None, Some(b"three")];
     let text = StringArray::from(vec![Some("a"), None, Some("c")]);
@@ -38,7 +44,10 @@ fn columns() -> Vec<(&'static str, ArrayRef)> {
             Arc::new(Field::new("bytes", arrow_schema::DataType::Binary, true)),
             Arc::new(BinaryArray::from(bytes.to_vec())),
         ),
-        (Arc::new(Field::new("path", arrow_schema::DataType::Utf8, true)), Arc::new(text.clone())),
+        (
+            Arc::new(Field::new("path", arrow_schema::DataType::Utf8, true)),
+            Arc::new(text.clone()),
+        ),
     ];
     let inner = StructArray::from(pair);
     let outer = StructArray::from(vec![(
@@ -50,7 +59,11 @@ fn columns() -> Vec<(&'static str, ArrayRef)> {
         ("text", Arc::new(text)),
         (
             "view",
-            Arc::new(StringViewArray::from(vec![Some("a text of more than twelve bytes"), None, Some("c")])),
+            Arc::new(StringViewArray::from(vec![
+                Some("a text of more than twelve bytes"),
+                None,
+                Some("c"),
+            ])),
         ),
         ("binary", Arc::new(BinaryArray::from(bytes.to_vec()))),
         ("large", Arc::new(LargeBinaryArray::from(bytes.to_vec()))),
@@ -67,11 +80,16 @@ fn columns() -> Vec<(&'static str, ArrayRef)> {
 fn written(root: &TempFolder, order: &[usize], stream: bool) -> PathBuf {
     let all = columns();
     let columns: Vec<_> = order.iter().map(|&n| all[n].clone()).collect();
-    let fields: Vec<_> =
-        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let fields: Vec<_> = columns
+        .iter()
+        .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
+        .collect();
     let schema = Arc::new(Schema::new(fields));
-    let batch =
-        RecordBatch::try_new(schema.clone(), columns.into_iter().map(|(_, array)| array).collect()).unwrap();
+    let batch = RecordBatch::try_new(
+        schema.clone(),
+        columns.into_iter().map(|(_, array)| array).collect(),
+    )
+    .unwrap();
     let mut bytes = Vec::new();
     if stream {
         let mut writer = StreamWriter::try_new(&mut bytes, &schema).unwrap();
@@ -87,10 +105,24 @@ fn written(root: &TempFolder, order: &[usize], stream: bool) -> PathBuf {
 
 fn read(path: &Path, source: &str, others: &[&str]) -> Result<ArchiveListing> {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
-    let keys = SampleKeys { source: source.to_owned(), label, start, end, in_frames: false };
+    let keys = SampleKeys {
+        source: source.to_owned(),
+        label,
+        start,
+        end,
+        in_frames: false,
+    };
     let others = Some(others.iter().map(|name| (*name).to_owned()).collect());
-    let options = TableOptions { keys, classes: None, others, root: None };
-    arrow(&[path.to_owned()], &options, ErrorPolicy::Skip, 1, &|| Ok(())).map(|(packed, _)| packed)
+    let options = TableOptions {
+        keys,
+        classes: None,
+        others,
+        root: None,
+    };
+    arrow(&[path.to_owned()], &options, ErrorPolicy::Skip, 1, &|| {
+        Ok(())
+    })
+    .map(|(packed, _)| packed)
 }
 
 #[test]
@@ -115,22 +147,40 @@ fn values_are_found_behind_any_columns() {
                 ],
             ),
         ] {
-            let packed =
-                read(&path, source, &["number", "text", "view", "null", "outer.inner.path", "tags"]).unwrap();
-            let present: Vec<(usize, &str)> =
-                wanted.iter().enumerate().filter_map(|(row, value)| Some((row, (*value)?))).collect();
+            let packed = read(
+                &path,
+                source,
+                &["number", "text", "view", "null", "outer.inner.path", "tags"],
+            )
+            .unwrap();
+            let present: Vec<(usize, &str)> = wanted
+                .iter()
+                .enumerate()
+                .filter_map(|(row, value)| Some((row, (*value)?)))
+                .collect();
             assert_eq!(packed.samples.len(), 2 * present.len(), "{source}");
             let file = std::fs::read(&path).unwrap();
-            for (sample, (row, value)) in packed.samples.iter().zip(present.iter().chain(&present)) {
-                let SampleLocation::Member(member) = &sample.location else { panic!("{sample:?}") };
+            for (sample, (row, value)) in packed.samples.iter().zip(present.iter().chain(&present))
+            {
+                let SampleLocation::Member(member) = &sample.location else {
+                    panic!("{sample:?}")
+                };
                 let bytes = &file[member.offset as usize..(member.offset + member.len) as usize];
                 assert_eq!(bytes, value.as_bytes(), "{source}, row {row}");
                 let text = |text: &str| Value::Text(text.to_owned());
                 let present = |value: Value| if *row == 1 { Value::Null } else { value };
                 let letter = if *row == 0 { "a" } else { "c" };
-                let long = if *row == 0 { "a text of more than twelve bytes" } else { "c" };
+                let long = if *row == 0 {
+                    "a text of more than twelve bytes"
+                } else {
+                    "c"
+                };
                 let tags = Value::List(vec![Value::List(vec![text(&format!("t{row}"))])]);
-                let tags = if *row == 0 { tags } else { Value::List(vec![Value::List(vec![text("t2")])]) };
+                let tags = if *row == 0 {
+                    tags
+                } else {
+                    Value::List(vec![Value::List(vec![text("t2")])])
+                };
                 let column_values = [
                     ("number", present(Value::Integer(*row as i64 + 1))),
                     ("text", present(text(letter))),
@@ -145,7 +195,11 @@ fn values_are_found_behind_any_columns() {
                         .iter()
                         .find(|(known, _)| known == name)
                         .map(|(_, value)| value.clone());
-                    assert_eq!(found.unwrap_or(Value::Null), value, "{source}, row {row}, {name}");
+                    assert_eq!(
+                        found.unwrap_or(Value::Null),
+                        value,
+                        "{source}, row {row}, {name}"
+                    );
                 }
             }
         }
@@ -160,18 +214,30 @@ fn invalid_lengths_are_errors_with_their_offset() {
     let path = written(&root, &[3, 0], true);
     let intact = std::fs::read(&path).unwrap();
     for (at, bytes, reason) in [
-        (0, &b"\x00\x00\x00\x00"[..], "does not start like an Arrow file or stream"),
+        (
+            0,
+            &b"\x00\x00\x00\x00"[..],
+            "does not start like an Arrow file or stream",
+        ),
         (4, b"\xff\xff\xff\x7f", "above the limit"),
         (4, b"\xff\xff\xff\x0f", "needs bytes"),
         (8, b"\xff\xff\xff\xff", "an invalid message"),
     ] {
         let mut damaged = intact.clone();
         damaged[at..at + bytes.len()].copy_from_slice(bytes);
-        let error = read(&root.write("b.arrow", damaged), "binary", &[]).unwrap_err().to_string();
-        assert!(error.contains(reason) && error.contains("b.arrow, byte"), "{error}");
+        let error = read(&root.write("b.arrow", damaged), "binary", &[])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(reason) && error.contains("b.arrow, byte"),
+            "{error}"
+        );
     }
     for cut in 0..intact.len() {
         let read = read(&root.write("c.arrow", &intact[..cut]), "binary", &[]);
-        assert!(read.is_err() || matches!(read.unwrap().samples.len(), 2 | 4), "{cut}");
+        assert!(
+            read.is_err() || matches!(read.unwrap().samples.len(), 2 | 4),
+            "{cut}"
+        );
     }
 }

@@ -1,11 +1,12 @@
-//! Maps Arrow types to column kinds, and Arrow arrays to values: numbers, bools, text and lists of them.
+//! Maps Arrow types to column kinds, and Arrow arrays to values: numbers, bools, text and lists of
+//! them.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, Int8Type, UInt16Type, UInt32Type,
-    UInt64Type, UInt8Type,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, Schema};
@@ -36,7 +37,10 @@ fn column_kind(of: &DataType) -> ColumnKind {
             _ => ColumnKind::Other,
         },
         DataType::Struct(fields) => ColumnKind::Group(
-            fields.iter().map(|field| (field.name().clone(), column_kind(field.data_type()))).collect(),
+            fields
+                .iter()
+                .map(|field| (field.name().clone(), column_kind(field.data_type())))
+                .collect(),
         ),
         _ => ColumnKind::Other,
     }
@@ -53,22 +57,49 @@ pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
     Ok(match array.data_type() {
         DataType::Null => vec![Value::Null; array.len()],
         DataType::Boolean => each!(array.as_boolean().iter(), Value::Bool),
-        DataType::Int8 => each!(array.as_primitive::<Int8Type>().iter(), |n| Value::Integer(n.into())),
-        DataType::Int16 => each!(array.as_primitive::<Int16Type>().iter(), |n| Value::Integer(n.into())),
-        DataType::Int32 => each!(array.as_primitive::<Int32Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::Int8 => each!(array.as_primitive::<Int8Type>().iter(), |n| Value::Integer(
+            n.into()
+        )),
+        DataType::Int16 => each!(
+            array.as_primitive::<Int16Type>().iter(),
+            |n| Value::Integer(n.into())
+        ),
+        DataType::Int32 => each!(
+            array.as_primitive::<Int32Type>().iter(),
+            |n| Value::Integer(n.into())
+        ),
         DataType::Int64 => each!(array.as_primitive::<Int64Type>().iter(), Value::Integer),
-        DataType::UInt8 => each!(array.as_primitive::<UInt8Type>().iter(), |n| Value::Integer(n.into())),
-        DataType::UInt16 => each!(array.as_primitive::<UInt16Type>().iter(), |n| Value::Integer(n.into())),
-        DataType::UInt32 => each!(array.as_primitive::<UInt32Type>().iter(), |n| Value::Integer(n.into())),
+        DataType::UInt8 => each!(
+            array.as_primitive::<UInt8Type>().iter(),
+            |n| Value::Integer(n.into())
+        ),
+        DataType::UInt16 => each!(array.as_primitive::<UInt16Type>().iter(), |n| {
+            Value::Integer(n.into())
+        }),
+        DataType::UInt32 => each!(array.as_primitive::<UInt32Type>().iter(), |n| {
+            Value::Integer(n.into())
+        }),
         DataType::UInt64 => each!(array.as_primitive::<UInt64Type>().iter(), |n| {
             i64::try_from(n).map_or(Value::Unsigned(n), Value::Integer)
         }),
-        DataType::Float16 => each!(array.as_primitive::<Float16Type>().iter(), |n| Value::Float(n.into())),
-        DataType::Float32 => each!(array.as_primitive::<Float32Type>().iter(), |n| Value::Float(n.into())),
+        DataType::Float16 => each!(
+            array.as_primitive::<Float16Type>().iter(),
+            |n| Value::Float(n.into())
+        ),
+        DataType::Float32 => each!(
+            array.as_primitive::<Float32Type>().iter(),
+            |n| Value::Float(n.into())
+        ),
         DataType::Float64 => each!(array.as_primitive::<Float64Type>().iter(), Value::Float),
-        DataType::Utf8 => each!(array.as_string::<i32>().iter(), |text| Value::Text(text.to_owned())),
-        DataType::LargeUtf8 => each!(array.as_string::<i64>().iter(), |text| Value::Text(text.to_owned())),
-        DataType::Utf8View => each!(array.as_string_view().iter(), |text| Value::Text(text.to_owned())),
+        DataType::Utf8 => each!(array.as_string::<i32>().iter(), |text| Value::Text(
+            text.to_owned()
+        )),
+        DataType::LargeUtf8 => each!(array.as_string::<i64>().iter(), |text| Value::Text(
+            text.to_owned()
+        )),
+        DataType::Utf8View => each!(array.as_string_view().iter(), |text| Value::Text(
+            text.to_owned()
+        )),
         DataType::List(_) => lists(array.as_list::<i32>().iter())?,
         DataType::LargeList(_) => lists(array.as_list::<i64>().iter())?,
         DataType::FixedSizeList(..) => lists(array.as_fixed_size_list().iter())?,
@@ -76,9 +107,11 @@ pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
             let dictionary = array.as_any_dictionary();
             let named = values(dictionary.values())?;
             let at = |key: Value| match key {
-                Value::Integer(key) => {
-                    usize::try_from(key).ok().and_then(|key| named.get(key)).cloned().unwrap_or(Value::Null)
-                }
+                Value::Integer(key) => usize::try_from(key)
+                    .ok()
+                    .and_then(|key| named.get(key))
+                    .cloned()
+                    .unwrap_or(Value::Null),
                 _ => Value::Null,
             };
             values(dictionary.keys())?.into_iter().map(at).collect()
@@ -95,7 +128,8 @@ fn lists(rows: impl Iterator<Item = Option<ArrayRef>>) -> Result<Vec<Value>, Dat
     .collect()
 }
 
-/// Calls the library and converts its errors. The library panics on some damage, which becomes an error too.
+/// Calls the library and converts its errors. The library panics on some damage, which becomes an
+/// error too.
 pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| Error::malformed(site, error.to_string())),

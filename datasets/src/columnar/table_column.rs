@@ -27,7 +27,11 @@ pub(crate) struct TableColumn {
 impl TableColumn {
     /// A top-level column.
     pub fn top_level(name: &str, kind: ColumnKind) -> Self {
-        Self { name: name.to_owned(), path_names: vec![name.to_owned()], kind }
+        Self {
+            name: name.to_owned(),
+            path_names: vec![name.to_owned()],
+            kind,
+        }
     }
 
     /// The path of names, joined by dots.
@@ -37,10 +41,21 @@ impl TableColumn {
 
     /// The field of this name, if the column is a group.
     pub fn field(&self, name: &str) -> Option<TableColumn> {
-        let ColumnKind::Group(fields) = &self.kind else { return None };
+        let ColumnKind::Group(fields) = &self.kind else {
+            return None;
+        };
         let kind = fields.iter().find(|(field, _)| field == name)?.1.clone();
-        let path_names = self.path_names.iter().cloned().chain([name.to_owned()]).collect();
-        Some(TableColumn { name: format!("{}.{name}", self.name), path_names, kind })
+        let path_names = self
+            .path_names
+            .iter()
+            .cloned()
+            .chain([name.to_owned()])
+            .collect();
+        Some(TableColumn {
+            name: format!("{}.{name}", self.name),
+            path_names,
+            kind,
+        })
     }
 
     /// Whether it is the other column, or a group that contains it.
@@ -66,14 +81,18 @@ impl TableColumn {
 
 /// Finds a column by name: a top-level one, or, if the name has dots, a field of a group.
 pub(crate) fn find_column(columns: &[TableColumn], name: &str) -> Option<TableColumn> {
-    columns.iter().find(|column| column.name == name).cloned().or_else(|| {
-        name.match_indices('.').find_map(|(dot, _)| {
-            let outer = columns.iter().find(|column| column.name == name[..dot])?;
-            let mut inner = Some(outer.clone());
-            for part in name[dot + 1..].split('.') {
-                inner = inner?.field(part);
-            }
-            inner
+    columns
+        .iter()
+        .find(|column| column.name == name)
+        .cloned()
+        .or_else(|| {
+            name.match_indices('.').find_map(|(dot, _)| {
+                let outer = columns.iter().find(|column| column.name == name[..dot])?;
+                let mut inner = Some(outer.clone());
+                for part in name[dot + 1..].split('.') {
+                    inner = inner?.field(part);
+                }
+                inner
+            })
         })
-    })
 }

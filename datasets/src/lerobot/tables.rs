@@ -30,7 +30,9 @@ impl NumberType {
     fn push(self, value: &Value, bytes: &mut Vec<u8>) -> Result<(), String> {
         let wrong = || format!("is {}", value.shown());
         match (self, value) {
-            (Self::Float32, value) => bytes.extend((value.as_f64().ok_or_else(wrong)? as f32).to_ne_bytes()),
+            (Self::Float32, value) => {
+                bytes.extend((value.as_f64().ok_or_else(wrong)? as f32).to_ne_bytes())
+            }
             (Self::Float64, value) => bytes.extend(value.as_f64().ok_or_else(wrong)?.to_ne_bytes()),
             (Self::Int64, Value::Integer(number)) => bytes.extend(number.to_ne_bytes()),
             (Self::Bool, Value::Bool(set)) => bytes.push(u8::from(*set)),
@@ -48,12 +50,13 @@ impl NumberType {
     }
 }
 
-/// Reads features of all frames from the tables under `data`: for each feature its numbers, row after row, in the order
-/// of the column `index`, which must count from 0. `features` are names, types and numbers of values per row.
+/// Reads features of all frames from the tables under `data`: for each feature its numbers, row
+/// after row, in the order of the column `index`, which must count from 0. `features` are names,
+/// types and numbers of values per row.
 ///
 /// # Errors
-/// `Argument` for a row that does not have what `features` states, with file and row, and for rows that are missing; the
-/// errors of reading Parquet files.
+/// `Argument` for a row that does not have what `features` states, with file and row, and for rows
+/// that are missing; the errors of reading Parquet files.
 pub fn lerobot_tables(
     root: &Path,
     features: &[(String, NumberType, usize)],
@@ -67,13 +70,21 @@ pub fn lerobot_tables(
         for_each_row(&file, &needed, &[], check_interrupt, |_, values| {
             if values.last() != Some(&Value::Integer(next)) {
                 let index = values.last().map_or_else(String::new, Value::shown);
-                return Err(format!("index is {index}, expected {next}: files are missing or not in order"));
+                return Err(format!(
+                    "index is {index}, expected {next}: files are missing or not in order"
+                ));
             }
             next += 1;
-            for (((name, kind, width), value), bytes) in features.iter().zip(&values).zip(&mut found) {
-                let count = kind.push_all(value, bytes).map_err(|reason| format!("{name} {reason}"))?;
+            for (((name, kind, width), value), bytes) in
+                features.iter().zip(&values).zip(&mut found)
+            {
+                let count = kind
+                    .push_all(value, bytes)
+                    .map_err(|reason| format!("{name} {reason}"))?;
                 if count != *width {
-                    return Err(format!("{name} has {count} numbers, info.json says {width}"));
+                    return Err(format!(
+                        "{name} has {count} numbers, info.json says {width}"
+                    ));
                 }
             }
             Ok(())

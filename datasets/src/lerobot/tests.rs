@@ -20,7 +20,10 @@ fn templates_are_filled_and_stay_below_the_folder() {
         ("{chunk_index}-{file_index:06d}.mp4", "7-001234.mp4"),
         ("plain.mp4", "plain.mp4"),
     ] {
-        assert_eq!(expand_video_path(template, "a.b", number).as_deref(), Ok(path));
+        assert_eq!(
+            expand_video_path(template, "a.b", number).as_deref(),
+            Ok(path)
+        );
     }
     for template in [
         "{file",
@@ -32,7 +35,10 @@ fn templates_are_filled_and_stay_below_the_folder() {
         "a/../b.mp4",
         "",
     ] {
-        assert!(expand_video_path(template, "a.b", number).is_err(), "{template}");
+        assert!(
+            expand_video_path(template, "a.b", number).is_err(),
+            "{template}"
+        );
     }
     assert!(expand_video_path("{video_key}/a.mp4", "../..", number).is_err());
 }
@@ -53,7 +59,11 @@ fn image_cameras_are_reported() {
     );
     assert!(error_of(None).contains("it has none"), "{}", error_of(None));
     root.write(INFO, info.replace("image", "video"));
-    assert!(error_of(None).contains("\"video_path\" must be a string"), "{}", error_of(None));
+    assert!(
+        error_of(None).contains("\"video_path\" must be a string"),
+        "{}",
+        error_of(None)
+    );
 }
 
 #[test]
@@ -65,13 +75,19 @@ fn segments_start_and_end_between_frames() {
         camera: String::new(),
         chunk: None,
     };
-    let Ok(SegmentBounds::Seconds { start: Some(start), end: Some(end) }) =
-        info.segment(100, 2.0, 4.0 + 1e-4)
+    let Ok(SegmentBounds::Seconds {
+        start: Some(start),
+        end: Some(end),
+    }) = info.segment(100, 2.0, 4.0 + 1e-4)
     else {
         panic!()
     };
     assert!((start - 1.99).abs() < 1e-12 && (end - 3.99).abs() < 1e-12);
-    let Ok(SegmentBounds::Seconds { start: None, end: Some(_) }) = info.segment(100, 0.0, 2.0) else {
+    let Ok(SegmentBounds::Seconds {
+        start: None,
+        end: Some(_),
+    }) = info.segment(100, 0.0, 2.0)
+    else {
         panic!()
     };
     assert!(
@@ -85,5 +101,8 @@ fn segments_start_and_end_between_frames() {
 fn task_numbers_are_class_indices() {
     let task = |number, name: &str| (number, name.to_owned());
     assert_eq!(classes(vec![task(1, "b"), task(0, "a")]), ["a", "b"]);
-    assert_eq!(classes(vec![task(2, "b"), task(0, "a")]), Vec::<String>::new());
+    assert_eq!(
+        classes(vec![task(2, "b"), task(0, "a")]),
+        Vec::<String>::new()
+    );
 }

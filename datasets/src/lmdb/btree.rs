@@ -1,6 +1,7 @@
 //! Walks a tree of an LMDB file and returns its keys in order, with the byte range of each value.
-//! Errors name the damaged page, and the caller decides whether the walk continues with the other pages.
-//! Visits at most as many pages as the file has, even if pages refer to each other in a cycle.
+//! Errors name the damaged page, and the caller decides whether the walk continues with the other
+//! pages. Visits at most as many pages as the file has, even if pages refer to each other in a
+//! cycle.
 
 use std::cmp::Ordering;
 
@@ -8,7 +9,7 @@ use framespool::error::{Error, Result};
 
 use super::file::{LmdbFile, Tree};
 use super::page::{
-    overflow_page_count, read_le, NodeData, Page, PageKind, PAGE_HEADER_BYTES, TREE_RECORD_BYTES,
+    NodeData, PAGE_HEADER_BYTES, Page, PageKind, TREE_RECORD_BYTES, overflow_page_count, read_le,
 };
 use crate::archive::InterruptCheck;
 
@@ -49,9 +50,9 @@ impl Tree {
     }
 }
 
-/// Reads the items of a tree. `check` also compares the first overflow page of each long value with the node
-/// that refers to it. `fail` handles each error: if it returns `Ok`, the walk continues with what the error
-/// does not affect.
+/// Reads the items of a tree. `check` also compares the first overflow page of each long value with
+/// the node that refers to it. `fail` handles each error: if it returns `Ok`, the walk continues
+/// with what the error does not affect.
 pub fn traverse(
     file: &mut LmdbFile,
     tree: &Tree,
@@ -61,11 +62,15 @@ pub fn traverse(
 ) -> Result<Vec<TreeItem>> {
     if tree.flags & MDB_DUPSORT != 0 {
         return Err(Error::Unsupported {
-            site: file.reader.site(tree.root.map_or(0, |root| file.page_offset(root))),
+            site: file
+                .reader
+                .site(tree.root.map_or(0, |root| file.page_offset(root))),
             what: "an LMDB database whose keys have several values each (MDB_DUPSORT)".to_owned(),
         });
     }
-    let Some(root) = tree.root else { return Ok(Vec::new()) };
+    let Some(root) = tree.root else {
+        return Ok(Vec::new());
+    };
     // Page ranges in use, of the tree and of overflow values. No page may be used twice.
     let mut used: Vec<(u64, u64)> = Vec::new();
     let mut items: Vec<TreeItem> = Vec::new();
@@ -73,14 +78,16 @@ pub fn traverse(
     // Number of pages that the file contains; its meta page may claim far more.
     let page_count = file.end.min(file.reader.len().div_ceil(file.page_bytes));
     let mut visits = 0;
-    // Branches from the root down, each with the index of its next node. All leaves are at the same depth.
+    // Branches from the root down, each with the index of its next node. All leaves are at the same
+    // depth.
     let mut path: Vec<(Page, usize)> = Vec::new();
     let mut next = Some(root);
     loop {
         check_interrupt()?;
         if let Some(number) = next.take() {
             if visits >= page_count {
-                let reason = "pages refer to each other in a cycle; the remaining entries are not read";
+                let reason =
+                    "pages refer to each other in a cycle; the remaining entries are not read";
                 fail(file.reader.malformed(file.page_offset(number), reason))?;
                 return Ok(items);
             }
@@ -108,12 +115,16 @@ pub fn traverse(
             }
             continue;
         }
-        let Some((branch, at)) = path.last_mut() else { break };
+        let Some((branch, at)) = path.last_mut() else {
+            break;
+        };
         if *at == branch.len() {
             path.pop();
             continue;
         }
-        let child = branch.child(*at).map_err(|reason| (file.page_offset(branch.number), reason));
+        let child = branch
+            .child(*at)
+            .map_err(|reason| (file.page_offset(branch.number), reason));
         *at += 1;
         match child {
             Ok(child) => next = Some(child),
@@ -126,13 +137,22 @@ pub fn traverse(
     // If damage was reported, totals cannot match; otherwise check them against the tree record.
     if intact {
         if items.len() as u64 != tree.entries {
-            let reason = format!("a database of {} entries, but {} were found", tree.entries, items.len());
+            let reason = format!(
+                "a database of {} entries, but {} were found",
+                tree.entries,
+                items.len()
+            );
             fail(file.reader.malformed(file.page_offset(root), reason))?;
         }
         used.sort_unstable();
-        if let Some(pair) = used.windows(2).find(|pair| pair[0].0.saturating_add(pair[0].1) > pair[1].0) {
-            let reason =
-                format!("page {} is referenced twice: a page that refers to it is damaged", pair[1].0);
+        if let Some(pair) = used
+            .windows(2)
+            .find(|pair| pair[0].0.saturating_add(pair[0].1) > pair[1].0)
+        {
+            let reason = format!(
+                "page {} is referenced twice: a page that refers to it is damaged",
+                pair[1].0
+            );
             fail(file.reader.malformed(file.page_offset(pair[1].0), reason))?;
         }
     }
@@ -152,14 +172,22 @@ fn leaf_items(
     let (before, used_before) = (items.len(), used.len());
     let mut read = || {
         for number in 0..page.len() {
-            let (key, data) =
-                page.leaf_node(number).map_err(|reason| file.reader.malformed(page_offset, reason))?;
-            if items.last().is_some_and(|last| tree.compare(&last.key, key) != Ordering::Less) {
-                let reason = format!("the key of node {number} does not come after the one before it");
+            let (key, data) = page
+                .leaf_node(number)
+                .map_err(|reason| file.reader.malformed(page_offset, reason))?;
+            if items
+                .last()
+                .is_some_and(|last| tree.compare(&last.key, key) != Ordering::Less)
+            {
+                let reason =
+                    format!("the key of node {number} does not come after the one before it");
                 return Err(file.reader.malformed(page_offset, reason));
             }
             let item_data = match data {
-                NodeData::Inline(at, len) => ItemData::Value { offset: page_offset + at as u64, len },
+                NodeData::Inline(at, len) => ItemData::Value {
+                    offset: page_offset + at as u64,
+                    len,
+                },
                 NodeData::Tree(tree) => ItemData::Tree(tree),
                 NodeData::Overflow(first, len) => {
                     let (offset, pages) = overflow_range(file, first, len, check)?;
@@ -170,10 +198,13 @@ fn leaf_items(
                     return Err(Error::Unsupported {
                         site: file.reader.site(page_offset),
                         what: "an LMDB key that has several values".to_owned(),
-                    })
+                    });
                 }
             };
-            items.push(TreeItem { key: key.to_vec(), data: item_data });
+            items.push(TreeItem {
+                key: key.to_vec(),
+                data: item_data,
+            });
         }
         Ok(())
     };
@@ -191,7 +222,10 @@ fn overflow_range(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Res
     let offset = page_offset.saturating_add(PAGE_HEADER_BYTES as u64);
     let pages = (PAGE_HEADER_BYTES as u64 + len).div_ceil(file.page_bytes);
     if first.saturating_add(pages) > file.end {
-        let reason = format!("a value of {len} bytes starts at page {first} of {}", file.end);
+        let reason = format!(
+            "a value of {len} bytes starts at page {first} of {}",
+            file.end
+        );
         return Err(file.reader.malformed(page_offset, reason));
     }
     file.reader.check(offset, len)?;

@@ -1,10 +1,11 @@
-//! Parses a Caffe `Datum`, a Protocol Buffers message: the range of its encoded image, and its label.
+//! Parses a Caffe `Datum`, a Protocol Buffers message: the range of its encoded image, and its
+//! label.
 
 use framespool::error::Result;
 
+use crate::NO_LABEL;
 use crate::protobuf::{ByteRange, FieldValue, ProtobufReader};
 use crate::range_reader::RangeReader;
-use crate::NO_LABEL;
 
 /// Field numbers of a Datum.
 const DATA: u64 = 4;
@@ -12,10 +13,13 @@ const LABEL: u64 = 5;
 const FLOATS: u64 = 6;
 const ENCODED: u64 = 7;
 
-/// Offset and length of the image, and the label; or why the Datum cannot be used. A value that is not a
-/// valid Protocol Buffers message is the outer `Err`.
+/// Offset and length of the image, and the label; or why the Datum cannot be used. A value that is
+/// not a valid Protocol Buffers message is the outer `Err`.
 #[allow(clippy::type_complexity)]
-pub fn datum(reader: &mut RangeReader, value: ByteRange) -> Result<Result<(u64, u64, i64), String>> {
+pub fn datum(
+    reader: &mut RangeReader,
+    value: ByteRange,
+) -> Result<Result<(u64, u64, i64), String>> {
     let (mut data, mut label, mut floats, mut encoded) = (None, NO_LABEL, false, false);
     let mut fields = ProtobufReader::new(value);
     while let Some(field) = fields.next(reader)? {

@@ -1,12 +1,12 @@
-//! Opens an LMDB file and reads its meta pages and single pages.
-//! A page is accepted only if it contains its own page number. The file is read and not mapped, so that
-//! missing data is an error of one read and does not crash the process.
+//! Opens an LMDB file and reads its meta pages and single pages. A page is accepted only if it
+//! contains its own page number. The file is read and not mapped, so that missing data is an error
+//! of one read and does not crash the process.
 
 use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use super::page::{read_le, Page, PAGE_HEADER_BYTES, TREE_RECORD_BYTES};
+use super::page::{PAGE_HEADER_BYTES, Page, TREE_RECORD_BYTES, read_le};
 use crate::range_reader::RangeReader;
 
 /// The magic number of a meta page, and the format version.
@@ -46,13 +46,20 @@ impl Tree {
         match root {
             _ if depth > MAX_DEPTH => Err(format!("a tree claims {depth} levels")),
             Some(root) if root >= end => Err(format!("a tree starts at page {root} of {end}")),
-            Some(_) if depth == 0 || pages < u64::from(depth) || pages > end => {
-                Err(format!("a tree claims {depth} levels and {pages} of {end} pages"))
-            }
-            None if depth > 0 || number(32) > 0 => {
-                Err(format!("a tree of {} entries claims to have no page", number(32)))
-            }
-            root => Ok(Self { flags, depth, pages, entries: number(32), root }),
+            Some(_) if depth == 0 || pages < u64::from(depth) || pages > end => Err(format!(
+                "a tree claims {depth} levels and {pages} of {end} pages"
+            )),
+            None if depth > 0 || number(32) > 0 => Err(format!(
+                "a tree of {} entries claims to have no page",
+                number(32)
+            )),
+            root => Ok(Self {
+                flags,
+                depth,
+                pages,
+                entries: number(32),
+                root,
+            }),
         }
     }
 }
@@ -77,7 +84,8 @@ struct MetaPage {
 
 impl LmdbFile {
     /// # Errors
-    /// `Malformed` for a file that LMDB did not write, `Unsupported` for its other formats, `Truncated`.
+    /// `Malformed` for a file that LMDB did not write, `Unsupported` for its other formats,
+    /// `Truncated`.
     pub fn open(path: &Path) -> Result<Self> {
         let mut reader = RangeReader::open(path)?;
         let first = read_meta(&mut reader, 0)?;
@@ -85,15 +93,24 @@ impl LmdbFile {
         if first.page_bytes != second.page_bytes {
             return Err(reader.malformed(
                 first.page_bytes + PAGE_HEADER_BYTES as u64 + 24,
-                format!("pages have {} bytes here and {} at byte 0", second.page_bytes, first.page_bytes),
+                format!(
+                    "pages have {} bytes here and {} at byte 0",
+                    second.page_bytes, first.page_bytes
+                ),
             ));
         }
         let (at, newer) = match second.transaction > first.transaction {
             true => (first.page_bytes, second),
             false => (0, first),
         };
-        let main = Tree::parse(&newer.main, newer.end).map_err(|reason| reader.malformed(at, reason))?;
-        Ok(Self { reader, page_bytes: newer.page_bytes, end: newer.end, main })
+        let main =
+            Tree::parse(&newer.main, newer.end).map_err(|reason| reader.malformed(at, reason))?;
+        Ok(Self {
+            reader,
+            page_bytes: newer.page_bytes,
+            end: newer.end,
+            main,
+        })
     }
 
     /// Offset of a page.
@@ -107,7 +124,10 @@ impl LmdbFile {
         let page = Page::parse(self.reader.get(at, self.page_bytes as usize)?);
         page.and_then(|page| match page.number == number && number < self.end {
             true => Ok(page),
-            false => Err(format!("is numbered page {}, but is at the offset of page {number}", page.number)),
+            false => Err(format!(
+                "is numbered page {}, but is at the offset of page {number}",
+                page.number
+            )),
         })
         .map_err(|reason| self.reader.malformed(at, reason))
     }
@@ -122,28 +142,45 @@ fn read_meta(reader: &mut RangeReader, at: u64) -> Result<MetaPage> {
             site: reader.site(at),
             what: format!("an LMDB file {what} (copy it with mdb_dump there and mdb_load here)"),
         };
-        return Err(if bytes[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 4] == MAGIC.to_be_bytes() {
-            elsewhere("of a big-endian machine")
-        } else if number(PAGE_HEADER_BYTES_32, 4) == u64::from(MAGIC) {
-            elsewhere("of a 32-bit machine")
-        } else {
-            reader.malformed(at, "is not a meta page of LMDB")
-        });
+        return Err(
+            if bytes[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 4] == MAGIC.to_be_bytes() {
+                elsewhere("of a big-endian machine")
+            } else if number(PAGE_HEADER_BYTES_32, 4) == u64::from(MAGIC) {
+                elsewhere("of a 32-bit machine")
+            } else {
+                reader.malformed(at, "is not a meta page of LMDB")
+            },
+        );
     }
     let version = number(PAGE_HEADER_BYTES + 4, 4);
     if version != u64::from(VERSION) {
         let what = format!(
             "version {version} of LMDB's format (copy it with its mdb_dump and the mdb_load of LMDB 0.9)"
         );
-        return Err(Error::Unsupported { site: reader.site(at), what });
+        return Err(Error::Unsupported {
+            site: reader.site(at),
+            what,
+        });
     }
-    // The record of the free-page tree comes first, and its unused padding field holds the page size.
+    // The record of the free-page tree comes first, and its unused padding field holds the page
+    // size.
     let page_bytes = number(40, 4);
-    if !(512..=32768).contains(&page_bytes) || !page_bytes.is_power_of_two() || number(10, 2) & P_META == 0 {
-        return Err(reader.malformed(at, format!("is not a meta page of LMDB: pages of {page_bytes} bytes")));
+    if !(512..=32768).contains(&page_bytes)
+        || !page_bytes.is_power_of_two()
+        || number(10, 2) & P_META == 0
+    {
+        return Err(reader.malformed(
+            at,
+            format!("is not a meta page of LMDB: pages of {page_bytes} bytes"),
+        ));
     }
     let mut main = [0; TREE_RECORD_BYTES];
     main.copy_from_slice(&bytes[88..88 + TREE_RECORD_BYTES]);
     let last = number(136, 8);
-    Ok(MetaPage { page_bytes, main, end: last.saturating_add(1), transaction: number(144, 8) })
+    Ok(MetaPage {
+        page_bytes,
+        main,
+        end: last.saturating_add(1),
+        transaction: number(144, 8),
+    })
 }

@@ -66,12 +66,21 @@ impl Page {
             P_LEAF => PageKind::Leaf,
             _ => return Err(format!("is not a page of a tree: its flags are {flags:#x}")),
         };
-        let (lower, upper) = (read_le(&bytes[12..14]) as usize, read_le(&bytes[14..16]) as usize);
+        let (lower, upper) = (
+            read_le(&bytes[12..14]) as usize,
+            read_le(&bytes[14..16]) as usize,
+        );
         if lower < PAGE_HEADER_BYTES || lower % 2 != 0 || upper < lower || upper > bytes.len() {
             return Err(format!("is damaged: its free space is {lower}..{upper}"));
         }
         let number = read_le(&bytes[..8]);
-        Ok(Self { number, kind, bytes: bytes.to_vec(), nodes: (lower - PAGE_HEADER_BYTES) / 2, upper })
+        Ok(Self {
+            number,
+            kind,
+            bytes: bytes.to_vec(),
+            nodes: (lower - PAGE_HEADER_BYTES) / 2,
+            upper,
+        })
     }
 
     /// Number of nodes.
@@ -88,7 +97,10 @@ impl Page {
             return Err(wrong());
         }
         let end = at + NODE_HEADER_BYTES + read_le(&self.bytes[at + 6..at + 8]) as usize;
-        let key = self.bytes.get(at + NODE_HEADER_BYTES..end).ok_or_else(wrong)?;
+        let key = self
+            .bytes
+            .get(at + NODE_HEADER_BYTES..end)
+            .ok_or_else(wrong)?;
         Ok((at, key, end))
     }
 
@@ -108,25 +120,26 @@ impl Page {
             .ok()
             .and_then(|node_bytes| self.bytes.get(begin..begin.checked_add(node_bytes)?));
         let Some(inside) = inside else {
-            return Err(format!("node {number} of {node_bytes} bytes exceeds the page"));
+            return Err(format!(
+                "node {number} of {node_bytes} bytes exceeds the page"
+            ));
         };
-        let data = match flags {
-            0 => NodeData::Inline(begin, len),
-            F_BIGDATA => NodeData::Overflow(read_le(inside), len),
-            F_SUBDATA => NodeData::Tree(
-                inside
-                    .try_into()
-                    .map_err(|_| format!("node {number} has {len} bytes instead of a tree header"))?,
-            ),
-            _ if flags & !(F_SUBDATA | F_DUPDATA) == 0 => NodeData::Duplicates,
-            _ => return Err(format!("node {number} has unknown flags {flags:#x}")),
-        };
+        let data =
+            match flags {
+                0 => NodeData::Inline(begin, len),
+                F_BIGDATA => NodeData::Overflow(read_le(inside), len),
+                F_SUBDATA => NodeData::Tree(inside.try_into().map_err(|_| {
+                    format!("node {number} has {len} bytes instead of a tree header")
+                })?),
+                _ if flags & !(F_SUBDATA | F_DUPDATA) == 0 => NodeData::Duplicates,
+                _ => return Err(format!("node {number} has unknown flags {flags:#x}")),
+            };
         Ok((key, data))
     }
 }
 
-/// If the header is that of the overflow page `number`, the first one of a value: the number of its overflow
-/// pages.
+/// If the header is that of the overflow page `number`, the first one of a value: the number of its
+/// overflow pages.
 pub fn overflow_page_count(head: &[u8; PAGE_HEADER_BYTES], number: u64) -> Option<u64> {
     let flags = read_le(&head[10..12]) as u16;
     (read_le(&head[..8]) == number && flags & P_OVERFLOW != 0).then(|| read_le(&head[12..16]))
@@ -134,5 +147,8 @@ pub fn overflow_page_count(head: &[u8; PAGE_HEADER_BYTES], number: u64) -> Optio
 
 /// A little-endian number of up to eight bytes.
 pub fn read_le(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }

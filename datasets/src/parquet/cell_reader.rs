@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::dataset::SourceOpener;
 use framespool::error::{Error, Result};
-use framespool::source::{display_name, reopen, ByteSource, Identity, MemorySource};
+use framespool::source::{ByteSource, Identity, MemorySource, display_name, reopen};
 use parquet::column::page::Page;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::column_chunk::{column_index, ColumnChunk};
+use super::column_chunk::{ColumnChunk, column_index};
 use super::file::{ChunkSource, ParquetFile};
 use super::page_scan::PageLocation;
 use crate::columnar::MAX_ROWS;
@@ -49,9 +49,17 @@ impl CellReader {
     pub fn cell(&self, file: &Path, column: Arc<str>, row: u64) -> Arc<dyn SourceOpener> {
         let mut files = lock(&self.files);
         let table = files.entry(file.to_owned()).or_insert_with(|| {
-            Arc::new(ParquetTable { path: file.into(), cached: Mutex::default(), pages: self.pages.clone() })
+            Arc::new(ParquetTable {
+                path: file.into(),
+                cached: Mutex::default(),
+                pages: self.pages.clone(),
+            })
         });
-        Arc::new(CellOpener { table: table.clone(), column, row })
+        Arc::new(CellOpener {
+            table: table.clone(),
+            column,
+            row,
+        })
     }
 }
 
@@ -59,13 +67,23 @@ impl ParquetTable {
     /// The cached metadata if the file is unchanged, otherwise the metadata read again.
     fn metadata(&self, source: Arc<dyn ByteSource>) -> Result<(ParquetFile, Arc<CachedMetadata>)> {
         let mut cached = lock(&self.cached);
-        if let Some(cached) = cached.as_ref().filter(|cached| cached.identity == source.identity()) {
-            let file = ParquetFile { chunk_source: ChunkSource(source), metadata: cached.metadata.clone() };
+        if let Some(cached) = cached
+            .as_ref()
+            .filter(|cached| cached.identity == source.identity())
+        {
+            let file = ParquetFile {
+                chunk_source: ChunkSource(source),
+                metadata: cached.metadata.clone(),
+            };
             return Ok((file, cached.clone()));
         }
         let file = ParquetFile::read(source)?;
         let (identity, metadata) = (file.identity(), file.metadata.clone());
-        let state = Arc::new(CachedMetadata { identity, metadata, chunks: Mutex::default() });
+        let state = Arc::new(CachedMetadata {
+            identity,
+            metadata,
+            chunks: Mutex::default(),
+        });
         *cached = Some(state.clone());
         Ok((file, state))
     }
@@ -79,7 +97,10 @@ impl CachedMetadata {
         // Uses the file that is already open: the path may refer to another file by now.
         let mut reader = RangeReader::new(file.chunk_source.0.clone());
         let chunk = ColumnChunk::open(file, &mut reader, group, column, &|| Ok(()))?;
-        Ok(lock(&self.chunks).entry((group, column)).or_insert(Arc::new(chunk)).clone())
+        Ok(lock(&self.chunks)
+            .entry((group, column))
+            .or_insert(Arc::new(chunk))
+            .clone())
     }
 }
 
@@ -91,7 +112,13 @@ struct CellOpener {
 
 impl SourceOpener for CellOpener {
     fn name(&self) -> Arc<str> {
-        format!("{}!{}[{}]", display_name(&self.table.path), self.column, self.row).into()
+        format!(
+            "{}!{}[{}]",
+            display_name(&self.table.path),
+            self.column,
+            self.row
+        )
+        .into()
     }
 
     fn open(&self) -> Result<Arc<dyn ByteSource>> {
@@ -116,10 +143,19 @@ impl SourceOpener for CellOpener {
         let chunk = cached.chunk(file, found.ok_or_else(gone)?, column)?;
         let (page, row) = chunk.page_of(row).ok_or_else(gone)?;
         let decode_page = |page: &PageLocation| {
-            self.table.pages.get(&cached.identity, page.header_offset, || chunk.decompress(file, page))
+            self.table
+                .pages
+                .get(&cached.identity, page.header_offset, || {
+                    chunk.decompress(file, page)
+                })
         };
-        let mut pages =
-            chunk.dictionary.as_ref().map(decode_page).transpose()?.into_iter().collect::<Vec<_>>();
+        let mut pages = chunk
+            .dictionary
+            .as_ref()
+            .map(decode_page)
+            .transpose()?
+            .into_iter()
+            .collect::<Vec<_>>();
         pages.push(decode_page(page)?);
         let bytes = chunk.value(file, page, pages, row)?;
         let bytes = bytes.ok_or_else(|| {
@@ -128,16 +164,21 @@ impl SourceOpener for CellOpener {
         })?;
         let name = self.name();
         let mut identity = cached.identity.clone();
-        if let Identity::File { len, start, .. } | Identity::Remote { len, start, .. } = &mut identity {
+        if let Identity::File { len, start, .. } | Identity::Remote { len, start, .. } =
+            &mut identity
+        {
             (*len, *start) = (bytes.len() as u64, cell_id(column, self.row));
         }
-        Ok(Arc::new(CellSource { bytes: MemorySource::new(name, PageSlice(bytes)), identity }))
+        Ok(Arc::new(CellSource {
+            bytes: MemorySource::new(name, PageSlice(bytes)),
+            identity,
+        }))
     }
 }
 
-/// A value that serves as the offset of a cell in its identity. It differs for all cells of a file, and from
-/// the offset of any range stored in the file: rows are fewer than [`MAX_ROWS`], and columns fewer than a
-/// footer has bytes.
+/// A value that serves as the offset of a cell in its identity. It differs for all cells of a file,
+/// and from the offset of any range stored in the file: rows are fewer than [`MAX_ROWS`], and
+/// columns fewer than a footer has bytes.
 fn cell_id(column: usize, row: u64) -> u64 {
     const ROWS: u32 = 64 - MAX_ROWS.leading_zeros();
     1 << 63 | (column as u64) << ROWS | row
@@ -152,8 +193,8 @@ impl AsRef<[u8]> for PageSlice {
     }
 }
 
-/// The bytes of a cell. Their identity does not depend on where they are decoded to, and neither does their
-/// video index.
+/// The bytes of a cell. Their identity does not depend on where they are decoded to, and neither
+/// does their video index.
 struct CellSource {
     bytes: MemorySource,
     identity: Identity,
@@ -187,7 +228,12 @@ type PageKey = (Identity, u64);
 type PageSlot = Mutex<Option<Page>>;
 
 impl PageCache {
-    fn get(&self, identity: &Identity, head: u64, decompress: impl FnOnce() -> Result<Page>) -> Result<Page> {
+    fn get(
+        &self,
+        identity: &Identity,
+        head: u64,
+        decompress: impl FnOnce() -> Result<Page>,
+    ) -> Result<Page> {
         let key = (identity.clone(), head);
         let slot = {
             let mut entries = lock(&self.0);
@@ -209,15 +255,18 @@ impl PageCache {
         Ok(page)
     }
 
-    /// Drops the least recently used pages until the others are within the budget. The last page is always
-    /// kept.
+    /// Drops the least recently used pages until the others are within the budget. The last page is
+    /// always kept.
     fn evict(&self) {
         let mut entries = lock(&self.0);
         let mut bytes = 0;
         let fits = entries.iter().rev().take_while(|(_, slot)| {
-            // The size of a page that is being decoded is unknown; the thread that decodes it calls `evict`
-            // afterwards.
-            let more = slot.try_lock().ok().and_then(|page| page.as_ref().map(|page| page.buffer().len()));
+            // The size of a page that is being decoded is unknown; the thread that decodes it calls
+            // `evict` afterwards.
+            let more = slot
+                .try_lock()
+                .ok()
+                .and_then(|page| page.as_ref().map(|page| page.buffer().len()));
             let first = bytes == 0;
             bytes += more.unwrap_or(0);
             first || bytes <= MAX_CACHED_BYTES

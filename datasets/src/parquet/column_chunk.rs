@@ -7,9 +7,9 @@ use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::file::{catch_panic, ParquetFile};
+use super::file::{ParquetFile, catch_panic};
 use super::page_reader::CheckedPageReader;
-use super::page_scan::{scan_pages, PageContents, PageLocation};
+use super::page_scan::{PageContents, PageLocation, scan_pages};
 use crate::archive::InterruptCheck;
 use crate::range_reader::RangeReader;
 
@@ -51,10 +51,17 @@ impl ColumnChunk {
         }
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);
         if first != rows {
-            let reason = format!("column '{}' has {first} values for {rows} rows", meta.column_path());
+            let reason = format!(
+                "column '{}' has {first} values for {rows} rows",
+                meta.column_path()
+            );
             return Err(reader.malformed(begin, reason));
         }
-        Ok(Self { meta, values, dictionary })
+        Ok(Self {
+            meta,
+            values,
+            dictionary,
+        })
     }
 
     /// The page that contains a row of the group, and the number of the row within the page.
@@ -68,8 +75,8 @@ impl ColumnChunk {
     pub fn decompress(&self, file: &ParquetFile, page: &PageLocation) -> Result<Page> {
         let site = file.site(page.header_offset);
         catch_panic(&site, || {
-            // The crate reads a column from its start, so it gets metadata of a column that consists of this
-            // page.
+            // The crate reads a column from its start, so it gets metadata of a column that
+            // consists of this page.
             let whole = page.data_offset + page.compressed_size - page.header_offset;
             let only = ColumnChunkMetaData::builder(self.meta.column_descr_ptr())
                 .set_compression_codec(self.meta.compression_codec())
@@ -92,8 +99,10 @@ impl ColumnChunk {
     ) -> Result<Option<ByteArray>> {
         catch_panic(&file.site(at.header_offset), || {
             let pages = Box::new(DecodedPages(decoded_pages.into_iter()));
-            let mut reader = ColumnReaderImpl::<ByteArrayType>::new(self.meta.column_descr_ptr(), pages);
-            // In steps: some encodings decode skipped values too, and keep those of one step in memory.
+            let mut reader =
+                ColumnReaderImpl::<ByteArrayType>::new(self.meta.column_descr_ptr(), pages);
+            // In steps: some encodings decode skipped values too, and keep those of one step in
+            // memory.
             for first in (0..row).step_by(SKIP_ROWS) {
                 reader.skip_records(SKIP_ROWS.min((row - first) as usize))?;
             }
@@ -137,9 +146,13 @@ impl PageReader for DecodedPages {
 /// The index of the column with this path of names.
 pub fn column_index(file: &ParquetFile, path: &str) -> Result<usize> {
     let schema = file.metadata().file_metadata().schema_descr();
-    let mut found = (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);
+    let mut found =
+        (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);
     let first = found.next().ok_or_else(|| {
-        Error::malformed(&file.site(0), format!("column '{path}' no longer exists; list the dataset again"))
+        Error::malformed(
+            &file.site(0),
+            format!("column '{path}' no longer exists; list the dataset again"),
+        )
     })?;
     match found.next() {
         None => Ok(first),

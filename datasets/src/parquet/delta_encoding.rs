@@ -1,6 +1,6 @@
-//! Parses lengths in the encoding `DELTA_BINARY_PACKED`: how many there are, their sum, and where they end.
-//! Layout: a header, then blocks of bit-packed differences, each block in miniblocks with their own bit
-//! width. The lengths are not stored, since a few bytes may encode billions of them.
+//! Parses lengths in the encoding `DELTA_BINARY_PACKED`: how many there are, their sum, and where
+//! they end. Layout: a header, then blocks of bit-packed differences, each block in miniblocks with
+//! their own bit width. The lengths are not stored, since a few bytes may encode billions of them.
 
 /// Maximum bit width of a difference, since lengths have 32 bits.
 const MAX_BIT_WIDTH: u8 = 32;
@@ -24,7 +24,10 @@ impl Lengths {
         let (block, parts, count) = (head()?, head()?, head()?);
         let first = zigzag(head()?);
         let each = block.checked_div(parts).unwrap_or(0);
-        if each == 0 || each % 32 != 0 || each.checked_mul(parts) != Some(block) || parts > bytes.len() as u64
+        if each == 0
+            || each % 32 != 0
+            || each.checked_mul(parts) != Some(block)
+            || parts > bytes.len() as u64
         {
             return Err(format!("lengths in blocks of {block} with {parts} parts"));
         }
@@ -46,18 +49,30 @@ impl Lengths {
                 if width > MAX_BIT_WIDTH {
                     return Err(format!("lengths that differ by {width} bits"));
                 }
-                let packed = (u64::from(width) * (each / 8)).try_into().unwrap_or(usize::MAX);
+                let packed = (u64::from(width) * (each / 8))
+                    .try_into()
+                    .unwrap_or(usize::MAX);
                 let packed = rest.split_off(..packed).ok_or_else(short)?;
                 let here = left.min(each);
-                let mut bits = BitReader { bytes: packed, held: 0, have: 0 };
+                let mut bits = BitReader {
+                    bytes: packed,
+                    held: 0,
+                    have: 0,
+                };
                 for _ in 0..here {
-                    last = last.wrapping_add(least).wrapping_add(bits.take(width) as i32);
+                    last = last
+                        .wrapping_add(least)
+                        .wrapping_add(bits.take(width) as i32);
                     sum += positive(last)?;
                 }
                 left -= here;
             }
         }
-        Ok(Self { count, sum, end: bytes.len() - rest.len() })
+        Ok(Self {
+            count,
+            sum,
+            end: bytes.len() - rest.len(),
+        })
     }
 }
 
@@ -115,22 +130,64 @@ mod tests {
 
     #[test]
     fn lengths_are_counted_and_summed() {
-        let one = Lengths { count: 1, sum: 5, end: 5 };
+        let one = Lengths {
+            count: 1,
+            sum: 5,
+            end: 5,
+        };
         assert_eq!(Lengths::read(&[head(1), vec![9; 3]].concat(), 1), Ok(one));
-        assert_eq!(Lengths::read(&head(0), 0), Ok(Lengths { count: 0, sum: 0, end: 5 }));
-        // Each one longer than the one before: 5, 6, 7 with bit width 0. The widths after the first have no
-        // meaning.
+        assert_eq!(
+            Lengths::read(&head(0), 0),
+            Ok(Lengths {
+                count: 0,
+                sum: 0,
+                end: 5
+            })
+        );
+        // Each one longer than the one before: 5, 6, 7 with bit width 0. The widths after the first
+        // have no meaning.
         let rising = [head(3), vec![2, 0, 40, 40, 40]].concat();
-        assert_eq!(Lengths::read(&rising, 3), Ok(Lengths { count: 3, sum: 18, end: 10 }));
-        // 32 differences of three bits, minus one each (2, 0, 7 and zeros), then two in a miniblock of one
-        // bit.
-        let bits = [0b11_000_010, 0b1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0b11, 0, 0, 0];
+        assert_eq!(
+            Lengths::read(&rising, 3),
+            Ok(Lengths {
+                count: 3,
+                sum: 18,
+                end: 10
+            })
+        );
+        // 32 differences of three bits, minus one each (2, 0, 7 and zeros), then two in a miniblock
+        // of one bit.
+        let bits = [
+            0b11_000_010,
+            0b1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0b11,
+            0,
+            0,
+            0,
+        ];
         let mixed = [vec![0x80, 1, 4, 35, 0xc8, 1, 1, 3, 1, 0, 0], bits.to_vec()].concat();
         let mut lengths = vec![100u64, 101, 100, 106];
         lengths.extend((1..=29).map(|n| 106 - n));
         lengths.extend([77, 77]);
-        let expected = Lengths { count: 35, sum: lengths.iter().sum(), end: mixed.len() };
-        assert_eq!(Lengths::read(&[mixed, vec![1; 9]].concat(), 35), Ok(expected));
+        let expected = Lengths {
+            count: 35,
+            sum: lengths.iter().sum(),
+            end: mixed.len(),
+        };
+        assert_eq!(
+            Lengths::read(&[mixed, vec![1; 9]].concat(), 35),
+            Ok(expected)
+        );
     }
 
     #[test]
@@ -143,8 +200,14 @@ mod tests {
             (vec![0x80, 1, 8, 1, 0], "in blocks of 128 with 8 parts"),
             (vec![0x80, 1, 4, 1, 1], "a length of -1"),
             (vec![0x80, 1, 4, 2], "lengths that end too early"),
-            ([head(2), vec![0, 40, 0, 0, 0]].concat(), "differ by 40 bits"),
-            ([head(2), vec![0, 8, 0, 0, 0, 1]].concat(), "lengths that end too early"),
+            (
+                [head(2), vec![0, 40, 0, 0, 0]].concat(),
+                "differ by 40 bits",
+            ),
+            (
+                [head(2), vec![0, 8, 0, 0, 0, 1]].concat(),
+                "lengths that end too early",
+            ),
             ([head(2), vec![0, 8]].concat(), "lengths that end too early"),
             (vec![], "lengths that end too early"),
         ] {

@@ -2,13 +2,13 @@
 //! Every size is checked before the crate uses it, and a panic in the crate becomes an error.
 
 use std::io::BufReader;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use framespool::error::{Error, Location, Result, Site};
-use framespool::limits::{resize, Limits};
+use framespool::limits::{Limits, resize};
 use framespool::source::{self, ByteSource, Identity};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -44,11 +44,17 @@ impl ChunkReader for ChunkSource {
         let site = Site::file(self.0.name()).with(Location::Byte(start));
         let end = start.saturating_add(length as u64);
         if end > self.0.len() {
-            let error = Error::Truncated { site, offset: start, end, len: self.0.len() };
+            let error = Error::Truncated {
+                site,
+                offset: start,
+                end,
+                len: self.0.len(),
+            };
             return Err(ParquetError::External(Box::new(error)));
         }
         let mut bytes = Vec::new();
-        resize(&site, &mut bytes, length).map_err(|error| ParquetError::External(Box::new(error)))?;
+        resize(&site, &mut bytes, length)
+            .map_err(|error| ParquetError::External(Box::new(error)))?;
         let read = self.0.read_exact_at(&site, start, &mut bytes);
         read.map_err(|error| ParquetError::External(Box::new(error)))?;
         Ok(bytes.into())
@@ -79,7 +85,10 @@ impl ParquetFile {
         match magic {
             MAGIC => {}
             ENCRYPTED => {
-                return Err(Error::Unsupported { site, what: "an encrypted Parquet file".to_owned() })
+                return Err(Error::Unsupported {
+                    site,
+                    what: "an encrypted Parquet file".to_owned(),
+                });
             }
             _ => {
                 let reason = "does not end like a Parquet file: it is not one, or it is truncated";
@@ -87,15 +96,25 @@ impl ParquetFile {
             }
         }
         let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
-        Limits::check(&site, "bytes of a footer", footer, Limits::default().header_bytes)?;
+        Limits::check(
+            &site,
+            "bytes of a footer",
+            footer,
+            Limits::default().header_bytes,
+        )?;
         if footer > trailer_at {
             return Err(Error::malformed(
                 &site,
                 format!("a footer of {footer} bytes in a file of {}", source.len()),
             ));
         }
-        let metadata = catch_panic(&site, || ParquetMetaDataReader::new().parse_and_finish(&chunk_source))?;
-        let file = Self { chunk_source, metadata: Arc::new(metadata) };
+        let metadata = catch_panic(&site, || {
+            ParquetMetaDataReader::new().parse_and_finish(&chunk_source)
+        })?;
+        let file = Self {
+            chunk_source,
+            metadata: Arc::new(metadata),
+        };
         file.check_rows(&site)?;
         Ok(file)
     }
@@ -119,13 +138,15 @@ impl ParquetFile {
             let more = u64::try_from(group.num_rows());
             rows = more.map_or(u64::MAX, |more| rows.saturating_add(more));
             for chunk in group.columns() {
-                let begin = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+                let begin = chunk
+                    .dictionary_page_offset()
+                    .unwrap_or(chunk.data_page_offset());
                 let end = begin.checked_add(chunk.compressed_size());
                 let inside = end
                     .and_then(|end| u64::try_from(end).ok())
                     .is_some_and(|end| end <= self.chunk_source.0.len());
-                // Checked before the crate does, which treats a negative number as a bug of its own and
-                // panics.
+                // Checked before the crate does, which treats a negative number as a bug of its own
+                // and panics.
                 if begin < 0 || chunk.compressed_size() < 0 || !inside {
                     let reason = format!(
                         "column '{}' is at byte {begin}, {} bytes long, in a file of {}",
@@ -160,7 +181,8 @@ impl ParquetFile {
     }
 }
 
-/// Calls the crate and converts its errors. The crate panics on some damage, which becomes an error too.
+/// Calls the crate and converts its errors. The crate panics on some damage, which becomes an error
+/// too.
 pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| convert_error(site, error)),
@@ -173,12 +195,20 @@ fn convert_error(site: &Site, error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) => {
             let own = inner.downcast_ref::<Error>().cloned();
-            let read = || inner.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref::<Error>().cloned();
-            own.or_else(read).unwrap_or_else(|| Error::malformed(site, inner.to_string()))
+            let read = || {
+                inner
+                    .downcast_ref::<std::io::Error>()?
+                    .get_ref()?
+                    .downcast_ref::<Error>()
+                    .cloned()
+            };
+            own.or_else(read)
+                .unwrap_or_else(|| Error::malformed(site, inner.to_string()))
         }
-        ParquetError::NYI(what) => {
-            Error::Unsupported { site: site.clone(), what: format!("Parquet: {what}") }
-        }
+        ParquetError::NYI(what) => Error::Unsupported {
+            site: site.clone(),
+            what: format!("Parquet: {what}"),
+        },
         ParquetError::General(reason) | ParquetError::EOF(reason) => Error::malformed(site, reason),
         other => Error::malformed(site, other.to_string()),
     }

@@ -1,5 +1,6 @@
-//! Parses a page header, a struct in Thrift's compact protocol: its numbers, those of the structs directly
-//! inside it, and where it ends. Other values are skipped. Nothing outside the given range is read.
+//! Parses a page header, a struct in Thrift's compact protocol: its numbers, those of the structs
+//! directly inside it, and where it ends. Other values are skipped. Nothing outside the given range
+//! is read.
 
 use framespool::error::Result;
 
@@ -10,13 +11,13 @@ use crate::range_reader::RangeReader;
 const MAX_DEPTH: u32 = 16;
 /// Stands for the field number of structs that are nested deeper than callers need.
 const DEEPLY_NESTED: u64 = u64::MAX;
-/// Maximum count of numbers in a header, and its maximum length. A page has a dozen, and kilobytes of
-/// statistics.
+/// Maximum count of numbers in a header, and its maximum length. A page has a dozen, and kilobytes
+/// of statistics.
 const MAX_INTEGERS: usize = 256;
 const MAX_HEADER_BYTES: u64 = 16 << 20;
 
-/// The numbers of a struct by field, and those of its nested structs by field and inner field. A bool is 0 or
-/// 1.
+/// The numbers of a struct by field, and those of its nested structs by field and inner field. A
+/// bool is 0 or 1.
 #[derive(Default)]
 pub struct PageHeader {
     integers: Vec<((u64, u64), i64)>,
@@ -29,11 +30,17 @@ pub struct PageHeader {
 impl PageHeader {
     pub fn read(reader: &mut RangeReader, (begin, end): ByteRange) -> Result<Self> {
         let range = (begin, end.min(begin.saturating_add(MAX_HEADER_BYTES)));
-        let mut thrift =
-            ThriftReader { reader, cursor: ProtobufReader::new(range), header: PageHeader::default() };
+        let mut thrift = ThriftReader {
+            reader,
+            cursor: ProtobufReader::new(range),
+            header: PageHeader::default(),
+        };
         thrift.fields(0, 0)?;
         let end = thrift.cursor.position();
-        Ok(Self { end, ..thrift.header })
+        Ok(Self {
+            end,
+            ..thrift.header
+        })
     }
 
     /// The number in a field of the struct itself.
@@ -43,7 +50,10 @@ impl PageHeader {
 
     /// The number in a field of a nested struct.
     pub fn inner(&self, outer: u64, field: u64) -> Option<i64> {
-        self.integers.iter().find(|(at, _)| *at == (outer, field)).map(|&(_, number)| number)
+        self.integers
+            .iter()
+            .find(|(at, _)| *at == (outer, field))
+            .map(|&(_, number)| number)
     }
 
     /// Whether the field is present and a struct.
@@ -59,8 +69,8 @@ struct ThriftReader<'a> {
 }
 
 impl ThriftReader<'_> {
-    /// Reads fields up to the end of a struct; `outer` is the field that contains the struct, 0 for the
-    /// outermost.
+    /// Reads fields up to the end of a struct; `outer` is the field that contains the struct, 0 for
+    /// the outermost.
     fn fields(&mut self, outer: u64, depth: u32) -> Result<()> {
         let mut last = 0i64;
         loop {
@@ -73,24 +83,30 @@ impl ThriftReader<'_> {
                 0 => self.zigzag()?,
                 step => last.saturating_add(i64::from(step)),
             };
-            let field = u64::try_from(last)
-                .map_err(|_| self.reader.malformed(begin, format!("a field with the number {last}")))?;
+            let field = u64::try_from(last).map_err(|_| {
+                self.reader
+                    .malformed(begin, format!("a field with the number {last}"))
+            })?;
             let number = self.value(byte & 15, Some((outer, field)), depth)?;
             if let Some(number) = number.filter(|_| outer != DEEPLY_NESTED) {
                 // Another reader might use the other value.
                 if self.header.inner(outer, field).is_some() {
-                    return Err(self.reader.malformed(begin, format!("field {field} appears twice")));
+                    return Err(self
+                        .reader
+                        .malformed(begin, format!("field {field} appears twice")));
                 }
                 if self.header.integers.len() == MAX_INTEGERS {
-                    return Err(self.reader.malformed(begin, format!("more than {MAX_INTEGERS} numbers")));
+                    return Err(self
+                        .reader
+                        .malformed(begin, format!("more than {MAX_INTEGERS} numbers")));
                 }
                 self.header.integers.push(((outer, field), number));
             }
         }
     }
 
-    /// Reads a value and returns it if it is a number. `at` is its field, `None` for elements of lists and
-    /// maps.
+    /// Reads a value and returns it if it is a number. `at` is its field, `None` for elements of
+    /// lists and maps.
     fn value(&mut self, kind: u8, at: Option<(u64, u64)>, depth: u32) -> Result<Option<i64>> {
         let begin = self.cursor.position();
         if depth > MAX_DEPTH {
@@ -126,14 +142,20 @@ impl ThriftReader<'_> {
             }
             (12, Some((0, field))) => {
                 if self.header.has_struct(field) {
-                    return Err(self.reader.malformed(begin, format!("field {field} appears twice")));
+                    return Err(self
+                        .reader
+                        .malformed(begin, format!("field {field} appears twice")));
                 }
                 self.header.structs.push(field);
                 self.fields(field, depth + 1)?;
             }
             (12, _) => self.fields(DEEPLY_NESTED, depth + 1)?,
             (13, _) => self.skip(16)?,
-            _ => return Err(self.reader.malformed(begin, format!("a value of unknown kind {kind}"))),
+            _ => {
+                return Err(self
+                    .reader
+                    .malformed(begin, format!("a value of unknown kind {kind}")));
+            }
         }
         Ok(None)
     }
@@ -144,7 +166,9 @@ impl ThriftReader<'_> {
     }
 
     fn skip(&mut self, len: u64) -> Result<()> {
-        self.cursor.skip(self.reader, self.cursor.position(), len).map(drop)
+        self.cursor
+            .skip(self.reader, self.cursor.position(), len)
+            .map(drop)
     }
 
     /// A zigzag-encoded varint.

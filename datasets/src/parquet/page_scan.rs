@@ -11,7 +11,8 @@ use crate::range_reader::RangeReader;
 
 /// Maximum size of a decompressed page, since a page is always decompressed whole.
 pub const MAX_PAGE_BYTES: u64 = 1 << 30;
-/// Maximum number of values of a dictionary: memory is allocated for all of them before any is read.
+/// Maximum number of values of a dictionary: memory is allocated for all of them before any is
+/// read.
 const MAX_DICTIONARY_VALUES: u64 = 1 << 24;
 /// Fields of a page header that are structs.
 const DATA_PAGE_HEADER: u64 = 5;
@@ -89,10 +90,17 @@ fn scan_page(reader: &mut RangeReader, (at, end): ByteRange) -> Result<PageLocat
     else {
         return Err(reader.malformed(at, "a page header without sizes"));
     };
-    Limits::check(&reader.site(at), "bytes of a decompressed page", uncompressed_size, MAX_PAGE_BYTES)?;
+    Limits::check(
+        &reader.site(at),
+        "bytes of a decompressed page",
+        uncompressed_size,
+        MAX_PAGE_BYTES,
+    )?;
     if compressed_size > end - header.end {
-        let reason =
-            format!("a page of {compressed_size} bytes where its column has {} more", end - header.end);
+        let reason = format!(
+            "a page of {compressed_size} bytes where its column has {} more",
+            end - header.end
+        );
         return Err(reader.malformed(at, reason));
     }
     let counted = |outer: u64| {
@@ -100,7 +108,9 @@ fn scan_page(reader: &mut RangeReader, (at, end): ByteRange) -> Result<PageLocat
             .ok_or_else(|| reader.malformed(at, "a page header without a number of values"))
     };
     let contents = if header.has_struct(DATA_PAGE_HEADER) {
-        let levels = Levels::V1 { encoding: header.inner(DATA_PAGE_HEADER, 3).unwrap_or(-1) };
+        let levels = Levels::V1 {
+            encoding: header.inner(DATA_PAGE_HEADER, 3).unwrap_or(-1),
+        };
         PageContents::Values {
             count: counted(DATA_PAGE_HEADER)?,
             encoding: header.inner(DATA_PAGE_HEADER, 2).unwrap_or(-1),
@@ -108,7 +118,10 @@ fn scan_page(reader: &mut RangeReader, (at, end): ByteRange) -> Result<PageLocat
         }
     } else if header.has_struct(DATA_PAGE_HEADER_V2) {
         let bytes = |field| whole(header.inner(DATA_PAGE_HEADER_V2, field)).unwrap_or(u64::MAX);
-        let levels = Levels::V2 { repetitions: bytes(6), definitions: bytes(5) };
+        let levels = Levels::V2 {
+            repetitions: bytes(6),
+            definitions: bytes(5),
+        };
         PageContents::Values {
             count: counted(DATA_PAGE_HEADER_V2)?,
             encoding: header.inner(DATA_PAGE_HEADER_V2, 4).unwrap_or(-1),
@@ -116,7 +129,12 @@ fn scan_page(reader: &mut RangeReader, (at, end): ByteRange) -> Result<PageLocat
         }
     } else if header.has_struct(DICTIONARY_PAGE_HEADER) {
         let count = counted(DICTIONARY_PAGE_HEADER)?;
-        Limits::check(&reader.site(at), "values of a dictionary", count, MAX_DICTIONARY_VALUES)?;
+        Limits::check(
+            &reader.site(at),
+            "values of a dictionary",
+            count,
+            MAX_DICTIONARY_VALUES,
+        )?;
         if count > uncompressed_size {
             let reason = format!("a dictionary of {count} values in {uncompressed_size} bytes");
             return Err(reader.malformed(at, reason));

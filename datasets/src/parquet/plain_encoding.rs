@@ -1,5 +1,6 @@
-//! Locates each value in a page of byte arrays that is neither compressed nor encoded, without reading the
-//! values. Layout: levels, which mark missing values, then the values, each preceded by its length.
+//! Locates each value in a page of byte arrays that is neither compressed nor encoded, without
+//! reading the values. Layout: levels, which mark missing values, then the values, each preceded by
+//! its length.
 
 use framespool::error::Result;
 use framespool::limits::reserve;
@@ -18,14 +19,21 @@ const MAX_LEVELS_BYTES: u64 = 1 << 26;
 /// Offset and length of each value, `None` where it is missing.
 pub type ValueRanges = Vec<Option<(u64, u64)>>;
 
-/// Offset and length of each value; `Ok(None)` if the page has to be decoded to find them. `max_def_level` is the
-/// definition level of a value that is present.
+/// Offset and length of each value; `Ok(None)` if the page has to be decoded to find them.
+/// `max_def_level` is the definition level of a value that is present.
 pub fn value_ranges(
     reader: &mut RangeReader,
     page: &PageLocation,
     max_def_level: i16,
 ) -> Result<Option<ValueRanges>> {
-    let PageContents::Values { count, encoding: PLAIN, levels } = page.contents else { return Ok(None) };
+    let PageContents::Values {
+        count,
+        encoding: PLAIN,
+        levels,
+    } = page.contents
+    else {
+        return Ok(None);
+    };
     let end = page.data_offset + page.compressed_size;
     let (levels, mut at) = match levels {
         _ if max_def_level == 0 => (None, page.data_offset),
@@ -35,7 +43,10 @@ pub fn value_ranges(
             (Some((begin, begin + len)), begin + len)
         }
         Levels::V1 { .. } => return Ok(None),
-        Levels::V2 { repetitions, definitions } => {
+        Levels::V2 {
+            repetitions,
+            definitions,
+        } => {
             let begin = page.data_offset.saturating_add(repetitions);
             let end = begin.saturating_add(definitions);
             (Some((begin, end)), end)
@@ -49,9 +60,13 @@ pub fn value_ranges(
         None => vec![],
     };
     let mut found = Vec::new();
-    // A row without a value may take a bit of the file or less, so the number of rows is not bounded by the
-    // file size.
-    reserve(&reader.site(page.header_offset), &mut found, usize::try_from(count).unwrap_or(usize::MAX))?;
+    // A row without a value may take a bit of the file or less, so the number of rows is not
+    // bounded by the file size.
+    reserve(
+        &reader.site(page.header_offset),
+        &mut found,
+        usize::try_from(count).unwrap_or(usize::MAX),
+    )?;
     for row in 0..count {
         if levels.is_some() && !present.get(row as usize).copied().unwrap_or(false) {
             found.push(None);
@@ -80,7 +95,8 @@ fn read_length(reader: &mut RangeReader, (at, end): ByteRange) -> Result<u32> {
     Ok(u32::from_le_bytes(reader.read_array(at)?))
 }
 
-/// Which of `count` levels equal `max_def_level`. Levels are runs of one level and bit-packed groups.
+/// Which of `count` levels equal `max_def_level`. Levels are runs of one level and bit-packed
+/// groups.
 fn decode_levels(
     reader: &mut RangeReader,
     (begin, end): ByteRange,
@@ -90,7 +106,11 @@ fn decode_levels(
     let bytes = reader.get(begin, (end - begin) as usize)?.to_vec();
     let width = 16 - max_def_level.leading_zeros();
     let mut present = Vec::new();
-    reserve(&reader.site(begin), &mut present, usize::try_from(count).unwrap_or(usize::MAX))?;
+    reserve(
+        &reader.site(begin),
+        &mut present,
+        usize::try_from(count).unwrap_or(usize::MAX),
+    )?;
     let mut rest = &bytes[..];
     let short = || "a page whose levels end before its values do";
     while (present.len() as u64) < count {
@@ -100,15 +120,22 @@ fn decode_levels(
             let level = rest
                 .split_off(..width.div_ceil(8) as usize)
                 .ok_or_else(|| reader.malformed(begin, short()))?;
-            let level = level.iter().rev().fold(0, |sum, &byte| sum << 8 | i32::from(byte));
+            let level = level
+                .iter()
+                .rev()
+                .fold(0, |sum, &byte| sum << 8 | i32::from(byte));
             let run = usize::try_from(head >> 1).unwrap_or(usize::MAX).min(left);
             if run == 0 {
                 return Err(reader.malformed(begin, "an empty run of levels"));
             }
             present.resize(present.len() + run, level == i32::from(max_def_level));
         } else {
-            let bits = usize::try_from(head >> 1).unwrap_or(usize::MAX).saturating_mul(8);
-            let packed = rest.len().min(bits.saturating_mul(width as usize).div_ceil(8));
+            let bits = usize::try_from(head >> 1)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(8);
+            let packed = rest
+                .len()
+                .min(bits.saturating_mul(width as usize).div_ceil(8));
             let packed = rest.split_off(..packed).unwrap_or_default();
             let whole = (packed.len() * 8 / width as usize).min(bits).min(left);
             if whole == 0 {
@@ -116,7 +143,8 @@ fn decode_levels(
             }
             for at in 0..whole {
                 let bit = |position: usize| u32::from(packed[position / 8] >> (position % 8) & 1);
-                let level = (0..width as usize).fold(0, |sum, n| sum | bit(at * width as usize + n) << n);
+                let level =
+                    (0..width as usize).fold(0, |sum, n| sum | bit(at * width as usize + n) << n);
                 present.push(level == max_def_level as u32);
             }
         }

@@ -8,16 +8,17 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::file::{catch_panic, ParquetFile};
+use super::file::{ParquetFile, catch_panic};
 use super::page_reader::CheckedRowGroup;
 use super::page_scan::scan_pages;
 use super::schema::fields;
 use crate::archive::InterruptCheck;
-use crate::column_value::{shortened, Value};
+use crate::column_value::{Value, shortened};
 use crate::columnar::TableColumn;
 use crate::range_reader::RangeReader;
 
-/// Calls `take` with the number of each row of a group and its values of the wanted columns, in their order.
+/// Calls `take` with the number of each row of a group and its values of the wanted columns, in
+/// their order.
 pub fn read(
     file: &ParquetFile,
     reader: &mut RangeReader,
@@ -34,8 +35,9 @@ pub fn read(
     let (mut begin, mut found) = (0, vec![Vec::new(); meta.num_columns()]);
     for (chunk, found) in meta.columns().iter().zip(&mut found) {
         let path = chunk.column_path().string();
-        let of =
-            |named: &TableColumn| path == named.path() || path.starts_with(&format!("{}.", named.path()));
+        let of = |named: &TableColumn| {
+            path == named.path() || path.starts_with(&format!("{}.", named.path()))
+        };
         if wanted.iter().any(of) {
             file.check_codec(chunk)?;
             let (from, len) = chunk.byte_range();
@@ -44,19 +46,34 @@ pub fn read(
         }
     }
     let site = file.site(begin);
-    let root = file.metadata().file_metadata().schema_descr().root_schema_ptr();
+    let root = file
+        .metadata()
+        .file_metadata()
+        .schema_descr()
+        .root_schema_ptr();
     let paths: Vec<&[String]> = wanted.iter().map(|named| &named.path_names[..]).collect();
     let projection = catch_panic(&site, || project(&root, &paths))?;
     let projection = Arc::unwrap_or_clone(projection);
-    let row_group = CheckedRowGroup { file, meta, pages: found };
-    let mut iter = catch_panic(&site, || RowIter::from_row_group(Some(projection), &row_group))?;
+    let row_group = CheckedRowGroup {
+        file,
+        meta,
+        pages: found,
+    };
+    let mut iter = catch_panic(&site, || {
+        RowIter::from_row_group(Some(projection), &row_group)
+    })?;
     for row in 0..rows {
         check_interrupt()?;
         let Some(fields) = catch_panic(&site, || iter.next().transpose())? else {
-            return Err(Error::malformed(&site, format!("a group of {rows} rows ends after {row}")));
+            return Err(Error::malformed(
+                &site,
+                format!("a group of {rows} rows ends after {row}"),
+            ));
         };
         let items = map_of(fields);
-        let values = wanted.iter().map(|named| value_at(&items, &named.path_names));
+        let values = wanted
+            .iter()
+            .map(|named| value_at(&items, &named.path_names));
         take(row, values.collect())?;
     }
     Ok(())
@@ -85,7 +102,9 @@ fn project(group: &TypePtr, paths: &[&[String]]) -> parquet::errors::Result<Type
 }
 
 fn value_at(items: &[(String, Value)], path: &[String]) -> Value {
-    let Some((first, rest)) = path.split_first() else { return Value::Null };
+    let Some((first, rest)) = path.split_first() else {
+        return Value::Null;
+    };
     match items.iter().find(|(name, _)| name == first) {
         Some((_, value)) if rest.is_empty() => value.clone(),
         Some((_, Value::Map(inner))) => value_at(inner, rest),
@@ -94,7 +113,10 @@ fn value_at(items: &[(String, Value)], path: &[String]) -> Value {
 }
 
 fn map_of(row: Row) -> Vec<(String, Value)> {
-    row.into_columns().into_iter().map(|(name, field)| (name, value_of(field))).collect()
+    row.into_columns()
+        .into_iter()
+        .map(|(name, field)| (name, value_of(field)))
+        .collect()
 }
 
 fn value_of(field: Field) -> Value {
@@ -108,14 +130,18 @@ fn value_of(field: Field) -> Value {
         Field::UByte(number) => Value::Integer(number.into()),
         Field::UShort(number) => Value::Integer(number.into()),
         Field::UInt(number) => Value::Integer(number.into()),
-        Field::ULong(number) => i64::try_from(number).map_or(Value::Unsigned(number), Value::Integer),
+        Field::ULong(number) => {
+            i64::try_from(number).map_or(Value::Unsigned(number), Value::Integer)
+        }
         Field::Float16(number) => Value::Float(number.into()),
         Field::Float(number) => Value::Float(number.into()),
         Field::Double(number) => Value::Float(number),
         Field::Str(text) => Value::Text(text),
         Field::Bytes(bytes) => Value::Text(format!("{} bytes", bytes.len())),
         Field::Group(row) => Value::Map(map_of(row)),
-        Field::ListInternal(list) => Value::List(list.elements().iter().cloned().map(value_of).collect()),
+        Field::ListInternal(list) => {
+            Value::List(list.elements().iter().cloned().map(value_of).collect())
+        }
         Field::MapInternal(map) => Value::Map(
             map.entries()
                 .iter()

@@ -1,5 +1,5 @@
-//! Lists the columns of a Parquet schema with the kinds of their values, and the class names written by
-//! `datasets`.
+//! Lists the columns of a Parquet schema with the kinds of their values, and the class names
+//! written by `datasets`.
 
 use std::path::Path;
 
@@ -7,12 +7,19 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
 use super::file::ParquetFile;
-use crate::columnar::{class_names_from_features, ColumnKind, TableColumn, FEATURES_KEY};
+use crate::columnar::{ColumnKind, FEATURES_KEY, TableColumn, class_names_from_features};
 
 /// The top-level columns of a file.
 pub fn top_level_columns(file: &ParquetFile) -> Vec<TableColumn> {
-    let root = file.metadata().file_metadata().schema_descr().root_schema_ptr();
-    fields(&root).iter().map(|of| TableColumn::top_level(of.name(), column_kind(of))).collect()
+    let root = file
+        .metadata()
+        .file_metadata()
+        .schema_descr()
+        .root_schema_ptr();
+    fields(&root)
+        .iter()
+        .map(|of| TableColumn::top_level(of.name(), column_kind(of)))
+        .collect()
 }
 
 /// The fields of a group.
@@ -27,7 +34,10 @@ pub fn fields(kind: &Type) -> &[TypePtr] {
 fn column_kind(of: &Type) -> ColumnKind {
     if !of.is_primitive() {
         return ColumnKind::Group(
-            fields(of).iter().map(|field| (field.name().to_owned(), column_kind(field))).collect(),
+            fields(of)
+                .iter()
+                .map(|field| (field.name().to_owned(), column_kind(field)))
+                .collect(),
         );
     }
     match of.get_physical_type() {
@@ -43,8 +53,13 @@ fn column_kind(of: &Type) -> ColumnKind {
 /// Whether a byte-array column is text.
 fn is_text(of: &Type) -> bool {
     let info = of.get_basic_info();
-    matches!(info.logical_type_ref(), Some(LogicalType::String | LogicalType::Enum | LogicalType::Json))
-        || matches!(info.converted_type(), ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON)
+    matches!(
+        info.logical_type_ref(),
+        Some(LogicalType::String | LogicalType::Enum | LogicalType::Json)
+    ) || matches!(
+        info.converted_type(),
+        ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON
+    )
 }
 
 /// Whether an integer column is plain numbers, and not dates, times or decimals.
@@ -52,7 +67,12 @@ fn is_number(of: &Type) -> bool {
     let info = of.get_basic_info();
     !matches!(
         info.logical_type_ref(),
-        Some(LogicalType::Date | LogicalType::Time(_) | LogicalType::Timestamp(_) | LogicalType::Decimal(_))
+        Some(
+            LogicalType::Date
+                | LogicalType::Time(_)
+                | LogicalType::Timestamp(_)
+                | LogicalType::Decimal(_)
+        )
     ) && matches!(
         info.converted_type(),
         ConvertedType::NONE
@@ -67,10 +87,20 @@ fn is_number(of: &Type) -> bool {
     )
 }
 
-/// Names of the labels in a column, if the file has them in the form that the library `datasets` writes.
+/// Names of the labels in a column, if the file has them in the form that the library `datasets`
+/// writes.
 pub fn class_names(path: &Path, label: &str) -> Vec<String> {
-    let Ok(file) = ParquetFile::open(path) else { return Vec::new() };
+    let Ok(file) = ParquetFile::open(path) else {
+        return Vec::new();
+    };
     let said = file.metadata().file_metadata().key_value_metadata();
-    let text = said.and_then(|pairs| pairs.iter().find(|pair| pair.key == FEATURES_KEY)?.value.as_deref());
-    text.map(|text| class_names_from_features(text, label)).unwrap_or_default()
+    let text = said.and_then(|pairs| {
+        pairs
+            .iter()
+            .find(|pair| pair.key == FEATURES_KEY)?
+            .value
+            .as_deref()
+    });
+    text.map(|text| class_names_from_features(text, label))
+        .unwrap_or_default()
 }

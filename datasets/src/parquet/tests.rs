@@ -1,7 +1,7 @@
-//! Headers, levels and pages are written here by the format's description; tests/python/test_tables.py reads
-//! what pyarrow wrote.
+//! Headers, levels and pages are written here by the format's description;
+//! tests/python/test_tables.py reads what pyarrow wrote.
 
-use super::page_scan::{scan_pages, Levels, PageContents, PageLocation};
+use super::page_scan::{Levels, PageContents, PageLocation, scan_pages};
 use super::plain_encoding::value_ranges;
 use super::*;
 use crate::tests::TempFolder;
@@ -17,8 +17,8 @@ fn check_interrupt() -> Result<()> {
     Ok(())
 }
 
-/// A header of a page of values. Sizes are below 64, so each number is one byte. Has statistics, which are
-/// skipped.
+/// A header of a page of values. Sizes are below 64, so each number is one byte. Has statistics,
+/// which are skipped.
 fn head(compressed_size: u8, count: u8) -> Vec<u8> {
     let number = |value: u8| value << 1;
     vec![
@@ -58,7 +58,11 @@ fn header_sizes_are_read_and_the_rest_skipped() {
     let (_root, mut reader) = reader(&bytes);
     let found = scan_pages(&mut reader, (0, bytes.len() as u64), &check_interrupt).unwrap();
     let len = head(0, 0).len() as u64;
-    let contents = |count| PageContents::Values { count, encoding: 0, levels: Levels::V1 { encoding: 3 } };
+    let contents = |count| PageContents::Values {
+        count,
+        encoding: 0,
+        levels: Levels::V1 { encoding: 3 },
+    };
     let second = len + 3;
     let expected = [
         PageLocation {
@@ -99,7 +103,10 @@ fn invalid_headers_are_errors_with_their_offset() {
         (twice, "field 3 appears twice"),
         (structs, "field 5 appears twice"),
         (many, "more than 256 numbers"),
-        (vec![0x25, 0x80, 0x80, 0x80, 0x80, 0x10, 0x15, 2, 0], "above the limit"),
+        (
+            vec![0x25, 0x80, 0x80, 0x80, 0x80, 0x10, 0x15, 2, 0],
+            "above the limit",
+        ),
         (vec![], ""),
     ] {
         let (_root, mut reader) = reader(&bytes);
@@ -107,7 +114,10 @@ fn invalid_headers_are_errors_with_their_offset() {
         match found {
             Ok(found) => assert!(reason.is_empty() && found.is_empty(), "{bytes:?}"),
             Err(error) => {
-                assert!(error.to_string().contains(reason) && !reason.is_empty(), "{bytes:?}: {error}")
+                assert!(
+                    error.to_string().contains(reason) && !reason.is_empty(),
+                    "{bytes:?}: {error}"
+                )
             }
         }
     }
@@ -124,7 +134,11 @@ fn page(levels: &[u8], count: u64) -> (Vec<u8>, PageLocation) {
         bytes.extend((value.len() as u32).to_le_bytes());
         bytes.extend(value);
     }
-    let contents = PageContents::Values { count, encoding: 0, levels: Levels::V1 { encoding: 3 } };
+    let contents = PageContents::Values {
+        count,
+        encoding: 0,
+        levels: Levels::V1 { encoding: 3 },
+    };
     let compressed_size = bytes.len() as u64;
     (
         bytes,
@@ -156,13 +170,16 @@ fn levels_mark_missing_values() {
     assert_eq!(found(&[6, 1], 3, 1).unwrap(), all); // a run of three
     let holes = vec![None, there("one"), None, None, there(""), there("three")];
     assert_eq!(found(&[3, 0b110010], 6, 1).unwrap(), holes); // eight bit-packed levels, six of which count
-                                                             // Two bits: a struct may lack its bytes.
+    // Two bits: a struct may lack its bytes.
     assert_eq!(
         found(&[3, 0b10_00_01_10, 0b10], 5, 2).unwrap(),
         [there("one"), None, None, there(""), there("three")]
     );
     let mixed = [2, 0, 3, 0b111, 0]; // one missing, then bit-packed
-    assert_eq!(found(&mixed, 4, 1).unwrap(), [None, there("one"), there(""), there("three")]);
+    assert_eq!(
+        found(&mixed, 4, 1).unwrap(),
+        [None, there("one"), there(""), there("three")]
+    );
 }
 
 #[test]
@@ -183,7 +200,10 @@ fn levels_and_values_beyond_a_page_are_errors() {
     bytes[0] = 200;
     let (_root, mut long) = reader(&bytes);
     let error = value_ranges(&mut long, &at, 0).unwrap_err().to_string();
-    assert!(error.contains("value 0 of the page has 200 bytes, but only"), "{error}");
+    assert!(
+        error.contains("value 0 of the page has 200 bytes, but only"),
+        "{error}"
+    );
     let (bytes, at) = page(&[0xff; 4], 3);
     let far = [&[0xff, 0xff, 0xff, 0x7f][..], &bytes[4..]].concat();
     let (_root, mut far) = reader(&far);

@@ -1,5 +1,5 @@
-//! Reads a RecordIO index file: lines of a key, a tab and the offset of a record, in the order of the lines.
-//! Does not check that the records exist.
+//! Reads a RecordIO index file: lines of a key, a tab and the offset of a record, in the order of
+//! the lines. Does not check that the records exist.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -43,20 +43,40 @@ pub fn read(path: &Path) -> Result<Vec<IndexLine>> {
     for line in 1.. {
         text.clear();
         let most = MAX_LINE_BYTES as u64 + 1;
-        if reader.by_ref().take(most).read_until(b'\n', &mut text).map_err(failed)? == 0 {
+        if reader
+            .by_ref()
+            .take(most)
+            .read_until(b'\n', &mut text)
+            .map_err(failed)?
+            == 0
+        {
             break;
         }
         if text.len() <= MAX_LINE_BYTES && text.trim_ascii().is_empty() {
             continue;
         }
-        let fields = std::str::from_utf8(&text).ok().filter(|text| text.len() <= MAX_LINE_BYTES);
-        let mut fields = fields.unwrap_or_default().split_whitespace().map(|field| field.parse().ok());
+        let fields = std::str::from_utf8(&text)
+            .ok()
+            .filter(|text| text.len() <= MAX_LINE_BYTES);
+        let mut fields = fields
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|field| field.parse().ok());
         match (fields.next(), fields.next(), fields.next()) {
             (Some(Some(key)), Some(Some(offset)), None) => {
-                index_lines.push(IndexLine { key, offset, list: list.clone(), line });
+                index_lines.push(IndexLine {
+                    key,
+                    offset,
+                    list: list.clone(),
+                    line,
+                });
             }
             _ => {
-                let shown: String = String::from_utf8_lossy(&text).trim().chars().take(40).collect();
+                let shown: String = String::from_utf8_lossy(&text)
+                    .trim()
+                    .chars()
+                    .take(40)
+                    .collect();
                 return Err(Error::Argument(format!(
                     "{list}, line {line}: expected two integers, a key and a byte offset, got '{shown}'; \
                      omit idx= to read the records in file order"

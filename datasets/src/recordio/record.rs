@@ -1,6 +1,6 @@
-//! Parses the record at an offset of a RecordIO file: the ranges of its parts, and the next record's offset.
-//! A record has several parts if its data contains the magic number, which is not stored between the parts.
-//! Does not read the data of a record.
+//! Parses the record at an offset of a RecordIO file: the ranges of its parts, and the next
+//! record's offset. A record has several parts if its data contains the magic number, which is not
+//! stored between the parts. Does not read the data of a record.
 
 use framespool::error::Result;
 
@@ -43,10 +43,16 @@ impl Record {
                 let [a, b, c, d] = MAGIC;
                 return Err(reader.malformed(
                     at,
-                    format!("no record starts here: found {magic:02x?}, expected {:02x?}", [a, b, c, d]),
+                    format!(
+                        "no record starts here: found {magic:02x?}, expected {:02x?}",
+                        [a, b, c, d]
+                    ),
                 ));
             }
-            let word = word.iter().rev().fold(0u32, |sum, &byte| sum << 8 | u32::from(byte));
+            let word = word
+                .iter()
+                .rev()
+                .fold(0u32, |sum, &byte| sum << 8 | u32::from(byte));
             let flag = match word >> 29 {
                 0 => ContinuationFlag::Full,
                 1 => ContinuationFlag::First,
@@ -67,7 +73,11 @@ impl Record {
             parts.push((data, len));
             at = data + len.next_multiple_of(ALIGNMENT);
             if matches!(flag, ContinuationFlag::Full | ContinuationFlag::Last) {
-                return Ok(Self { begin, parts, end: at });
+                return Ok(Self {
+                    begin,
+                    parts,
+                    end: at,
+                });
             }
         }
     }
@@ -86,8 +96,15 @@ pub struct ImageHeader {
 impl ImageHeader {
     pub fn parse(bytes: &[u8; super::IMAGE_HEADER_BYTES as usize]) -> Self {
         let [a, b, c, d, e, f, g, h, id @ .., _, _, _, _, _, _, _, _] = *bytes;
-        let (count, label) = (u32::from_le_bytes([a, b, c, d]), f32::from_le_bytes([e, f, g, h]));
-        Self { count, label, id: u64::from_le_bytes(id) }
+        let (count, label) = (
+            u32::from_le_bytes([a, b, c, d]),
+            f32::from_le_bytes([e, f, g, h]),
+        );
+        Self {
+            count,
+            label,
+            id: u64::from_le_bytes(id),
+        }
     }
 
     /// Number of bytes of the labels after the header.

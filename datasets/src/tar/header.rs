@@ -18,11 +18,14 @@ pub struct TarHeader {
 impl TarHeader {
     /// Parses a block; the error text describes what is wrong with it.
     pub fn parse(block: &[u8; BLOCK_BYTES as usize]) -> Result<Self, String> {
-        let claimed = parse_number(&block[148..156]).ok_or("the header's checksum is not a number")?;
+        let claimed =
+            parse_number(&block[148..156]).ok_or("the header's checksum is not a number")?;
         let (unsigned, signed) = checksums(block);
         // Some old programs summed the bytes as signed numbers.
         if claimed != unsigned && i64::try_from(claimed) != Ok(signed) {
-            return Err(format!("the header's checksum is {claimed}, but its bytes add up to {unsigned}"));
+            return Err(format!(
+                "the header's checksum is {claimed}, but its bytes add up to {unsigned}"
+            ));
         }
         let len = parse_number(&block[124..136]).ok_or("the size in the header is not a number")?;
         if len > i64::MAX as u64 {
@@ -34,25 +37,36 @@ impl TarHeader {
         if block[257..263] == *b"ustar\0" && !prefix.is_empty() {
             name = format!("{prefix}/{name}");
         }
-        Ok(Self { name, len, kind: block[156], sparse_map_continues: block[482] != 0 })
+        Ok(Self {
+            name,
+            len,
+            kind: block[156],
+            sparse_map_continues: block[482] != 0,
+        })
     }
 }
 
-/// A numeric field: octal digits up to a space or NUL, or big-endian binary if the top bit of the first byte
-/// is set.
+/// A numeric field: octal digits up to a space or NUL, or big-endian binary if the top bit of the
+/// first byte is set.
 fn parse_number(field: &[u8]) -> Option<u64> {
     match field {
         [first, rest @ ..] if first & 0x80 != 0 => {
-            // A first byte of 0xff marks a negative number; with its top bit cleared it overflows, so it is
-            // rejected.
-            let (first, rest) = (u64::from(first & 0x7f), rest.iter().map(|&byte| u64::from(byte)));
+            // A first byte of 0xff marks a negative number; with its top bit cleared it overflows,
+            // so it is rejected.
+            let (first, rest) = (
+                u64::from(first & 0x7f),
+                rest.iter().map(|&byte| u64::from(byte)),
+            );
             std::iter::once(first)
                 .chain(rest)
                 .try_fold(0u64, |sum, byte| sum.checked_mul(256)?.checked_add(byte))
         }
         _ => {
             let text = field.trim_ascii_start();
-            let end = text.iter().position(|byte| matches!(byte, 0 | b' ')).unwrap_or(text.len());
+            let end = text
+                .iter()
+                .position(|byte| matches!(byte, 0 | b' '))
+                .unwrap_or(text.len());
             let digit = |sum: u64, &byte: &u8| match byte {
                 b'0'..=b'7' => sum.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
                 _ => None,
@@ -65,9 +79,13 @@ fn parse_number(field: &[u8]) -> Option<u64> {
 /// The sums of all bytes, as unsigned and as signed bytes, with the checksum field taken as spaces.
 fn checksums(block: &[u8]) -> (u64, i64) {
     let (before, behind) = (&block[..148], &block[156..]);
-    before.iter().chain(&[b' '; 8]).chain(behind).fold((0, 0), |(unsigned, signed), &byte| {
-        (unsigned + u64::from(byte), signed + i64::from(byte as i8))
-    })
+    before
+        .iter()
+        .chain(&[b' '; 8])
+        .chain(behind)
+        .fold((0, 0), |(unsigned, signed), &byte| {
+            (unsigned + u64::from(byte), signed + i64::from(byte as i8))
+        })
 }
 
 #[cfg(test)]
@@ -83,7 +101,10 @@ mod tests {
             (b"777777777777", Some(0o7777_7777_7777)),
             (b"\0\0\0\0\0\0\0\0\0\0\0\0", Some(0)),
             (b"\x80\0\0\0\0\0\0\0\0\x01\0\x02", Some(65538)),
-            (b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", Some(u64::MAX)),
+            (
+                b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff",
+                Some(u64::MAX),
+            ),
             (b"\x80\0\0\x01\0\0\0\0\0\0\0\0", None),
             (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe", None),
             (b"000000000-1\0", None),

@@ -1,5 +1,5 @@
-//! Parses pax extended headers: records `length key=value` that give the name, size and sparseness of a
-//! member. A record that does not end exactly where its length says is an error.
+//! Parses pax extended headers: records `length key=value` that give the name, size and sparseness
+//! of a member. A record that does not end exactly where its length says is an error.
 
 /// What the extension headers before a member's own header specify.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,11 +18,16 @@ impl PaxRecords {
     /// Reads the records of a header; the error text describes what is wrong with them.
     pub fn read(&mut self, text: &[u8]) -> Result<(), String> {
         for_each_record(text, |key, value| {
-            let given = || Some(String::from_utf8_lossy(value).into_owned()).filter(|text| !text.is_empty());
+            let given = || {
+                Some(String::from_utf8_lossy(value).into_owned()).filter(|text| !text.is_empty())
+            };
             match key {
                 b"path" => self.name = given(),
                 b"size" if value.is_empty() => self.len = None,
-                b"size" => self.len = Some(decimal(value).ok_or("the size in a pax header is not a number")?),
+                b"size" => {
+                    self.len =
+                        Some(decimal(value).ok_or("the size in a pax header is not a number")?)
+                }
                 b"GNU.sparse.name" => self.sparse_name = given(),
                 _ => {}
             }
@@ -33,17 +38,23 @@ impl PaxRecords {
 
     /// The name with the highest priority, if any is given.
     pub fn take_name(&mut self) -> Option<String> {
-        // For a sparse member, `path` is a placeholder for programs that do not support sparse files.
-        self.sparse_name.take().or(self.name.take()).or(self.long_name.take())
+        // For a sparse member, `path` is a placeholder for programs that do not support sparse
+        // files.
+        self.sparse_name
+            .take()
+            .or(self.name.take())
+            .or(self.long_name.take())
     }
 }
 
-/// Checks a global header. It must not set the fields that are read here, since no known program writes that.
+/// Checks a global header. It must not set the fields that are read here, since no known program
+/// writes that.
 pub fn check_global(text: &[u8]) -> Result<(), String> {
     for_each_record(text, |key, _| match key {
-        b"path" | b"size" => {
-            Err(format!("a pax header gives all members the same {}", String::from_utf8_lossy(key)))
-        }
+        b"path" | b"size" => Err(format!(
+            "a pax header gives all members the same {}",
+            String::from_utf8_lossy(key)
+        )),
         _ => Ok(()),
     })
 }
@@ -54,11 +65,27 @@ fn for_each_record(
 ) -> Result<(), String> {
     let mut rest = text;
     while !rest.is_empty() {
-        let wrong = || format!("record at byte {} of a pax header is damaged", text.len() - rest.len());
-        let space = rest.iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
-        let len = decimal(&rest[..space]).and_then(|len| usize::try_from(len).ok()).ok_or_else(wrong)?;
-        let record = rest.get(space + 1..len).and_then(|r| r.strip_suffix(b"\n")).ok_or_else(wrong)?;
-        let equals = record.iter().position(|&byte| byte == b'=').ok_or_else(wrong)?;
+        let wrong = || {
+            format!(
+                "record at byte {} of a pax header is damaged",
+                text.len() - rest.len()
+            )
+        };
+        let space = rest
+            .iter()
+            .position(|&byte| byte == b' ')
+            .ok_or_else(wrong)?;
+        let len = decimal(&rest[..space])
+            .and_then(|len| usize::try_from(len).ok())
+            .ok_or_else(wrong)?;
+        let record = rest
+            .get(space + 1..len)
+            .and_then(|r| r.strip_suffix(b"\n"))
+            .ok_or_else(wrong)?;
+        let equals = record
+            .iter()
+            .position(|&byte| byte == b'=')
+            .ok_or_else(wrong)?;
         take(&record[..equals], &record[equals + 1..])?;
         rest = &rest[len..];
     }
@@ -68,7 +95,11 @@ fn for_each_record(
 /// Parses decimal digits only, up to 63 bits.
 fn decimal(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    let number: u64 = std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()?;
+    let number: u64 = std::str::from_utf8(text)
+        .ok()
+        .filter(|_| digits)?
+        .parse()
+        .ok()?;
     Some(number).filter(|&number| number <= i64::MAX as u64)
 }
 
@@ -83,7 +114,8 @@ mod tests {
 
     #[test]
     fn records_are_taken_by_their_lengths() {
-        let mut records = read(b"19 path=a=b\nc d.mp4\n12 size=512\n20 mtime=1234567.5\n".as_slice());
+        let mut records =
+            read(b"19 path=a=b\nc d.mp4\n12 size=512\n20 mtime=1234567.5\n".as_slice());
         assert!(records.is_err(), "the first length is wrong: {records:?}");
         records = read(b"20 path=a=b\nc d.mp4\n12 size=512\n19 mtime=1234567.5\n");
         let mut records = records.unwrap();
@@ -114,10 +146,18 @@ mod tests {
             b"29 size=99999999999999999999\n",
             b" 9 path=a\n",
         ] {
-            assert!(read(damaged).is_err(), "{:?}", String::from_utf8_lossy(damaged));
+            assert!(
+                read(damaged).is_err(),
+                "{:?}",
+                String::from_utf8_lossy(damaged)
+            );
         }
         assert!(check_global(b"15 comment=abc\n").is_ok());
-        assert!(check_global(b"9 path=a\n").unwrap_err().contains("same path"));
+        assert!(
+            check_global(b"9 path=a\n")
+                .unwrap_err()
+                .contains("same path")
+        );
     }
 
     #[test]

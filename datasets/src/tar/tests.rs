@@ -39,8 +39,9 @@ fn pax(records: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::new();
     for (key, value) in records {
         let rest = format!(" {key}={value}\n");
-        let len =
-            (1..).map(|digits| rest.len() + digits).find(|len| len.to_string().len() + rest.len() == *len);
+        let len = (1..)
+            .map(|digits| rest.len() + digits)
+            .find(|len| len.to_string().len() + rest.len() == *len);
         text += &format!("{}{rest}", len.unwrap());
     }
     member("pax", b'x', text.as_bytes())
@@ -62,7 +63,10 @@ fn list(bytes: &[u8]) -> (Listed, Result<()>) {
             Ok(Some(m)) => members.push((m.name, m.offset, m.len, m.kind)),
             Ok(None) => return (members, Ok(())),
             Err(error) => {
-                assert!(matches!(tar.next(), Ok(None)), "nothing comes after an error");
+                assert!(
+                    matches!(tar.next(), Ok(None)),
+                    "nothing comes after an error"
+                );
                 return (members, Err(error));
             }
         }
@@ -79,7 +83,9 @@ fn whole(bytes: &[u8]) -> Listed {
 fn refused(bytes: &[u8]) -> (u64, String) {
     let error = list(bytes).1.unwrap_err();
     let place = error.site().map(|site| site.location.clone());
-    let Some(Location::Byte(byte)) = place else { panic!("{error}") };
+    let Some(Location::Byte(byte)) = place else {
+        panic!("{error}")
+    };
     (byte, error.to_string())
 }
 
@@ -104,7 +110,11 @@ fn member_offsets_are_right() {
     assert_eq!(members[4], file("c.webm", 4096, 512));
     assert_eq!(
         (members[5].3, members[6].3, members[7].3),
-        (TarMemberKind::Link, TarMemberKind::Link, TarMemberKind::Other)
+        (
+            TarMemberKind::Link,
+            TarMemberKind::Link,
+            TarMemberKind::Other
+        )
     );
     assert_eq!(members.len(), 8);
     assert_eq!(&bytes[1024..1724], &[1; 700]);
@@ -117,12 +127,22 @@ fn long_names_of_every_kind_are_complete() {
     prefixed[345..465].copy_from_slice(&long.as_bytes()[..120]);
     let mut prefixed = with_checksum(prefixed);
     prefixed.extend([b"abc".as_slice(), &[0; 509]].concat());
-    let gnu =
-        [member("././@LongLink", b'L', format!("{long}\0").as_bytes()), member("cut", b'0', b"abc")].concat();
-    let with_pax = [pax(&[("path", &long), ("mtime", "1.5")]), member("cut", b'0', b"abc")].concat();
+    let gnu = [
+        member("././@LongLink", b'L', format!("{long}\0").as_bytes()),
+        member("cut", b'0', b"abc"),
+    ]
+    .concat();
+    let with_pax = [
+        pax(&[("path", &long), ("mtime", "1.5")]),
+        member("cut", b'0', b"abc"),
+    ]
+    .concat();
     for (bytes, offset) in [(prefixed, 512), (gnu, 1536), (with_pax, 1536)] {
         let (name, at, len, kind) = whole(&ended(&[bytes]))[0].clone();
-        assert_eq!((name.as_str(), at, len, kind), (long.as_str(), offset, 3, TarMemberKind::File));
+        assert_eq!(
+            (name.as_str(), at, len, kind),
+            (long.as_str(), offset, 3, TarMemberKind::File)
+        );
     }
     // In the GNU format that field holds times and sparse-map entries.
     let mut gnu_own = header("a.mp4", b'0', 0);
@@ -133,10 +153,17 @@ fn long_names_of_every_kind_are_complete() {
 
 #[test]
 fn a_pax_size_counts_before_the_headers() {
-    let bytes =
-        ended(&[pax(&[("size", "600")]), header("a.mp4", b'0', 0), vec![7; 1024], member("b", b'0', b"x")]);
+    let bytes = ended(&[
+        pax(&[("size", "600")]),
+        header("a.mp4", b'0', 0),
+        vec![7; 1024],
+        member("b", b'0', b"x"),
+    ]);
     let members = whole(&bytes);
-    assert_eq!(members[0], ("a.mp4".to_owned(), 1536, 600, TarMemberKind::File));
+    assert_eq!(
+        members[0],
+        ("a.mp4".to_owned(), 1536, 600, TarMemberKind::File)
+    );
     assert_eq!(members[1].0, "b");
 }
 
@@ -151,24 +178,37 @@ fn noncontiguous_members_are_distinguished() {
         more,
         last,
         vec![9; 512],
-        pax(&[("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"), ("GNU.sparse.name", "t.mp4")]),
+        pax(&[
+            ("GNU.sparse.major", "1"),
+            ("GNU.sparse.minor", "0"),
+            ("GNU.sparse.name", "t.mp4"),
+        ]),
         member("GNUSparseFile.1/t.mp4", b'0', &[8; 1024]),
         member("m.mp4", b'M', &[7; 10]),
         member("u.mp4", b'0', b"u"),
     ]);
-    let members: Vec<_> = whole(&bytes).into_iter().map(|(name, _, _, kind)| (name, kind)).collect();
+    let members: Vec<_> = whole(&bytes)
+        .into_iter()
+        .map(|(name, _, _, kind)| (name, kind))
+        .collect();
     let expected = [
         ("s.mp4", TarMemberKind::Sparse),
         ("t.mp4", TarMemberKind::Sparse),
         ("m.mp4", TarMemberKind::Continued),
         ("u.mp4", TarMemberKind::File),
     ];
-    assert_eq!(members, expected.map(|(name, kind)| (name.to_owned(), kind)));
+    assert_eq!(
+        members,
+        expected.map(|(name, kind)| (name.to_owned(), kind))
+    );
 }
 
 #[test]
 fn any_byte_of_a_header_that_is_flipped_is_noticed() {
-    let intact = ended(&[member("a.mp4", b'0', &[1; 600]), member("b.mp4", b'0', &[2; 10])]);
+    let intact = ended(&[
+        member("a.mp4", b'0', &[1; 600]),
+        member("b.mp4", b'0', &[2; 10]),
+    ]);
     let expected = whole(&intact);
     for at in 1536..2048 {
         let mut damaged = intact.clone();
@@ -177,7 +217,10 @@ fn any_byte_of_a_header_that_is_flipped_is_noticed() {
         assert_eq!(members[0], expected[0]);
         match end {
             // A leading zero of the checksum that becomes a space, and the bytes after its end.
-            Ok(()) => assert!((1684..1692).contains(&at) && members == expected, "byte {at}"),
+            Ok(()) => assert!(
+                (1684..1692).contains(&at) && members == expected,
+                "byte {at}"
+            ),
             Err(error) => assert!(error.to_string().contains("a.tar, byte 1536"), "{error}"),
         }
     }
@@ -198,7 +241,11 @@ fn truncated_archive_keeps_leading_entries() {
         assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");
         assert!(error.to_string().contains("a.tar, byte "), "{error}");
         assert!(expected.starts_with(&members));
-        assert_eq!(members.len(), usize::from(len >= 512 + 600) + usize::from(len >= marks - 511), "{len}");
+        assert_eq!(
+            members.len(),
+            usize::from(len >= 512 + 600) + usize::from(len >= marks - 511),
+            "{len}"
+        );
     }
     // Without an end mark the last member may be missing; one zero block is enough.
     assert!(list(&intact[..marks]).1.is_err());
@@ -214,10 +261,17 @@ fn invalid_sizes_are_rejected_early() {
     assert!(byte == 512 && text.contains("truncated"), "{text}");
     let mut negative = header("a.mp4", b'0', 0);
     negative[124..136].fill(0xff);
-    assert!(refused(&ended(&[with_checksum(negative)])).1.contains("not a number"));
+    assert!(
+        refused(&ended(&[with_checksum(negative)]))
+            .1
+            .contains("not a number")
+    );
     let root = TempFolder::new();
     // A name of two megabytes, all of which is in the file.
-    let path = root.write("a.tar", ended(&[member("././@LongLink", b'L', &vec![b'n'; 2 << 20])]));
+    let path = root.write(
+        "a.tar",
+        ended(&[member("././@LongLink", b'L', &vec![b'n'; 2 << 20])]),
+    );
     let error = TarReader::open(&path).unwrap().next().unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");
 }
@@ -232,17 +286,35 @@ fn non_tar_and_trailing_data_are_rejected() {
         (b"\x04\x22\x4d\x18..", "unlz4"),
     ] {
         let error = list(bytes).1.unwrap_err();
-        assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains(format), "{error}");
+        assert!(
+            matches!(error, Error::Unsupported { .. }) && error.to_string().contains(format),
+            "{error}"
+        );
     }
     let (byte, text) = refused(&vec![b'x'; 4096]);
     assert!(byte == 0 && text.contains("checksum"), "{text}");
     let one = ended(&[member("a.mp4", b'0', b"a")]);
     let (byte, text) = refused(&[&one[..], &[0; 4096], &one[..]].concat());
-    assert!(byte == one.len() as u64 + 4096 && text.contains("another archive"), "{text}");
+    assert!(
+        byte == one.len() as u64 + 4096 && text.contains("another archive"),
+        "{text}"
+    );
     let (byte, text) = refused(&ended(&[pax(&[("path", "a")])]));
-    assert!(byte == 1024 && text.contains("without its member"), "{text}");
-    let (byte, text) = refused(&ended(&[member("pax", b'x', b"12 path=a\n"), member("a", b'0', b"")]));
-    assert!(byte == 0 && text.contains("pax header is damaged"), "{text}");
-    let (byte, text) = refused(&ended(&[member("pax", b'g', b"9 path=a\n"), member("a", b'0', b"")]));
+    assert!(
+        byte == 1024 && text.contains("without its member"),
+        "{text}"
+    );
+    let (byte, text) = refused(&ended(&[
+        member("pax", b'x', b"12 path=a\n"),
+        member("a", b'0', b""),
+    ]));
+    assert!(
+        byte == 0 && text.contains("pax header is damaged"),
+        "{text}"
+    );
+    let (byte, text) = refused(&ended(&[
+        member("pax", b'g', b"9 path=a\n"),
+        member("a", b'0', b""),
+    ]));
     assert!(byte == 0 && text.contains("same path"), "{text}");
 }

@@ -1,4 +1,5 @@
-//! Looks up a feature by name in a serialized `tf.train.Example`: the range of its bytes, or its integer.
+//! Looks up a feature by name in a serialized `tf.train.Example`: the range of its bytes, or its
+//! integer.
 
 use framespool::error::Result;
 
@@ -18,19 +19,24 @@ pub enum Feature {
     Float,
 }
 
-/// Returns the feature of this name. If there are several, which no known writer produces, the last one
-/// counts, as Protocol Buffers specifies for maps.
+/// Returns the feature of this name. If there are several, which no known writer produces, the last
+/// one counts, as Protocol Buffers specifies for maps.
 ///
-/// In `Example`, field 1 is the features; in `SequenceExample`, field 1 is the context, which has the same
-/// type. Features are a map: each of its entries is a field 1 with a key (field 1) and a value (field 2).
+/// In `Example`, field 1 is the features; in `SequenceExample`, field 1 is the context, which has
+/// the same type. Features are a map: each of its entries is a field 1 with a key (field 1) and a
+/// value (field 2).
 pub fn find_feature(reader: &mut RangeReader, record: ByteRange, name: &str) -> Result<Feature> {
     let mut found = Feature::Absent;
     let mut example = ProtobufReader::new(record);
     while let Some(field) = example.next(reader)? {
-        let (1, FieldValue::Bytes(features)) = field else { continue };
+        let (1, FieldValue::Bytes(features)) = field else {
+            continue;
+        };
         let mut features = ProtobufReader::new(features);
         while let Some(field) = features.next(reader)? {
-            let (1, FieldValue::Bytes(pair)) = field else { continue };
+            let (1, FieldValue::Bytes(pair)) = field else {
+                continue;
+            };
             let mut pair = ProtobufReader::new(pair);
             let (mut named, mut value) = (name.is_empty(), None);
             while let Some(field) = pair.next(reader)? {
@@ -58,14 +64,24 @@ fn feature_value(reader: &mut RangeReader, feature: ByteRange) -> Result<Feature
     let mut found = Feature::Absent;
     let mut lists = ProtobufReader::new(feature);
     while let Some((kind, value)) = lists.next(reader)? {
-        let FieldValue::Bytes(list) = value else { continue };
+        let FieldValue::Bytes(list) = value else {
+            continue;
+        };
         let mut values = ProtobufReader::new(list);
         while let Some(field) = values.next(reader)? {
             let (1, value) = field else { continue };
             found = match (kind, value) {
                 (1, FieldValue::Bytes((begin, end))) => {
-                    let before = if let Feature::Bytes { count, .. } = found { count } else { 0 };
-                    Feature::Bytes { count: before + 1, begin, end }
+                    let before = if let Feature::Bytes { count, .. } = found {
+                        count
+                    } else {
+                        0
+                    };
+                    Feature::Bytes {
+                        count: before + 1,
+                        begin,
+                        end,
+                    }
                 }
                 (3, FieldValue::Varint(number)) => add_integer(found, number),
                 (3, FieldValue::Bytes(packed)) => {
@@ -85,6 +101,13 @@ fn feature_value(reader: &mut RangeReader, feature: ByteRange) -> Result<Feature
 
 /// Adds one integer.
 fn add_integer(found: Feature, number: u64) -> Feature {
-    let before = if let Feature::Int64 { count, .. } = found { count } else { 0 };
-    Feature::Int64 { count: before + 1, value: number as i64 }
+    let before = if let Feature::Int64 { count, .. } = found {
+        count
+    } else {
+        0
+    };
+    Feature::Int64 {
+        count: before + 1,
+        value: number as i64,
+    }
 }

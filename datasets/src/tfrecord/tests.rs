@@ -13,26 +13,39 @@ fn varint(mut number: u64) -> Vec<u8> {
 
 /// A length-delimited field.
 fn field(number: u64, content: &[u8]) -> Vec<u8> {
-    [varint(number << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
+    [
+        varint(number << 3 | 2),
+        varint(content.len() as u64),
+        content.to_vec(),
+    ]
+    .concat()
 }
 
 fn bytes_list(values: &[&[u8]]) -> Vec<u8> {
-    field(1, &values.iter().flat_map(|value| field(1, value)).collect::<Vec<u8>>())
+    field(
+        1,
+        &values
+            .iter()
+            .flat_map(|value| field(1, value))
+            .collect::<Vec<u8>>(),
+    )
 }
 
 fn int_list(values: &[i64], packed: bool) -> Vec<u8> {
     let numbers = values.iter().map(|&value| varint(value as u64));
     let list: Vec<u8> = match packed {
         true => field(1, &numbers.flatten().collect::<Vec<u8>>()),
-        false => numbers.flat_map(|number| [varint(1 << 3), number].concat()).collect(),
+        false => numbers
+            .flat_map(|number| [varint(1 << 3), number].concat())
+            .collect(),
     };
     field(3, &list)
 }
 
 fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let pairs = features
-        .iter()
-        .flat_map(|(name, feature)| field(1, &[field(1, name.as_bytes()), field(2, feature)].concat()));
+    let pairs = features.iter().flat_map(|(name, feature)| {
+        field(1, &[field(1, name.as_bytes()), field(2, feature)].concat())
+    });
     field(1, &pairs.collect::<Vec<u8>>())
 }
 
@@ -43,11 +56,18 @@ fn record(data: &[u8]) -> Vec<u8> {
 }
 
 fn sample_record(picture: &[u8], label: i64) -> Vec<u8> {
-    record(&example(&[("image/encoded", bytes_list(&[picture])), ("label", int_list(&[label], true))]))
+    record(&example(&[
+        ("image/encoded", bytes_list(&[picture])),
+        ("label", int_list(&[label], true)),
+    ]))
 }
 
 fn options(check: bool) -> TfRecordOptions {
-    TfRecordOptions { source: "image/encoded".to_owned(), label: Some("label".to_owned()), check }
+    TfRecordOptions {
+        source: "image/encoded".to_owned(),
+        label: Some("label".to_owned()),
+        check,
+    }
 }
 
 fn list(bytes: &[u8], options: &TfRecordOptions, on_error: ErrorPolicy) -> Result<ArchiveListing> {
@@ -59,14 +79,21 @@ fn list(bytes: &[u8], options: &TfRecordOptions, on_error: ErrorPolicy) -> Resul
 /// (bytes, label) of each sample.
 fn found(file: &[u8], packed: &ArchiveListing) -> Vec<(Vec<u8>, i64)> {
     let taken = |sample: &ArchiveSample| {
-        let SampleLocation::Member(member) = &sample.location else { panic!("{sample:?}") };
-        (file[member.offset as usize..][..member.len as usize].to_vec(), sample.label)
+        let SampleLocation::Member(member) = &sample.location else {
+            panic!("{sample:?}")
+        };
+        (
+            file[member.offset as usize..][..member.len as usize].to_vec(),
+            sample.label,
+        )
     };
     packed.samples.iter().map(taken).collect()
 }
 
 fn refused(bytes: &[u8], options: &TfRecordOptions) -> String {
-    list(bytes, options, ErrorPolicy::Raise).unwrap_err().to_string()
+    list(bytes, options, ErrorPolicy::Raise)
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -82,8 +109,11 @@ fn checksums_are_castagnolis_and_masked() {
 #[test]
 fn sample_offsets_point_at_the_bytes() {
     let pictures: Vec<Vec<u8>> = (0..20).map(|n: usize| vec![n as u8; n * n * 997]).collect();
-    let file: Vec<u8> =
-        pictures.iter().zip(-3..).flat_map(|(picture, label)| sample_record(picture, label)).collect();
+    let file: Vec<u8> = pictures
+        .iter()
+        .zip(-3..)
+        .flat_map(|(picture, label)| sample_record(picture, label))
+        .collect();
     for check in [false, true] {
         let packed = list(&file, &options(check), ErrorPolicy::Raise).unwrap();
         let expected: Vec<_> = pictures.iter().cloned().zip(-3..).collect();
@@ -96,14 +126,18 @@ fn other_features_and_encodings_do_not_matter() {
     let (source, unpacked) = (bytes_list(&[b"JPEG"]), int_list(&[7], false));
     let float = field(2, &field(1, &1.5f32.to_le_bytes()));
     for data in [
-        example(&[("label", unpacked.clone()), ("x", float), ("image/encoded", source.clone())]),
+        example(&[
+            ("label", unpacked.clone()),
+            ("x", float),
+            ("image/encoded", source.clone()),
+        ]),
         example(&[
             ("image/encoded", bytes_list(&[b"old", b"older"])),
             ("image/encoded", source.clone()),
             ("label", unpacked.clone()),
         ]),
-        // Features in two messages, which are merged; unknown fields of each kind before, between and after
-        // them.
+        // Features in two messages, which are merged; unknown fields of each kind before, between
+        // and after them.
         [
             vec![9 << 3, 0x80, 1],
             example(&[("label", unpacked.clone())]),
@@ -118,32 +152,63 @@ fn other_features_and_encodings_do_not_matter() {
         let packed = list(&file, &options(true), ErrorPolicy::Raise).unwrap();
         assert_eq!(found(&file, &packed), [(b"JPEG".to_vec(), 7)]);
     }
-    let unlabelled = TfRecordOptions { label: None, ..options(true) };
+    let unlabelled = TfRecordOptions {
+        label: None,
+        ..options(true)
+    };
     let file = record(&example(&[("image/encoded", source)]));
-    assert_eq!(list(&file, &unlabelled, ErrorPolicy::Raise).unwrap().samples[0].label, NO_LABEL);
+    assert_eq!(
+        list(&file, &unlabelled, ErrorPolicy::Raise)
+            .unwrap()
+            .samples[0]
+            .label,
+        NO_LABEL
+    );
 }
 
 #[test]
 fn incomplete_records_are_named_or_skipped() {
     let source = || ("image/encoded", bytes_list(&[b"JPEG"]));
     for (features, reason) in [
-        (vec![source()], "feature 'label' is missing, expected one integer"),
-        (vec![source(), ("label", int_list(&[1, 2], true))], "feature 'label' holds 2 integers"),
-        (vec![source(), ("label", bytes_list(&[b"cat"]))], "feature 'label' holds 1 strings of bytes"),
-        (vec![source(), ("label", Vec::new())], "feature 'label' is missing"),
+        (
+            vec![source()],
+            "feature 'label' is missing, expected one integer",
+        ),
+        (
+            vec![source(), ("label", int_list(&[1, 2], true))],
+            "feature 'label' holds 2 integers",
+        ),
+        (
+            vec![source(), ("label", bytes_list(&[b"cat"]))],
+            "feature 'label' holds 1 strings of bytes",
+        ),
+        (
+            vec![source(), ("label", Vec::new())],
+            "feature 'label' is missing",
+        ),
         (
             vec![("label", int_list(&[1], true))],
             "feature 'image/encoded' is missing, expected the bytes of one",
         ),
         (
-            vec![("image/encoded", bytes_list(&[b"a", b"b"])), ("label", int_list(&[1], false))],
+            vec![
+                ("image/encoded", bytes_list(&[b"a", b"b"])),
+                ("label", int_list(&[1], false)),
+            ],
             "feature 'image/encoded' holds 2 strings of bytes",
         ),
     ] {
-        let file =
-            [sample_record(b"first", 1), record(&example(&features)), sample_record(b"third", 3)].concat();
+        let file = [
+            sample_record(b"first", 1),
+            record(&example(&features)),
+            sample_record(b"third", 3),
+        ]
+        .concat();
         let text = refused(&file, &options(false));
-        assert!(text.contains("a.tfrecord, record 1 at byte ") && text.contains(reason), "{reason}: {text}");
+        assert!(
+            text.contains("a.tfrecord, record 1 at byte ") && text.contains(reason),
+            "{reason}: {text}"
+        );
         let packed = list(&file, &options(false), ErrorPolicy::Skip).unwrap();
         assert_eq!((found(&file, &packed).len(), packed.skipped), (2, 1));
     }
@@ -159,7 +224,11 @@ fn every_flipped_bit_is_noticed_where_it_is_checked() {
         damaged[at] ^= 0x04;
         let of_framing = at < begin + 12;
         let text = refused(&damaged, &options(true));
-        let reason = if of_framing { "record's length is wrong" } else { "record's data is wrong" };
+        let reason = if of_framing {
+            "record's length is wrong"
+        } else {
+            "record's data is wrong"
+        };
         assert!(
             text.contains(&format!("a.tfrecord, byte {begin}: ")) && text.contains(reason),
             "{at}: {text}"
@@ -199,13 +268,21 @@ fn file_cut_anywhere_is_truncated() {
 fn invalid_lengths_and_numbers_are_rejected() {
     let with_length = |len: u64| {
         let len = len.to_le_bytes();
-        [&len[..], &masked_crc(crc32c::crc32c(&len)).to_le_bytes(), &[0; 64]].concat()
+        [
+            &len[..],
+            &masked_crc(crc32c::crc32c(&len)).to_le_bytes(),
+            &[0; 64],
+        ]
+        .concat()
     };
     for len in [61, 1 << 40, u64::MAX - 11, u64::MAX] {
         assert!(refused(&with_length(len), &options(true)).contains("truncated"));
     }
     for (data, reason) in [
-        (vec![10, 200, 1], "a field of 200 bytes where the record has 0 more"),
+        (
+            vec![10, 200, 1],
+            "a field of 200 bytes where the record has 0 more",
+        ),
         (
             vec![10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
             "bytes where the record has 0 more",
@@ -214,10 +291,16 @@ fn invalid_lengths_and_numbers_are_rejected() {
         (vec![0x80; 20], "more than ten bytes"),
         (vec![11, 1, 2], "unknown kind 3"),
         (vec![9, 1, 2], "a field of 8 bytes"),
-        (field(1, &field(1, &[10, 9, b'l'])), "a field of 9 bytes where the record has 1 more"),
+        (
+            field(1, &field(1, &[10, 9, b'l'])),
+            "a field of 9 bytes where the record has 1 more",
+        ),
     ] {
         let text = refused(&record(&data), &options(true));
-        assert!(text.contains("a.tfrecord, byte ") && text.contains(reason), "{reason}: {text}");
+        assert!(
+            text.contains("a.tfrecord, byte ") && text.contains(reason),
+            "{reason}: {text}"
+        );
     }
     assert!(refused(b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0\0\0", &options(true)).contains("gzip"));
     assert!(refused(b"\x78\x9c\x08\0\0\0\0\0\0\0\0\0\0\0", &options(true)).contains("zlib"));

@@ -1,6 +1,7 @@
-//! Reads the index file that DALI's `wds2idx` writes for a shard, so that the shard need not be scanned.
-//! The first line is `v1.2` and the number of samples. Each further line is a sample: for each member
-//! extension, offset, length and name (version 1.1 has no names). Ranges outside the shard are rejected.
+//! Reads the index file that DALI's `wds2idx` writes for a shard, so that the shard need not be
+//! scanned. The first line is `v1.2` and the number of samples. Each further line is a sample: for
+//! each member extension, offset, length and name (version 1.1 has no names). Ranges outside the
+//! shard are rejected.
 
 use std::path::Path;
 
@@ -17,15 +18,15 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
     for_each_line(index, false, |_, line| {
         let mut words = line.split_whitespace();
         if said.is_none() {
-            named = match words.next() {
-                Some("v1.2") => true,
-                Some("v1.1") => false,
-                _ => {
-                    return Err(
-                        "must be `v1.2` or `v1.1` and the number of samples, as wds2idx writes it".to_owned()
-                    )
-                }
-            };
+            named =
+                match words.next() {
+                    Some("v1.2") => true,
+                    Some("v1.1") => false,
+                    _ => return Err(
+                        "must be `v1.2` or `v1.1` and the number of samples, as wds2idx writes it"
+                            .to_owned(),
+                    ),
+                };
             let count = words.next().and_then(|count| count.parse::<u64>().ok());
             said = Some(count.ok_or("has no number of samples; create the index again")?);
             return Ok(());
@@ -52,15 +53,25 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
                     shortened(&name)
                 ));
             }
-            // Members are selected by extension, and the sample key is the part of the name before it.
-            if !name.to_ascii_lowercase().ends_with(&format!(".{}", extension.to_ascii_lowercase())) {
+            // Members are selected by extension, and the sample key is the part of the name before
+            // it.
+            if !name
+                .to_ascii_lowercase()
+                .ends_with(&format!(".{}", extension.to_ascii_lowercase()))
+            {
                 return Err(format!(
                     "has '{}' with the extension '{}'; names with spaces cannot be listed",
                     shortened(&name),
                     shortened(extension)
                 ));
             }
-            found.push(TarMember { name, header: offset, offset, len, kind: TarMemberKind::File });
+            found.push(TarMember {
+                name,
+                header: offset,
+                offset,
+                len,
+                kind: TarMemberKind::File,
+            });
         }
         samples += 1;
         Ok(())

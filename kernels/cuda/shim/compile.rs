@@ -1,8 +1,9 @@
-// Compiles the kernels of `kernels/cuda` as C++ for this machine, to the static library `framespool_host`.
-// It is not part of a wheel. Build scripts `include!` this file; they need the crate `cc`.
+// Compiles the kernels of `kernels/cuda` as C++ for this machine, to the static library
+// `framespool_host`. It is not part of a wheel. Build scripts `include!` this file; they need the
+// crate `cc`.
 
-/// Compiles the kernels as C++ and links them with cargo. `sanitized` enables AddressSanitizer and UBSan; the process that runs
-/// them must then preload libasan.
+/// Compiles the kernels as C++ and links them with cargo. `sanitized` enables AddressSanitizer and
+/// UBSan; the process that runs them must then preload libasan.
 #[allow(dead_code)]
 fn compile_shim(cuda: &std::path::Path, sanitized: bool) {
     for file in [

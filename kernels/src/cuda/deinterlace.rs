@@ -1,9 +1,9 @@
 //! Prepares the launches that deinterlace a frame in device memory.
 
-use super::kernel_args::{to_bytes, DeinterlaceArgs};
+use super::kernel_args::{DeinterlaceArgs, to_bytes};
 use super::tables::ALIGNMENT;
-use super::{check_aligned, DeviceFrame, DevicePlane, Launch, BLOCK_DIM};
-use crate::deinterlace::{checked_planes, Deinterlace, DeinterlaceMethod, Field};
+use super::{BLOCK_DIM, DeviceFrame, DevicePlane, Launch, check_aligned};
+use crate::deinterlace::{Deinterlace, DeinterlaceMethod, Field, checked_planes};
 use crate::error::PassError;
 
 /// As `DeinterlaceMethod` in `cuda/args.h`.
@@ -16,21 +16,29 @@ mod tag {
 const THREAD_BYTES: u32 = 4;
 
 impl Deinterlace {
-    /// Returns the deinterlaced frame, whose planes are in `memory` of [`memory_bytes`](Self::memory_bytes) bytes, and
-    /// the launches that write it.
+    /// Returns the deinterlaced frame, whose planes are in `memory` of
+    /// [`memory_bytes`](Self::memory_bytes) bytes, and the launches that write it.
     ///
     /// # Errors
     /// Those of the pass for the frame; `Misaligned` if `memory` is not at a multiple of 16.
-    pub fn launches(self, frame: &DeviceFrame, memory: u64) -> Result<(DeviceFrame, Vec<Launch>), PassError> {
+    pub fn launches(
+        self,
+        frame: &DeviceFrame,
+        memory: u64,
+    ) -> Result<(DeviceFrame, Vec<Launch>), PassError> {
         check_aligned("out", memory, ALIGNMENT)?;
         let planes = checked_planes(frame)?;
         let out = |number: usize| {
             let (_, extent) = &planes[number];
-            DevicePlane { address: memory + extent.offset as u64, stride_bytes: extent.stride_bytes }
+            DevicePlane {
+                address: memory + extent.offset as u64,
+                stride_bytes: extent.stride_bytes,
+            }
         };
         let launches = planes.iter().enumerate().map(|(number, (plane, extent))| {
             let (source, out) = (plane.storage, out(number));
-            let is_aligned = source.address.is_multiple_of(4) && source.stride_bytes.is_multiple_of(4);
+            let is_aligned =
+                source.address.is_multiple_of(4) && source.stride_bytes.is_multiple_of(4);
             let args = DeinterlaceArgs {
                 source: source.address,
                 source_stride: source.stride_bytes as u64,
@@ -62,8 +70,25 @@ impl Deinterlace {
             }
         });
         let launches = launches.collect();
-        let DeviceFrame { width, height, depth_bits, shift, planes: arrangement, color } = *frame;
+        let DeviceFrame {
+            width,
+            height,
+            depth_bits,
+            shift,
+            planes: arrangement,
+            color,
+        } = *frame;
         let planes = arrangement.map(|number, _| out(number));
-        Ok((DeviceFrame { width, height, depth_bits, shift, planes, color }, launches))
+        Ok((
+            DeviceFrame {
+                width,
+                height,
+                depth_bits,
+                shift,
+                planes,
+                color,
+            },
+            launches,
+        ))
     }
 }

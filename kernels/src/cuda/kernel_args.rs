@@ -236,14 +236,28 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("SIZE_IS") || line.starts_with("FIELD_IS_AT"))
             .collect();
-        assert_eq!(held, layout_lines(), "expected content of cuda/layout.h:\n{}", layout_lines().join("\n"));
+        assert_eq!(
+            held,
+            layout_lines(),
+            "expected content of cuda/layout.h:\n{}",
+            layout_lines().join("\n")
+        );
     }
 
     #[test]
     fn records_have_their_declared_size() {
-        assert_eq!(to_bytes(&PixelArgs::default()).len(), size_of::<PixelArgs>());
-        assert_eq!(to_bytes(&ExpandArgs::default()).len(), size_of::<ExpandArgs>());
+        assert_eq!(
+            to_bytes(&PixelArgs::default()).len(),
+            size_of::<PixelArgs>()
+        );
+        assert_eq!(
+            to_bytes(&ExpandArgs::default()).len(),
+            size_of::<ExpandArgs>()
+        );
         let span = TapRange { start: 1, count: 2 };
-        assert_eq!(to_bytes(&span), [1u32.to_ne_bytes(), 2u32.to_ne_bytes()].concat());
+        assert_eq!(
+            to_bytes(&span),
+            [1u32.to_ne_bytes(), 2u32.to_ne_bytes()].concat()
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Computes a [`DevicePass`]: the tables of a pixel pass for one frame format, and per frame the arguments of its kernels.
-//! All tables and coefficients are those of the CPU.
+//! Computes a [`DevicePass`]: the tables of a pixel pass for one frame format, and per frame the
+//! arguments of its kernels. All tables and coefficients are those of the CPU.
 
-use super::kernel_args::{self, to_bytes, PixelArgs};
-use super::tables::{max_tap_count, TableBuffer, ALIGNMENT};
-use super::{check_aligned, DeviceFormat, DeviceFrame, DeviceSlot, Launch, BLOCK_DIM};
+use super::kernel_args::{self, PixelArgs, to_bytes};
+use super::tables::{ALIGNMENT, TableBuffer, max_tap_count};
+use super::{BLOCK_DIM, DeviceFormat, DeviceFrame, DeviceSlot, Launch, check_aligned};
 use crate::color::{ColorCoefficients, FrameCoefficients};
 use crate::colorimetry::ComponentModel;
 use crate::error::PassError;
@@ -11,18 +11,20 @@ use crate::frame::CheckedFrame;
 use crate::geometry::{Geometry, Interpolation, Placement, StoredCanvas};
 use crate::output_spec::OutputSpec;
 use crate::pixel_pass::{PixelPass, ResampleTables};
-use crate::tone_map::{ToneTables, TONE_MAPPED};
+use crate::tone_map::{TONE_MAPPED, ToneTables};
 use crate::types::{Channels, MAX_WINDOW_PIXELS};
 use crate::weights::AxisTable;
 use crate::write::{Dtype, OutputSlot};
 
-/// Maximum shared memory of a block for partial rows: several blocks fit on a multiprocessor, on every GPU.
+/// Maximum shared memory of a block for partial rows: several blocks fit on a multiprocessor, on
+/// every GPU.
 const MAX_ROW_BUFFER_BYTES: usize = 24 << 10;
 /// Bytes before the components in scratch memory: three sums of 64 bits.
 const SUMS_BYTES: usize = 32;
 /// Shared memory after the rows: the colors of a tile, 16 bits each.
 const CODES_BYTES: u32 = 3 * BLOCK_DIM.0 * BLOCK_DIM.1 * 2;
-/// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the colors.
+/// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the
+/// colors.
 const FINISH_BYTES: u32 = 36 + CODES_BYTES;
 /// Minimum shared memory of the first kernel: the components of a tile and their sums by row.
 const WINDOW_BYTES: u32 = 3 * BLOCK_DIM.0 * BLOCK_DIM.1 * 2 + 3 * BLOCK_DIM.1 * 4;
@@ -50,7 +52,8 @@ struct LaunchTemplate {
 }
 
 impl PixelPass {
-    /// Prepares this pass for frames of this format in a GPU's memory. Output bytes and errors are those of the CPU.
+    /// Prepares this pass for frames of this format in a GPU's memory. Output bytes and errors are
+    /// those of the CPU.
     ///
     /// # Errors
     /// Those of [`run`](PixelPass::run) that need neither the planes nor the slot.
@@ -58,20 +61,33 @@ impl PixelPass {
         let checked = format.check()?;
         let tables = self.resample_tables((format.width, format.height, checked.log2_chroma))?;
         let key = (format.color, format.depth_bits, checked.model);
-        let tone = self.tone().map(|tone| Ok((tone, self.source_color_coefficients(key)?))).transpose()?;
-        let coefficients = self.color_coefficients(if tone.is_some() { TONE_MAPPED } else { key })?;
+        let tone = self
+            .tone()
+            .map(|tone| Ok((tone, self.source_color_coefficients(key)?)))
+            .transpose()?;
+        let coefficients =
+            self.color_coefficients(if tone.is_some() { TONE_MAPPED } else { key })?;
         let model = coefficients.model;
         let (geometry, spec) = (self.geometry(), self.output_spec());
         let buffered = matches!(geometry.placement, Placement::Warp(_)) || spec.needs_mean();
         if buffered && tables.width * tables.height > MAX_WINDOW_PIXELS {
-            return Err(PassError::WindowTooLarge { width: tables.width, height: tables.height });
+            return Err(PassError::WindowTooLarge {
+                width: tables.width,
+                height: tables.height,
+            });
         }
         let mut buffer = TableBuffer::default();
-        let (columns, rows) = (buffer.columns(&tables.luma.columns), buffer.rows(&tables.luma.rows));
+        let (columns, rows) = (
+            buffer.columns(&tables.luma.columns),
+            buffer.rows(&tables.luma.rows),
+        );
         // Without subsampled chroma the second table is unused.
         let (chroma_columns, chroma_rows) = match checked.log2_chroma {
             (0, 0) => (columns, rows),
-            _ => (buffer.columns(&tables.chroma.columns), buffer.rows(&tables.chroma.rows)),
+            _ => (
+                buffer.columns(&tables.chroma.columns),
+                buffer.rows(&tables.chroma.rows),
+            ),
         };
         let mut args = PixelArgs {
             columns: [columns, chroma_columns],
@@ -81,7 +97,11 @@ impl PixelPass {
             } else {
                 buffer.elements(self.writer())
             },
-            masks: if spec.masks.is_empty() { 0 } else { buffer.masks(&spec.masks, self.writer()) },
+            masks: if spec.masks.is_empty() {
+                0
+            } else {
+                buffer.masks(&spec.masks, self.writer())
+            },
             depth_bits: u32::from(format.depth_bits),
             word_shift: u32::from(format.shift),
             component_count: model.components() as u32,
@@ -96,14 +116,18 @@ impl PixelPass {
         set_output_args(&mut args, spec);
         set_color_args(&mut args, &coefficients);
         for channel in 0..3 {
-            (args.scale_u16[channel], args.bias_u16[channel]) = self.writer().scale_and_bias_u16(channel);
+            (args.scale_u16[channel], args.bias_u16[channel]) =
+                self.writer().scale_and_bias_u16(channel);
         }
         set_plane_args(&mut args, &checked, &tables);
         let canvas = geometry.stored_canvas();
         let components = model.components() * tables.width * tables.height;
         let templates = if buffered {
             let whole = StoredCanvas::from_size((tables.width as u32, tables.height as u32));
-            vec![window_launch(args, &tables, &whole), finish_launch(args, geometry, &canvas)]
+            vec![
+                window_launch(args, &tables, &whole),
+                finish_launch(args, geometry, &canvas),
+            ]
         } else {
             vec![pixels_launch(args, &tables, &canvas)]
         };
@@ -130,7 +154,8 @@ impl DevicePass {
         &self.tables
     }
 
-    /// Bytes of scratch device memory, at a multiple of 16, that the launches of one frame use; may be 0.
+    /// Bytes of scratch device memory, at a multiple of 16, that the launches of one frame use; may
+    /// be 0.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch_bytes
     }
@@ -160,25 +185,49 @@ impl DevicePass {
         if self.scratch_bytes > 0 {
             check_aligned("scratch", scratch, ALIGNMENT)?;
         }
-        Ok(self.templates.iter().map(|step| step.launch(&checked, tables, scratch, &slot)).collect())
+        Ok(self
+            .templates
+            .iter()
+            .map(|step| step.launch(&checked, tables, scratch, &slot))
+            .collect())
     }
 
     /// The offsets of the canvas's pixels in the slot, in stored axes.
     fn placed(&self, out: DeviceSlot) -> Result<SlotLayout, PassError> {
-        let DeviceSlot { address, channel_stride, row_stride, column_stride } = out;
-        let strides = OutputSlot { data: &mut [], channel_stride, row_stride, column_stride };
+        let DeviceSlot {
+            address,
+            channel_stride,
+            row_stride,
+            column_stride,
+        } = out;
+        let strides = OutputSlot {
+            data: &mut [],
+            channel_stride,
+            row_stride,
+            column_stride,
+        };
         let size = self.geometry.output_size();
         let need = strides.required_bytes(size, self.channels, self.dtype)?;
         // Distances in a slot are signed.
         let have = (u64::MAX - address).min(i64::MAX as u64);
         if need > u128::from(have) {
             let need_bytes = u64::try_from(need).unwrap_or(u64::MAX);
-            return Err(PassError::SlotTooShort { have_bytes: have as usize, need_bytes });
+            return Err(PassError::SlotTooShort {
+                have_bytes: have as usize,
+                need_bytes,
+            });
         }
         check_aligned("slot", address, self.dtype.bytes())?;
         let stride = |stride: usize, length: usize| if length > 1 { stride as i64 } else { 1 };
-        let (column, row) = (stride(column_stride, size.0 as usize), stride(row_stride, size.1 as usize));
-        let StoredCanvas { display_x, display_y, .. } = self.canvas;
+        let (column, row) = (
+            stride(column_stride, size.0 as usize),
+            stride(row_stride, size.1 as usize),
+        );
+        let StoredCanvas {
+            display_x,
+            display_y,
+            ..
+        } = self.canvas;
         let along = |k: usize| i64::from(display_x[k]) * column + i64::from(display_y[k]) * row;
         let placed = SlotLayout {
             address,
@@ -201,8 +250,8 @@ struct SlotLayout {
 }
 
 impl SlotLayout {
-    /// `Order` of `cuda/args.h`: the order in which a block stores, so that neighboring threads write neighboring addresses, and whether
-    /// four codes are stored at a time.
+    /// `Order` of `cuda/args.h`: the order in which a block stores, so that neighboring threads
+    /// write neighboring addresses, and whether four codes are stored at a time.
     fn order(&self, args: &PixelArgs) -> u32 {
         let (i, j) = (self.step_i.unsigned_abs(), self.step_j.unsigned_abs());
         let channels_first = u32::from(self.channel_stride.unsigned_abs() < i.min(j));
@@ -231,9 +280,16 @@ impl LaunchTemplate {
     ) -> Launch {
         let mut args = self.args;
         // A kernel gets no address of memory that it does not use.
-        let planes = checked.planes.iter().flatten().filter(|_| self.kernel != FINISH);
+        let planes = checked
+            .planes
+            .iter()
+            .flatten()
+            .filter(|_| self.kernel != FINISH);
         for (plane, own) in args.planes.iter_mut().zip(planes) {
-            let super::DevicePlane { address, stride_bytes } = own.storage;
+            let super::DevicePlane {
+                address,
+                stride_bytes,
+            } = own.storage;
             plane.address = address;
             plane.stride_bytes = stride_bytes as u64;
             plane.aligned = u32::from(address.is_multiple_of(4) && stride_bytes.is_multiple_of(4));
@@ -244,7 +300,11 @@ impl LaunchTemplate {
         }
         args.elements = args.elements.wrapping_add(tables);
         args.masks = args.masks.wrapping_add(tables);
-        for table in [&mut args.tone.light, &mut args.tone.gain, &mut args.tone.code] {
+        for table in [
+            &mut args.tone.light,
+            &mut args.tone.gain,
+            &mut args.tone.code,
+        ] {
             *table = table.wrapping_add(tables);
         }
         if self.kernel != PIXELS {
@@ -273,7 +333,11 @@ const PIXELS: &str = "framespool_pixels";
 const WINDOW: &str = "framespool_window";
 const FINISH: &str = "framespool_finish";
 
-fn pixels_launch(args: PixelArgs, tables: &ResampleTables, canvas: &StoredCanvas) -> LaunchTemplate {
+fn pixels_launch(
+    args: PixelArgs,
+    tables: &ResampleTables,
+    canvas: &StoredCanvas,
+) -> LaunchTemplate {
     let args = with_canvas(set_row_buffer(args, tables, canvas), canvas);
     launch_template(PIXELS, args, args.row_buffer_bytes + CODES_BYTES)
 }
@@ -298,7 +362,12 @@ fn finish_launch(args: PixelArgs, geometry: &Geometry, canvas: &StoredCanvas) ->
 fn launch_template(kernel: &'static str, args: PixelArgs, shared_bytes: u32) -> LaunchTemplate {
     let [width, height] = args.canvas;
     let grid = [width.div_ceil(BLOCK_DIM.0), height.div_ceil(BLOCK_DIM.1), 1];
-    LaunchTemplate { kernel, grid, shared_bytes, args }
+    LaunchTemplate {
+        kernel,
+        grid,
+        shared_bytes,
+        args,
+    }
 }
 
 fn with_canvas(args: PixelArgs, canvas: &StoredCanvas) -> PixelArgs {
@@ -312,13 +381,21 @@ fn with_canvas(args: PixelArgs, canvas: &StoredCanvas) -> PixelArgs {
 }
 
 /// How much of the rows a block keeps at a time: as much as its tile needs, within bounds.
-fn set_row_buffer(mut args: PixelArgs, tables: &ResampleTables, canvas: &StoredCanvas) -> PixelArgs {
+fn set_row_buffer(
+    mut args: PixelArgs,
+    tables: &ResampleTables,
+    canvas: &StoredCanvas,
+) -> PixelArgs {
     if args.single_tap != 0 {
         return args;
     }
     let mut widest_pitch = 0;
     for plane in &mut args.planes[..args.plane_count as usize] {
-        let columns = if plane.is_chroma == 1 { &tables.chroma.columns } else { &tables.luma.columns };
+        let columns = if plane.is_chroma == 1 {
+            &tables.chroma.columns
+        } else {
+            &tables.luma.columns
+        };
         // Up to three samples before the first, so that words are read whole.
         let most = (MAX_ROW_BUFFER_BYTES / (2 * BLOCK_DIM.1 as usize) - 3) / plane.step as usize;
         let chunk = max_tile_samples(columns, canvas).min(most).max(1);
@@ -345,9 +422,17 @@ fn max_tile_samples(columns: &AxisTable, canvas: &StoredCanvas) -> usize {
     max_tile_samples
 }
 
-fn set_plane_args(args: &mut PixelArgs, checked: &CheckedFrame<super::FormatOnly>, tables: &ResampleTables) {
+fn set_plane_args(
+    args: &mut PixelArgs,
+    checked: &CheckedFrame<super::FormatOnly>,
+    tables: &ResampleTables,
+) {
     for (plane, own) in args.planes.iter_mut().zip(checked.planes.iter().flatten()) {
-        let here = own.offsets.iter().enumerate().filter_map(|(c, offset)| offset.map(|offset| (c, offset)));
+        let here = own
+            .offsets
+            .iter()
+            .enumerate()
+            .filter_map(|(c, offset)| offset.map(|offset| (c, offset)));
         for (place, (component, offset)) in here.enumerate() {
             plane.first = (component - place) as u32;
             plane.components += 1;
@@ -356,7 +441,11 @@ fn set_plane_args(args: &mut PixelArgs, checked: &CheckedFrame<super::FormatOnly
         plane.step = own.step as u32;
         plane.row_samples = (own.columns * own.step) as u32;
         plane.is_chroma = u32::from(own.is_chroma);
-        let rows = if own.is_chroma { &tables.chroma.rows } else { &tables.luma.rows };
+        let rows = if own.is_chroma {
+            &tables.chroma.rows
+        } else {
+            &tables.luma.rows
+        };
         plane.overshoots = u32::from(rows.overshoots);
         args.plane_count += 1;
     }
@@ -404,7 +493,14 @@ fn tone_args(
 }
 
 fn set_color_args(args: &mut PixelArgs, coefficients: &ColorCoefficients) {
-    let FrameCoefficients { factors, zero, shift, bias, fill, .. } = coefficients.without_mean();
+    let FrameCoefficients {
+        factors,
+        zero,
+        shift,
+        bias,
+        fill,
+        ..
+    } = coefficients.without_mean();
     args.factors = factors.map(|row| row.map(i32::from));
     args.zero = zero.map(i32::from);
     args.color_shift = shift;

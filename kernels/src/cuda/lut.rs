@@ -1,8 +1,9 @@
-//! Prepares the launch that converts codes in device memory to elements: of cached clips, and of frames that the CPU made.
+//! Prepares the launch that converts codes in device memory to elements: of cached clips, and of
+//! frames that the CPU made.
 
-use super::kernel_args::{to_bytes, ExpandArgs};
-use super::tables::{TableBuffer, ALIGNMENT};
-use super::{check_aligned, Launch, BLOCK_DIM};
+use super::kernel_args::{ExpandArgs, to_bytes};
+use super::tables::{ALIGNMENT, TableBuffer};
+use super::{BLOCK_DIM, Launch, check_aligned};
 use crate::error::PassError;
 use crate::lut::ElementLut;
 use crate::write::{Dtype, ElementWriter};
@@ -18,7 +19,10 @@ impl DeviceLut {
     pub(crate) fn new(writer: &ElementWriter) -> Self {
         let mut buffer = TableBuffer::default();
         buffer.elements(writer);
-        Self { dtype: writer.dtype(), tables: buffer.into_bytes() }
+        Self {
+            dtype: writer.dtype(),
+            tables: buffer.into_bytes(),
+        }
     }
 
     /// The tables to upload to device memory, at a multiple of 16.
@@ -26,9 +30,10 @@ impl DeviceLut {
         &self.tables
     }
 
-    /// Returns the launch that converts `planes` planes of `plane_codes` codes each, consecutive at `codes`, to as many elements at
-    /// `out`. With `interleaved` each plane has the codes of `channels` channels in turns, else plane n is of channel n modulo
-    /// `channels`. Channels are counted from `first_channel`.
+    /// Returns the launch that converts `planes` planes of `plane_codes` codes each, consecutive at
+    /// `codes`, to as many elements at `out`. With `interleaved` each plane has the codes of
+    /// `channels` channels in turns, else plane n is of channel n modulo `channels`. Channels are
+    /// counted from `first_channel`.
     ///
     /// # Errors
     /// If `tables` or `out` is not aligned, or there is more than a grid can hold.
@@ -63,10 +68,17 @@ impl DeviceLut {
             aligned: u32::from(aligned),
             unused: 0,
         };
-        let blocks = plane_codes.div_ceil(4 * u64::from(BLOCK_DIM.0 * BLOCK_DIM.1)).max(1);
-        let columns = u32::try_from(blocks).ok().filter(|&blocks| i32::try_from(blocks).is_ok());
+        let blocks = plane_codes
+            .div_ceil(4 * u64::from(BLOCK_DIM.0 * BLOCK_DIM.1))
+            .max(1);
+        let columns = u32::try_from(blocks)
+            .ok()
+            .filter(|&blocks| i32::try_from(blocks).is_ok());
         let Some(columns) = columns else {
-            return Err(PassError::SlotTooShort { have_bytes: usize::MAX, need_bytes: plane_codes });
+            return Err(PassError::SlotTooShort {
+                have_bytes: usize::MAX,
+                need_bytes: plane_codes,
+            });
         };
         Ok(Launch {
             kernel: "framespool_expand",

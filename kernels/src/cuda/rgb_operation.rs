@@ -1,8 +1,8 @@
 //! Prepares the launches of an operation on R, G, B codes in device memory.
 
-use super::kernel_args::{to_bytes, OperationArgs};
+use super::kernel_args::{OperationArgs, to_bytes};
 use super::tables::ALIGNMENT;
-use super::{check_aligned, Launch, BLOCK_DIM};
+use super::{BLOCK_DIM, Launch, check_aligned};
 use crate::error::PassError;
 use crate::rgb_operation::RgbOperation;
 
@@ -39,14 +39,22 @@ impl RgbOperation {
     /// As [`check`](Self::check).
     pub fn for_device(&self, size: (u32, u32)) -> Result<DeviceOperation, PassError> {
         self.check(size)?;
-        let words =
-            |weights: &[u32]| weights.iter().flat_map(|weight| weight.to_ne_bytes()).collect::<Vec<_>>();
+        let words = |weights: &[u32]| {
+            weights
+                .iter()
+                .flat_map(|weight| weight.to_ne_bytes())
+                .collect::<Vec<_>>()
+        };
         let tables = match self {
             Self::Table(table) => table.to_vec(),
             Self::Blur { columns, rows } => [words(columns), words(rows)].concat(),
             Self::Hue(_) | Self::Autocontrast | Self::Equalize | Self::Sharpness(_) => Vec::new(),
         };
-        Ok(DeviceOperation { operation: self.clone(), size, tables })
+        Ok(DeviceOperation {
+            operation: self.clone(),
+            size,
+            tables,
+        })
     }
 }
 
@@ -59,13 +67,16 @@ impl DeviceOperation {
     /// Bytes of scratch device memory, at a multiple of 16; may be 0.
     pub fn scratch_bytes(&self) -> usize {
         match self.operation {
-            RgbOperation::Autocontrast | RgbOperation::Equalize => HISTOGRAM_BYTES + CHANNEL_TABLES_BYTES,
+            RgbOperation::Autocontrast | RgbOperation::Equalize => {
+                HISTOGRAM_BYTES + CHANNEL_TABLES_BYTES
+            }
             RgbOperation::Blur { .. } => 2 * 3 * self.size.0 as usize * self.size.1 as usize,
             RgbOperation::Table(_) | RgbOperation::Hue(_) | RgbOperation::Sharpness(_) => 0,
         }
     }
 
-    /// Returns the launches that read the planes R, G, B at `source`, without gaps, and write as many codes at `out`, other memory.
+    /// Returns the launches that read the planes R, G, B at `source`, without gaps, and write as
+    /// many codes at `out`, other memory.
     ///
     /// # Errors
     /// If `tables` or `scratch` is not aligned.
@@ -79,23 +90,48 @@ impl DeviceOperation {
         check_aligned("tables", tables, ALIGNMENT)?;
         check_aligned("scratch", scratch, ALIGNMENT)?;
         let (width, height) = self.size;
-        let all = OperationArgs { source, out, table: tables, width, height, ..OperationArgs::default() };
+        let all = OperationArgs {
+            source,
+            out,
+            table: tables,
+            width,
+            height,
+            ..OperationArgs::default()
+        };
         let launches = match &self.operation {
             RgbOperation::Table(_) => vec![self.launch(all)],
             RgbOperation::Hue(shift) => {
-                vec![self.launch(OperationArgs { operation: tag::HUE, amount: *shift, ..all })]
+                vec![self.launch(OperationArgs {
+                    operation: tag::HUE,
+                    amount: *shift,
+                    ..all
+                })]
             }
             RgbOperation::Sharpness(amount) => {
-                vec![self.launch(OperationArgs { operation: tag::SHARPNESS, amount: *amount, ..all })]
+                vec![self.launch(OperationArgs {
+                    operation: tag::SHARPNESS,
+                    amount: *amount,
+                    ..all
+                })]
             }
             RgbOperation::Autocontrast => self.by_histogram(all, tag::AUTOCONTRAST_TABLE, scratch),
             RgbOperation::Equalize => self.by_histogram(all, tag::EQUALIZE_TABLE, scratch),
             RgbOperation::Blur { columns, rows } => {
                 let (across, down) = (columns.len() as u32, rows.len() as u32);
-                let first = OperationArgs { operation: tag::BLUR_ROWS, taps: across, out: scratch, ..all };
+                let first = OperationArgs {
+                    operation: tag::BLUR_ROWS,
+                    taps: across,
+                    out: scratch,
+                    ..all
+                };
                 let table = tables + 4 * u64::from(across);
-                let second =
-                    OperationArgs { operation: tag::BLUR_COLUMNS, taps: down, source: scratch, table, ..all };
+                let second = OperationArgs {
+                    operation: tag::BLUR_COLUMNS,
+                    taps: down,
+                    source: scratch,
+                    table,
+                    ..all
+                };
                 vec![self.launch(first), self.launch(second)]
             }
         };
@@ -104,13 +140,34 @@ impl DeviceOperation {
 
     fn by_histogram(&self, all: OperationArgs, table_operation: u32, scratch: u64) -> Vec<Launch> {
         let table = scratch + HISTOGRAM_BYTES as u64;
-        let counts = OperationArgs { operation: tag::HISTOGRAM, histogram: scratch, ..all };
-        let entries = OperationArgs { operation: table_operation, histogram: scratch, out: table, ..all };
-        let looked_up = OperationArgs { operation: tag::TABLE, table, channel_step: 256, ..all };
+        let counts = OperationArgs {
+            operation: tag::HISTOGRAM,
+            histogram: scratch,
+            ..all
+        };
+        let entries = OperationArgs {
+            operation: table_operation,
+            histogram: scratch,
+            out: table,
+            ..all
+        };
+        let looked_up = OperationArgs {
+            operation: tag::TABLE,
+            table,
+            channel_step: 256,
+            ..all
+        };
         let (counts, entries) = (self.launch(counts), self.launch(entries));
         vec![
-            Launch { clear: Some((scratch, HISTOGRAM_BYTES)), shared_bytes: TILE_BYTES, ..counts },
-            Launch { grid: [1, 1, 1], ..entries },
+            Launch {
+                clear: Some((scratch, HISTOGRAM_BYTES)),
+                shared_bytes: TILE_BYTES,
+                ..counts
+            },
+            Launch {
+                grid: [1, 1, 1],
+                ..entries
+            },
             self.launch(looked_up),
         ]
     }

@@ -24,7 +24,8 @@ impl TableBuffer {
         self.0.len() as u64
     }
 
-    /// Appends weights position by position, padded to a multiple of four each: four rows are read at a time.
+    /// Appends weights position by position, padded to a multiple of four each: four rows are read
+    /// at a time.
     pub fn rows(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
         let taps = max_tap_count(table).next_multiple_of(4);
         self.axis(table, taps, |position, k| position * taps + k)
@@ -33,7 +34,9 @@ impl TableBuffer {
     /// Appends weights tap by tap.
     pub fn columns(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
         let positions = table.starts.len();
-        self.axis(table, max_tap_count(table), |position, k| k * positions + position)
+        self.axis(table, max_tap_count(table), |position, k| {
+            k * positions + position
+        })
     }
 
     fn axis(
@@ -47,14 +50,25 @@ impl TableBuffer {
         let mut weights = vec![0i16; taps * positions];
         for position in 0..positions {
             let (start, own) = table.taps_at(position);
-            TapRange { start: start as u32, count: own.len() as u32 }.append_to(&mut self.0);
+            TapRange {
+                start: start as u32,
+                count: own.len() as u32,
+            }
+            .append_to(&mut self.0);
             for (k, &weight) in own.iter().enumerate() {
                 weights[place(position, k)] = weight;
             }
         }
         let begin = self.begin();
-        weights.iter().for_each(|weight| weight.append_to(&mut self.0));
-        kernel_args::AxisArgs { tap_ranges, weights: begin, taps: taps as u32, positions: positions as u32 }
+        weights
+            .iter()
+            .for_each(|weight| weight.append_to(&mut self.0));
+        kernel_args::AxisArgs {
+            tap_ranges,
+            weights: begin,
+            taps: taps as u32,
+            positions: positions as u32,
+        }
     }
 
     /// Appends the elements of all codes of three channels.
@@ -72,27 +86,36 @@ impl TableBuffer {
     /// Appends a table of tone mapping.
     pub fn numbers(&mut self, numbers: &[u32]) -> u64 {
         let begin = self.begin();
-        numbers.iter().for_each(|number| number.append_to(&mut self.0));
+        numbers
+            .iter()
+            .for_each(|number| number.append_to(&mut self.0));
         begin
     }
 
     pub fn masks(&mut self, masks: &[Mask], writer: &ElementWriter) -> u64 {
         let begin = self.begin();
-        masks.iter().for_each(|mask| record(mask, writer).append_to(&mut self.0));
+        masks
+            .iter()
+            .for_each(|mask| record(mask, writer).append_to(&mut self.0));
         begin
     }
 }
 
 /// The maximum number of samples per position.
 pub(crate) fn max_tap_count(table: &AxisTable) -> usize {
-    (0..table.starts.len()).map(|position| table.taps_at(position).1.len()).max().unwrap_or(0)
+    (0..table.starts.len())
+        .map(|position| table.taps_at(position).1.len())
+        .max()
+        .unwrap_or(0)
 }
 
 /// An element as a number: a device stores as many of its bytes as the dtype has.
 fn number(writer: &ElementWriter, element: [u8; 4]) -> u32 {
     match writer.dtype() {
         Dtype::U8 => u32::from(element[0]),
-        Dtype::F16 | Dtype::BF16 | Dtype::U16 => u32::from(u16::from_ne_bytes([element[0], element[1]])),
+        Dtype::F16 | Dtype::BF16 | Dtype::U16 => {
+            u32::from(u16::from_ne_bytes([element[0], element[1]]))
+        }
         Dtype::F32 => u32::from_ne_bytes(element),
     }
 }
@@ -107,7 +130,11 @@ fn record(mask: &Mask, writer: &ElementWriter) -> kernel_args::MaskArgs {
             flat([0, 1, 2].map(|channel| writer.element_of_u8(channel, codes[channel])))
         }
         MaskFill::Element(values) => flat(values.map(|value| writer.element_of_f32(value))),
-        MaskFill::Noise(key) => kernel_args::MaskArgs { key, fill: 1, ..kernel_args::MaskArgs::default() },
+        MaskFill::Noise(key) => kernel_args::MaskArgs {
+            key,
+            fill: 1,
+            ..kernel_args::MaskArgs::default()
+        },
     };
     match mask.region {
         MaskRegion::Rect(rect) => kernel_args::MaskArgs {

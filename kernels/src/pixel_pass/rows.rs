@@ -1,31 +1,45 @@
-//! Computes the components of a window row: vertical pass, then horizontal pass, one row or sixteen at a time. Finds rows of the slot
-//! that can be written directly.
+//! Computes the components of a window row: vertical pass, then horizontal pass, one row or sixteen
+//! at a time. Finds rows of the slot that can be written directly.
 
-use super::{grow_to, FrameSource, PixelPass, PlaneTables, Scratch};
+use super::{FrameSource, PixelPass, PlaneTables, Scratch, grow_to};
 use crate::frame::{CheckedPlane, FrameView, Plane};
 use crate::output_spec::OutputSpec;
 use crate::resample::SampleFormat;
-use crate::simd::{RowBlock16, BLOCK_ROWS};
+use crate::simd::{BLOCK_ROWS, RowBlock16};
 use crate::types::{Channels, OutputStrides};
 use crate::write::{Dtype, OutputSlot};
 
 impl PixelPass {
     /// Fills `scratch.components` with row j; rows must be requested in ascending order.
     pub(super) fn resample_row(&self, source: FrameSource<'_>, j: usize, scratch: &mut Scratch) {
-        let FrameSource { frame, checked, tables, .. } = source;
-        if let Some(blocks) = self.backend.row_block().filter(|_| tables.luma.columns.repeat.is_none()) {
+        let FrameSource {
+            frame,
+            checked,
+            tables,
+            ..
+        } = source;
+        if let Some(blocks) = self
+            .backend
+            .row_block()
+            .filter(|_| tables.luma.columns.repeat.is_none())
+        {
             let stride = tables.width.next_multiple_of(8);
             if j.is_multiple_of(BLOCK_ROWS) {
                 self.resample_block(source, blocks, stride, j, scratch);
             }
             let rows = scratch.components.iter_mut().zip(&scratch.block_components);
             for (row, block) in rows.take(checked.model.components()) {
-                row[..tables.width].copy_from_slice(&block[j % BLOCK_ROWS * stride..][..tables.width]);
+                row[..tables.width]
+                    .copy_from_slice(&block[j % BLOCK_ROWS * stride..][..tables.width]);
             }
             return;
         }
         for plane in checked.planes.iter().flatten() {
-            let plane_tables = if plane.is_chroma { &tables.chroma } else { &tables.luma };
+            let plane_tables = if plane.is_chroma {
+                &tables.chroma
+            } else {
+                &tables.luma
+            };
             // Repeated chroma: the result of the previous row is what this row needs.
             if j > 0 && plane_tables.rows.taps_at(j) == plane_tables.rows.taps_at(j - 1) {
                 continue;
@@ -65,10 +79,16 @@ impl PixelPass {
         }
     }
 
-    /// Fills `scratch.block_components` with the rows from j, as many as a block has, `stride` apart.
+    /// Fills `scratch.block_components` with the rows from j, as many as a block has, `stride`
+    /// apart.
     fn resample_block(
         &self,
-        FrameSource { frame, checked, tables, .. }: FrameSource<'_>,
+        FrameSource {
+            frame,
+            checked,
+            tables,
+            ..
+        }: FrameSource<'_>,
         blocks: RowBlock16,
         stride: usize,
         j: usize,
@@ -76,14 +96,25 @@ impl PixelPass {
     ) {
         let count = BLOCK_ROWS.min(tables.height - j);
         for plane in checked.planes.iter().flatten() {
-            let plane_tables = if plane.is_chroma { &tables.chroma } else { &tables.luma };
+            let plane_tables = if plane.is_chroma {
+                &tables.chroma
+            } else {
+                &tables.luma
+            };
             let span = plane_tables.columns.sample_count();
             let row_stride = span.next_multiple_of(16);
             let all = BLOCK_ROWS * row_stride;
-            let Scratch { interleaved, block: [rows, interleaved_rows], block_components, .. } =
-                &mut *scratch;
-            let components =
-                plane.offsets.iter().enumerate().filter_map(|(c, offset)| offset.map(|offset| (c, offset)));
+            let Scratch {
+                interleaved,
+                block: [rows, interleaved_rows],
+                block_components,
+                ..
+            } = &mut *scratch;
+            let components = plane
+                .offsets
+                .iter()
+                .enumerate()
+                .filter_map(|(c, offset)| offset.map(|offset| (c, offset)));
             grow_to(rows, components.clone().count() * all);
             grow_to(interleaved_rows, all);
             for r in 0..count {
@@ -117,7 +148,11 @@ impl PixelPass {
             }
             for (place, (component, _)) in components.enumerate() {
                 grow_to(&mut block_components[component], BLOCK_ROWS * stride);
-                blocks.interleave(&mut interleaved_rows[..all], &rows[place * all..][..all], row_stride);
+                blocks.interleave(
+                    &mut interleaved_rows[..all],
+                    &rows[place * all..][..all],
+                    row_stride,
+                );
                 blocks.filter_horizontal(
                     &mut block_components[component],
                     stride,
@@ -148,10 +183,15 @@ impl PixelPass {
             } else {
                 0
             };
-            self.backend.filter_vertical_u8(dst, src, stride, weights, ahead);
+            self.backend
+                .filter_vertical_u8(dst, src, stride, weights, ahead);
         } else {
-            let format = SampleFormat { depth_bits: frame.depth_bits, shift: frame.shift };
-            self.backend.filter_vertical_u16(dst, src, stride, weights, format);
+            let format = SampleFormat {
+                depth_bits: frame.depth_bits,
+                shift: frame.shift,
+            };
+            self.backend
+                .filter_vertical_u16(dst, src, stride, weights, format);
         }
     }
 
@@ -163,14 +203,17 @@ impl PixelPass {
         width: usize,
         out: &'b mut OutputSlot<'_>,
     ) -> Option<&'b mut [u8]> {
-        let OutputSpec { dtype, channels, .. } = *self.spec;
+        let OutputSpec {
+            dtype, channels, ..
+        } = *self.spec;
         let packed = strides.step_i == 3 && out.channel_stride == 1;
         let codes = dtype == Dtype::U8 && channels == Channels::Three;
         let begin = strides.forward(j, width).filter(|_| packed && codes)?;
         Some(&mut out.data[begin..][..3 * width])
     }
 
-    /// The bytes of row j of each channel in the slot, if they are consecutive codes in forward order and go through the caches.
+    /// The bytes of row j of each channel in the slot, if they are consecutive codes in forward
+    /// order and go through the caches.
     pub(super) fn planar_rows<'b>(
         &self,
         strides: OutputStrides,
@@ -178,10 +221,13 @@ impl PixelPass {
         width: usize,
         out: &'b mut OutputSlot<'_>,
     ) -> Option<[&'b mut [u8]; 3]> {
-        let OutputSpec { dtype, channels, .. } = *self.spec;
+        let OutputSpec {
+            dtype, channels, ..
+        } = *self.spec;
         let codes = dtype == Dtype::U8 && channels == Channels::Three;
-        let begin =
-            strides.forward(j, width).filter(|_| strides.step_i == 1 && codes && !strides.streaming)?;
+        let begin = strides
+            .forward(j, width)
+            .filter(|_| strides.step_i == 1 && codes && !strides.streaming)?;
         let rows = [0, 1, 2].map(|channel| {
             let first = begin + channel * out.channel_stride;
             first..first + width

@@ -10,7 +10,8 @@ pub struct Scratch {
     pub(super) components: [Vec<i16>; 3],
     /// A tone-mapped row.
     pub(super) tone_mapped: [Vec<i16>; 3],
-    /// Sixteen filtered rows, the same interleaved, and sixteen rows of each component: used if rows are computed in blocks.
+    /// Sixteen filtered rows, the same interleaved, and sixteen rows of each component: used if
+    /// rows are computed in blocks.
     pub(super) block: [Vec<i16>; 2],
     pub(super) block_components: [Vec<i16>; 3],
     /// The components of the complete window, if a warp or a mean needs them.
@@ -39,8 +40,17 @@ impl Scratch {
             .chain(&self.window)
             .chain(blocks);
         words.map(|row| row.capacity() * 2).sum::<usize>()
-            + self.rgb.iter().chain(&self.tile).map(Vec::capacity).sum::<usize>()
-            + self.rgb_u16.iter().map(|row| row.capacity() * 2).sum::<usize>()
+            + self
+                .rgb
+                .iter()
+                .chain(&self.tile)
+                .map(Vec::capacity)
+                .sum::<usize>()
+            + self
+                .rgb_u16
+                .iter()
+                .map(|row| row.capacity() * 2)
+                .sum::<usize>()
     }
 
     pub(super) fn resize(&mut self, width: usize, use_u16: bool, maps: bool) {

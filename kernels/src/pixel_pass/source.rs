@@ -29,7 +29,10 @@ pub(crate) struct PlaneTables {
 impl PlaneTables {
     pub(super) fn new(stored: StoredGeometry, (log2_w, log2_h): (u8, u8)) -> Self {
         let (columns, rows) = (ResampleAxis::columns(stored), ResampleAxis::rows(stored));
-        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows, log2_h) }
+        Self {
+            columns: AxisTable::new(columns, log2_w),
+            rows: AxisTable::new(rows, log2_h),
+        }
     }
 }
 
@@ -58,11 +61,18 @@ impl<'a> FrameSource<'a> {
         (self.tables.width, self.tables.height)
     }
 
-    /// The planes of an 8-bit frame that keeps its size and whose chroma has half the width: its rows can be converted in place.
-    pub fn unscaled_planes(&self, colors: &FrameCoefficients) -> Option<[CheckedPlane<Plane<'a>>; 3]> {
-        let [Some(y), Some(u), Some(v)] = self.checked.planes else { return None };
+    /// The planes of an 8-bit frame that keeps its size and whose chroma has half the width: its
+    /// rows can be converted in place.
+    pub fn unscaled_planes(
+        &self,
+        colors: &FrameCoefficients,
+    ) -> Option<[CheckedPlane<Plane<'a>>; 3]> {
+        let [Some(y), Some(u), Some(v)] = self.checked.planes else {
+            return None;
+        };
         let ResampleTables { luma, chroma, .. } = self.tables;
-        let same = |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
+        let same =
+            |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
         let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
         let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
         let even = luma.columns.first.is_multiple_of(2);
@@ -75,7 +85,11 @@ impl<'a> FrameSource<'a> {
     }
 
     /// The samples of row j of such planes.
-    pub fn unscaled_row_samples(&self, planes: [CheckedPlane<Plane<'a>>; 3], j: usize) -> [&'a [u8]; 3] {
+    pub fn unscaled_row_samples(
+        &self,
+        planes: [CheckedPlane<Plane<'a>>; 3],
+        j: usize,
+    ) -> [&'a [u8]; 3] {
         let ResampleTables { luma, chroma, .. } = self.tables;
         let plane_tables = [luma, chroma, chroma];
         [0, 1, 2].map(|c| {

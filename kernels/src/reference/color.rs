@@ -1,4 +1,5 @@
-//! Step 5 of SPEC.md: converts components and coverage to 8-bit or 16-bit colors, in 128 bits throughout.
+//! Step 5 of SPEC.md: converts components and coverage to 8-bit or 16-bit colors, in 128 bits
+//! throughout.
 
 use super::{components, is_yuv};
 use crate::colorimetry::{ColorRange, MatrixCoefficients};
@@ -40,11 +41,18 @@ impl ColorTransform {
     fn of_base(base: &Matrix3, zero: [i64; 3], spec: &OutputSpec) -> Result<Self, PassError> {
         let a = product(&spec.color.matrix, base);
         let small = |p: &u32| {
-            a.iter().all(|row| row.iter().map(|v| (v * power(*p)).round().abs()).sum::<f64>() <= 32_767.0)
+            a.iter().all(|row| {
+                row.iter()
+                    .map(|v| (v * power(*p)).round().abs())
+                    .sum::<f64>()
+                    <= 32_767.0
+            })
         };
         let Some(p) = (0..=13).rev().find(small) else {
             let gains = a.iter().map(|row| row.iter().map(|v| v.abs()).sum());
-            return Err(PassError::ColorGainTooLarge { gain: gains.fold(0.0, f64::max) });
+            return Err(PassError::ColorGainTooLarge {
+                gain: gains.fold(0.0, f64::max),
+            });
         };
         let mean_dependent = |constant: [f64; 3], mean: &Matrix3| MeanDependentColor {
             constant: constant.map(|v| to_fixed_point(v, p + 7)),
@@ -66,14 +74,17 @@ impl ColorTransform {
 
     /// 65535 where `color` has 255.
     pub fn color_u16(&self, values: [i64; 3], coverage: i64, mean: [i64; 3]) -> [u16; 3] {
-        self.value(values, coverage, mean)
-            .map(|value| ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16)
+        self.value(values, coverage, mean).map(|value| {
+            ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16
+        })
     }
 
     fn value(&self, values: [i64; 3], coverage: i64, mean: [i64; 3]) -> [i128; 3] {
         let coverage = i128::from(coverage);
         [0, 1, 2].map(|r| {
-            let row: i128 = (0..3).map(|k| self.factors[r][k] * i128::from(values[k] - self.zero[k])).sum();
+            let row: i128 = (0..3)
+                .map(|k| self.factors[r][k] * i128::from(values[k] - self.zero[k]))
+                .sum();
             let (bias, fill) = (self.at(&self.bias, r, mean), self.at(&self.fill, r, mean));
             row + ((bias * coverage + fill * (16_384 - coverage) + 8192) >> 14)
         })
@@ -91,7 +102,8 @@ fn power(p: u32) -> f64 {
     2f64.powi(p as i32)
 }
 
-/// Rounds ties away from zero. Values far beyond any color are clamped, so that 128 bits hold every sum.
+/// Rounds ties away from zero. Values far beyond any color are clamped, so that 128 bits hold every
+/// sum.
 fn to_fixed_point(value: f64, p: u32) -> i128 {
     (value * power(p)).round().clamp(-1e30, 1e30) as i128
 }
@@ -115,7 +127,10 @@ fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
         ColorRange::Full => (0, full, full),
     };
     if is_yuv(frame) && frame.color.matrix == MatrixCoefficients::YCgCo {
-        ([[l, -l, l], [l, l, 0.0], [l, -l, -l]], [black, 16_384, 16_384])
+        (
+            [[l, -l, l], [l, l, 0.0], [l, -l, -l]],
+            [black, 16_384, 16_384],
+        )
     } else if is_yuv(frame) {
         let (kr, kb): (f64, f64) = match frame.color.matrix {
             MatrixCoefficients::Bt601 => (0.299, 0.114),
@@ -128,7 +143,11 @@ fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
         let kg = 1.0 - kr - kb;
         let rows = [
             [l, 0.0, 2.0 * c * (1.0 - kr)],
-            [l, -2.0 * c * (1.0 - kb) * kb / kg, -2.0 * c * (1.0 - kr) * kr / kg],
+            [
+                l,
+                -2.0 * c * (1.0 - kb) * kb / kg,
+                -2.0 * c * (1.0 - kr) * kr / kg,
+            ],
             [l, 2.0 * c * (1.0 - kb), 0.0],
         ];
         (rows, [black, 16_384, 16_384])

@@ -1,5 +1,5 @@
-//! Steps 6 and 7 of SPEC.md: the bytes of every element, from 8-bit or 16-bit colors and an output spec.
-//! It uses no fused multiply-add, half-precision library or table.
+//! Steps 6 and 7 of SPEC.md: the bytes of every element, from 8-bit or 16-bit colors and an output
+//! spec. It uses no fused multiply-add, half-precision library or table.
 
 use super::Image;
 use crate::output_spec::{MaskFill, MaskRegion, OutputSpec};
@@ -50,7 +50,8 @@ fn each<Code: Copy>(
 fn contains(region: MaskRegion, x: u32, y: u32) -> bool {
     match region {
         MaskRegion::Rect(rect) => {
-            (rect.x..rect.x + rect.width).contains(&x) && (rect.y..rect.y + rect.height).contains(&y)
+            (rect.x..rect.x + rect.width).contains(&x)
+                && (rect.y..rect.y + rect.height).contains(&y)
         }
         MaskRegion::Grid(grid) => {
             let phase = |step: [u32; 2], start: u32| {
@@ -88,7 +89,10 @@ fn element_of_u8(spec: &OutputSpec, channel: usize, code: u8) -> Vec<u8> {
     }
     let (mean, std) = match spec.normalize {
         None => (0.0, 1.0),
-        Some(normalize) => (f64::from(normalize.mean[channel]), f64::from(normalize.std[channel])),
+        Some(normalize) => (
+            f64::from(normalize.mean[channel]),
+            f64::from(normalize.std[channel]),
+        ),
     };
     let (scale, bias) = ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32);
     bytes(spec.dtype, fused(u16::from(code), scale, bias))
@@ -100,7 +104,10 @@ fn element_of_u16(spec: &OutputSpec, channel: usize, code: u16) -> Vec<u8> {
     }
     let (mean, std) = match spec.normalize {
         None => (0.0, 1.0),
-        Some(normalize) => (f64::from(normalize.mean[channel]), f64::from(normalize.std[channel])),
+        Some(normalize) => (
+            f64::from(normalize.mean[channel]),
+            f64::from(normalize.std[channel]),
+        ),
     };
     let (scale, bias) = ((1.0 / (65_535.0 * std)) as f32, (-mean / std) as f32);
     bytes(spec.dtype, fused(code, scale, bias))
@@ -108,8 +115,9 @@ fn element_of_u16(spec: &OutputSpec, channel: usize, code: u16) -> Vec<u8> {
 
 /// `code * scale + bias`, rounded once.
 fn fused(code: u16, scale: f32, bias: f32) -> f32 {
-    // The product of 16 by 24 bits is exact in f64. The rounding error of the sum is also computed exactly (Knuth's two-sum). Forcing
-    // the last bit to be odd then prevents the second rounding, which has 29 bits fewer, from seeing a false tie.
+    // The product of 16 by 24 bits is exact in f64. The rounding error of the sum is also computed
+    // exactly (Knuth's two-sum). Forcing the last bit to be odd then prevents the second rounding,
+    // which has 29 bits fewer, from seeing a false tie.
     let (product, bias) = (f64::from(code) * f64::from(scale), f64::from(bias));
     let sum = product + bias;
     let part = sum - product;
@@ -118,19 +126,26 @@ fn fused(code: u16, scale: f32, bias: f32) -> f32 {
         return sum as f32;
     }
     let away = (lost > 0.0) == (sum > 0.0);
-    f64::from_bits(if away { sum.to_bits() + 1 } else { sum.to_bits() - 1 }) as f32
+    f64::from_bits(if away {
+        sum.to_bits() + 1
+    } else {
+        sum.to_bits() - 1
+    }) as f32
 }
 
 fn bytes(dtype: Dtype, value: f32) -> Vec<u8> {
     match dtype {
-        Dtype::U8 | Dtype::U16 => unreachable!("elements other than code values need a float dtype"),
+        Dtype::U8 | Dtype::U16 => {
+            unreachable!("elements other than code values need a float dtype")
+        }
         Dtype::F16 => nearest(value, 10, 15).to_ne_bytes().to_vec(),
         Dtype::BF16 => nearest(value, 7, 127).to_ne_bytes().to_vec(),
         Dtype::F32 => value.to_ne_bytes().to_vec(),
     }
 }
 
-/// The nearest number of a 16-bit format with this many fraction bits and this exponent bias; ties to even.
+/// The nearest number of a 16-bit format with this many fraction bits and this exponent bias; ties
+/// to even.
 fn nearest(value: f32, fraction_bits: u32, bias: i32) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let exponent_bits = 15 - fraction_bits;
@@ -141,10 +156,18 @@ fn nearest(value: f32, fraction_bits: u32, bias: i32) -> u16 {
         return sign | infinity | (1 << (fraction_bits - 1)) | payload;
     }
     let distance = f64::from(value.abs());
-    // Codes without sign increase with their value, and infinity is where the next power of two would be.
+    // Codes without sign increase with their value, and infinity is where the next power of two
+    // would be.
     let says = |code: u16| {
-        let (exponent, fraction) = (i32::from(code >> fraction_bits), code & ((1 << fraction_bits) - 1));
-        let (exponent, hidden) = if exponent == 0 { (1, 0) } else { (exponent, 1 << fraction_bits) };
+        let (exponent, fraction) = (
+            i32::from(code >> fraction_bits),
+            code & ((1 << fraction_bits) - 1),
+        );
+        let (exponent, hidden) = if exponent == 0 {
+            (1, 0)
+        } else {
+            (exponent, 1 << fraction_bits)
+        };
         f64::from(hidden + fraction) * 2f64.powi(exponent - bias - fraction_bits as i32)
     };
     let (mut low, mut high) = (0, infinity);
@@ -157,6 +180,10 @@ fn nearest(value: f32, fraction_bits: u32, bias: i32) -> u16 {
         }
     }
     let (down, up) = (distance - says(low), says(high) - distance);
-    let nearer = if down < up || (down == up && low % 2 == 0) { low } else { high };
+    let nearer = if down < up || (down == up && low % 2 == 0) {
+        low
+    } else {
+        high
+    };
     sign | nearer
 }

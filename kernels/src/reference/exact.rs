@@ -1,7 +1,7 @@
-//! The exact RGB of a frame (chroma repeated, rounded once to 8 bits), then resized, placed and recolored in `f64`.
-//! It does not resample YUV: this is the result that torchvision computes.
+//! The exact RGB of a frame (chroma repeated, rounded once to 8 bits), then resized, placed and
+//! recolored in `f64`. It does not resample YUV: this is the result that torchvision computes.
 
-use super::{check, components, is_yuv, sample, Image};
+use super::{Image, check, components, is_yuv, sample};
 use crate::colorimetry::{ColorRange, MatrixCoefficients};
 use crate::error::PassError;
 use crate::frame::FrameView;
@@ -11,7 +11,9 @@ use crate::output_spec::OutputSpec;
 /// Full-size RGB as stored (not rotated): the formula in `f64`, rounded to nearest and clamped.
 pub fn exact_full_size(frame: &FrameView<'_>) -> Result<Image, PassError> {
     frame.check()?;
-    Ok(Image::from_fn(frame.width, frame.height, |x, y| pixel(frame, x, y)))
+    Ok(Image::from_fn(frame.width, frame.height, |x, y| {
+        pixel(frame, x, y)
+    }))
 }
 
 fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
@@ -25,7 +27,11 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     let light = |component| (code(component) - black) / luma_span;
     let rgb = if is_yuv(frame) {
         let zero = 2f64.powi(depth - 1);
-        let span = if frame.color.matrix == MatrixCoefficients::YCgCo { luma_span } else { chroma_span };
+        let span = if frame.color.matrix == MatrixCoefficients::YCgCo {
+            luma_span
+        } else {
+            chroma_span
+        };
         let (y, pb, pr) = (light(0), (code(1) - zero) / span, (code(2) - zero) / span);
         match frame.color.matrix.luma_weights() {
             Some((kr, kb)) => {
@@ -47,11 +53,18 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     rgb.map(|value| (value * 255.0).round().clamp(0.0, 255.0) as u8)
 }
 
-/// Applies all of geometry and colors to [`exact_full_size`], as torchvision and PIL do, but in `f64` and rounded once.
-/// Masks, normalization and dtype are not applied.
-pub fn exact(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<Image, PassError> {
+/// Applies all of geometry and colors to [`exact_full_size`], as torchvision and PIL do, but in
+/// `f64` and rounded once. Masks, normalization and dtype are not applied.
+pub fn exact(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    spec: &OutputSpec,
+) -> Result<Image, PassError> {
     check(frame, geometry, spec)?;
-    let window = ResizedWindow::new(&exact_full_size(frame)?.oriented(geometry.orientation), geometry);
+    let window = ResizedWindow::new(
+        &exact_full_size(frame)?.oriented(geometry.orientation),
+        geometry,
+    );
     let mean = window.mean();
     let add = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|r| a[r] + b[r]);
     let mean_dependent = add(spec.color.offset, apply(&spec.color.mean, mean));
@@ -65,7 +78,9 @@ pub fn exact(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> R
         let (x, y) = (i64::from(x), i64::from(y));
         let rgb = match geometry.placement {
             Placement::Identity => at(x, y),
-            Placement::Canvas { x: left, y: top, .. } => at(x - i64::from(left), y - i64::from(top)),
+            Placement::Canvas {
+                x: left, y: top, ..
+            } => at(x - i64::from(left), y - i64::from(top)),
             Placement::Warp(warp) => {
                 let position = |to: [i64; 3]| to[0] * x + to[1] * y + to[2];
                 let (x, y) = (position(warp.to_x), position(warp.to_y));
@@ -77,10 +92,15 @@ pub fn exact(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> R
                     Interpolation::Bilinear => {
                         let (column, row) = (x.div_euclid(one), y.div_euclid(one));
                         let [f, g] = [x, y].map(|v| v.rem_euclid(one) as f64 / one as f64);
-                        let mix =
-                            |a: [f64; 3], b: [f64; 3], f: f64| [0, 1, 2].map(|c| a[c] * (1.0 - f) + b[c] * f);
+                        let mix = |a: [f64; 3], b: [f64; 3], f: f64| {
+                            [0, 1, 2].map(|c| a[c] * (1.0 - f) + b[c] * f)
+                        };
                         let above = mix(at(column, row), at(column + 1, row), f);
-                        mix(above, mix(at(column, row + 1), at(column + 1, row + 1), f), g)
+                        mix(
+                            above,
+                            mix(at(column, row + 1), at(column + 1, row + 1), f),
+                            g,
+                        )
                     }
                 }
             }
@@ -102,24 +122,47 @@ struct ResizedWindow {
 
 impl ResizedWindow {
     fn new(picture: &Image, geometry: &Geometry) -> Self {
-        let Geometry { crop, crop_subpixels, resized, window, filter, .. } = *geometry;
+        let Geometry {
+            crop,
+            crop_subpixels,
+            resized,
+            window,
+            filter,
+            ..
+        } = *geometry;
         let columns: Vec<_> = (window.x..window.x + window.width)
             .map(|x| taps(filter, (crop.x, crop.width, crop_subpixels.0), resized.0, x))
             .collect();
         let mut pixels = Vec::new();
         for y in 0..window.height {
-            let y = if geometry.flip_vertical { window.height - 1 - y } else { y };
-            let rows = taps(filter, (crop.y, crop.height, crop_subpixels.1), resized.1, window.y + y);
-            let filtered: Vec<_> =
-                (0..picture.width).map(|x| weighted(&rows, |y| picture.at(x, y).map(f64::from))).collect();
-            let row = columns.iter().map(|taps| weighted(taps, |x| filtered[x as usize]));
+            let y = if geometry.flip_vertical {
+                window.height - 1 - y
+            } else {
+                y
+            };
+            let rows = taps(
+                filter,
+                (crop.y, crop.height, crop_subpixels.1),
+                resized.1,
+                window.y + y,
+            );
+            let filtered: Vec<_> = (0..picture.width)
+                .map(|x| weighted(&rows, |y| picture.at(x, y).map(f64::from)))
+                .collect();
+            let row = columns
+                .iter()
+                .map(|taps| weighted(taps, |x| filtered[x as usize]));
             let start = pixels.len();
             pixels.extend(row);
             if geometry.flip_horizontal {
                 pixels[start..].reverse();
             }
         }
-        Self { width: i64::from(window.width), height: i64::from(window.height), pixels }
+        Self {
+            width: i64::from(window.width),
+            height: i64::from(window.height),
+            pixels,
+        }
     }
 
     fn at(&self, x: i64, y: i64) -> Option<[f64; 3]> {
@@ -128,7 +171,8 @@ impl ResizedWindow {
     }
 
     fn mean(&self) -> [f64; 3] {
-        [0, 1, 2].map(|c| self.pixels.iter().map(|rgb| rgb[c]).sum::<f64>() / self.pixels.len() as f64)
+        [0, 1, 2]
+            .map(|c| self.pixels.iter().map(|rgb| rgb[c]).sum::<f64>() / self.pixels.len() as f64)
     }
 }
 
@@ -153,15 +197,16 @@ fn cubic(t: f64, a: f64) -> f64 {
     }
 }
 
-/// The pixels with a weight for a position: those that overlap the crop (start and length in units of 1 / grid pixel) and are
-/// within the kernel's reach.
+/// The pixels with a weight for a position: those that overlap the crop (start and length in units
+/// of 1 / grid pixel) and are within the kernel's reach.
 fn taps(
     filter: Filter,
     (start, length, crop_subpixels): (u32, u32, u32),
     resized: u32,
     position: u32,
 ) -> Vec<(u32, f64)> {
-    let [start, length, crop_subpixels, resized] = [start, length, crop_subpixels, resized].map(f64::from);
+    let [start, length, crop_subpixels, resized] =
+        [start, length, crop_subpixels, resized].map(f64::from);
     let scale = length / crop_subpixels / resized;
     // Integers divided once, so that a center on the border of two pixels is exactly there.
     let centre = (2.0 * start * resized + (2.0 * f64::from(position) + 1.0) * length)
@@ -188,5 +233,7 @@ fn taps(
         .filter(|&(_, weight)| weight != 0.0)
         .collect();
     let total: f64 = raw.iter().map(|&(_, weight)| weight).sum();
-    raw.into_iter().map(|(x, weight)| (x, weight / total)).collect()
+    raw.into_iter()
+        .map(|(x, weight)| (x, weight / total))
+        .collect()
 }

@@ -1,7 +1,8 @@
-//! SPEC.md up to step 5, one output pixel at a time, without the pass's tables, folded chroma or spans.
+//! SPEC.md up to step 5, one output pixel at a time, without the pass's tables, folded chroma or
+//! spans.
 
 use super::color::ColorTransform;
-use super::{check, components, sample, Image};
+use super::{Image, check, components, sample};
 use crate::error::PassError;
 use crate::frame::FrameView;
 use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Warp};
@@ -9,11 +10,19 @@ use crate::output_spec::OutputSpec;
 use crate::tone_map::ToneTables;
 use crate::types::Rect;
 
-/// The contract in plain loops. Its pixels are the 8-bit colors of the output in display order, before masks, dtype and layout.
-pub fn integer(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<Image, PassError> {
-    each(frame, geometry, spec, |color_transform, values, coverage, mean| {
-        color_transform.color(values, coverage, mean)
-    })
+/// The contract in plain loops. Its pixels are the 8-bit colors of the output in display order,
+/// before masks, dtype and layout.
+pub fn integer(
+    frame: &FrameView<'_>,
+    geometry: &Geometry,
+    spec: &OutputSpec,
+) -> Result<Image, PassError> {
+    each(
+        frame,
+        geometry,
+        spec,
+        |color_transform, values, coverage, mean| color_transform.color(values, coverage, mean),
+    )
 }
 
 /// The same in 16-bit colors.
@@ -22,9 +31,12 @@ pub fn integer_u16(
     geometry: &Geometry,
     spec: &OutputSpec,
 ) -> Result<Image<u16>, PassError> {
-    each(frame, geometry, spec, |color_transform, values, coverage, mean| {
-        color_transform.color_u16(values, coverage, mean)
-    })
+    each(
+        frame,
+        geometry,
+        spec,
+        |color_transform, values, coverage, mean| color_transform.color_u16(values, coverage, mean),
+    )
 }
 
 fn each<Code: Copy>(
@@ -46,8 +58,12 @@ fn each<Code: Copy>(
     let mean = window.mean();
     let (width, height) = geometry.output_size();
     Ok(Image::from_fn(width, height, |x, y| {
-        let (values, coverage) =
-            components_at(geometry, &window, color_transform.zero, (i64::from(x), i64::from(y)));
+        let (values, coverage) = components_at(
+            geometry,
+            &window,
+            color_transform.zero,
+            (i64::from(x), i64::from(y)),
+        );
         color(&color_transform, values, coverage, mean)
     }))
 }
@@ -58,8 +74,9 @@ fn tone_map_pixel(tone: &ToneTables, codes: [u16; 3]) -> [i64; 3] {
         let (n, part) = (usize::from(code) / 16, i128::from(code % 16));
         (i128::from(tone.light[n]) * (16 - part) + i128::from(tone.light[n + 1]) * part + 8) / 16
     });
-    let weighed =
-        |factors: [i128; 3], values: [i128; 3]| (0..3).map(|k| factors[k] * values[k]).sum::<i128>();
+    let weighed = |factors: [i128; 3], values: [i128; 3]| {
+        (0..3).map(|k| factors[k] * values[k]).sum::<i128>()
+    };
     let luminance = weighed(tone.weights.map(i128::from), light) >> 14;
     let gain = interpolate_table(&tone.gain, luminance);
     let light = light.map(|light| (light * gain / (1 << 24)).min(1 << 30));
@@ -81,8 +98,8 @@ fn interpolate_table(table: &[u32], value: i128) -> i128 {
     a + ((b - a) * (value - place * step)).div_euclid(step)
 }
 
-/// The stored position of a displayed position, by the table of the contract; `far` is the stored frame's last position on
-/// each axis.
+/// The stored position of a displayed position, by the table of the contract; `far` is the stored
+/// frame's last position on each axis.
 fn to_stored_position(orientation: Orientation, (x, y): (i64, i64), far: (i64, i64)) -> (i64, i64) {
     let (x, y) = match orientation.quarter_turns_cw % 4 {
         0 => (x, y),
@@ -103,14 +120,25 @@ fn to_stored_size(orientation: Orientation, (width, height): (u32, u32)) -> (i64
     }
 }
 
-/// Corner and size of a displayed rectangle in a stored frame of this size: from its two opposite corners.
-fn to_stored_rect(orientation: Orientation, rect: Rect, size: (i64, i64)) -> ((i64, i64), (i64, i64)) {
+/// Corner and size of a displayed rectangle in a stored frame of this size: from its two opposite
+/// corners.
+fn to_stored_rect(
+    orientation: Orientation,
+    rect: Rect,
+    size: (i64, i64),
+) -> ((i64, i64), (i64, i64)) {
     let [x, y, width, height] = [rect.x, rect.y, rect.width, rect.height].map(i64::from);
     let far = (size.0 - 1, size.1 - 1);
     let one = to_stored_position(orientation, (x, y), far);
     let other = to_stored_position(orientation, (x + width - 1, y + height - 1), far);
     let corner = (one.0.min(other.0), one.1.min(other.1));
-    (corner, (one.0.max(other.0) - corner.0 + 1, one.1.max(other.1) - corner.1 + 1))
+    (
+        corner,
+        (
+            one.0.max(other.0) - corner.0 + 1,
+            one.1.max(other.1) - corner.1 + 1,
+        ),
+    )
 }
 
 /// The components of the window in stored axes: steps 1 to 3.
@@ -124,12 +152,24 @@ impl WindowComponents {
     fn new(frame: &FrameView<'_>, geometry: &Geometry) -> Self {
         let turned = geometry.orientation;
         let crop_subpixels = to_stored_size(turned, geometry.crop_subpixels);
-        let fine = (i64::from(frame.width) * crop_subpixels.0, i64::from(frame.height) * crop_subpixels.1);
+        let fine = (
+            i64::from(frame.width) * crop_subpixels.0,
+            i64::from(frame.height) * crop_subpixels.1,
+        );
         let resized = to_stored_size(turned, geometry.resized);
         let (crop, crop_size) = to_stored_rect(turned, geometry.crop, fine);
         let (corner, (width, height)) = to_stored_rect(turned, geometry.window, resized);
         let columns: Vec<_> = (corner.0..corner.0 + width)
-            .map(|r| weights(geometry.filter, crop.0, crop_size.0, crop_subpixels.0, resized.0, r))
+            .map(|r| {
+                weights(
+                    geometry.filter,
+                    crop.0,
+                    crop_size.0,
+                    crop_subpixels.0,
+                    resized.0,
+                    r,
+                )
+            })
             .collect();
         let mut needed = vec![false; frame.width as usize];
         for &(column, _) in columns.iter().flatten() {
@@ -137,17 +177,22 @@ impl WindowComponents {
         }
         let mut values = Vec::new();
         for r in corner.1..corner.1 + height {
-            let rows = weights(geometry.filter, crop.1, crop_size.1, crop_subpixels.1, resized.1, r);
+            let rows = weights(
+                geometry.filter,
+                crop.1,
+                crop_size.1,
+                crop_subpixels.1,
+                resized.1,
+                r,
+            );
             let filtered: Vec<[i64; 3]> = (0..frame.width)
-                .map(
-                    |column| {
-                        if needed[column as usize] {
-                            vertical_sum(frame, column, &rows)
-                        } else {
-                            [0; 3]
-                        }
-                    },
-                )
+                .map(|column| {
+                    if needed[column as usize] {
+                        vertical_sum(frame, column, &rows)
+                    } else {
+                        [0; 3]
+                    }
+                })
                 .collect();
             for taps in &columns {
                 let mut sums = [1 << 13; 3];
@@ -159,7 +204,11 @@ impl WindowComponents {
                 values.push(sums.map(|sum| (sum >> 14).clamp(0, 32_767))); // step 3
             }
         }
-        Self { width, height, values }
+        Self {
+            width,
+            height,
+            values,
+        }
     }
 
     fn at(&self, x: i64, y: i64) -> Option<[i64; 3]> {
@@ -181,8 +230,10 @@ fn vertical_sum(frame: &FrameView<'_>, column: u32, rows: &[(u32, i64)]) -> [i64
     let mut values = [0; 3];
     let d = frame.depth_bits;
     for (component, value) in values.iter_mut().enumerate().take(components(frame)) {
-        let sum: i64 =
-            rows.iter().map(|&(row, weight)| weight * i64::from(sample(frame, component, column, row))).sum();
+        let sum: i64 = rows
+            .iter()
+            .map(|&(row, weight)| weight * i64::from(sample(frame, component, column, row)))
+            .sum();
         *value = ((sum + (1 << (d - 2))) >> (d - 1)).clamp(0, 32_767);
     }
     values
@@ -191,7 +242,10 @@ fn vertical_sum(frame: &FrameView<'_>, column: u32, rows: &[(u32, i64)]) -> [i64
 /// Step 1: the pixels with a weight for position r, with 14-bit weights.
 fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, i64)> {
     if filter == Filter::Nearest {
-        return vec![(((2 * a * m + (2 * r + 1) * n) / (2 * m * g)) as u32, 1 << 14)];
+        return vec![(
+            ((2 * a * m + (2 * r + 1) * n) / (2 * m * g)) as u32,
+            1 << 14,
+        )];
     }
     let scale = match filter {
         Filter::Bilinear | Filter::Bicubic => 2 * m * g,
@@ -206,7 +260,8 @@ fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, 
             _ => i128::from((scale - distance).max(0)),
         }
     };
-    // The pixels that a pixel stands for: at the crop's edge of `bicubic`, those outside that are near enough.
+    // The pixels that a pixel stands for: at the crop's edge of `bicubic`, those outside that are
+    // near enough.
     let beyond = if filter == Filter::Bicubic { 3 } else { 0 };
     let covered = |x: i64| {
         let first = if x == pixels.start { x - beyond } else { x };
@@ -227,7 +282,10 @@ fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, 
 
 /// The cubic weight of step 1.
 fn cubic_weight(distance: i64, scale: i64, k: i128) -> i128 {
-    let (one, u) = (1i128 << 16, i128::from(distance) * (1 << 16) / i128::from(scale));
+    let (one, u) = (
+        1i128 << 16,
+        i128::from(distance) * (1 << 16) / i128::from(scale),
+    );
     let sum = if u <= one {
         (8 - k) * u.pow(3) - (12 - k) * one * u.pow(2) + 4 * one.pow(3)
     } else if u < 2 * one {
@@ -248,12 +306,22 @@ fn components_at(
     let whole = |pixel: Option<[i64; 3]>| pixel.map_or((zero, 0), |values| (values, 1 << 14));
     let (x, y) = match geometry.placement {
         Placement::Identity => (x, y),
-        Placement::Canvas { x: left, y: top, .. } => (x - i64::from(left), y - i64::from(top)),
-        Placement::Warp(Warp { to_x, to_y, interpolation, .. }) => {
+        Placement::Canvas {
+            x: left, y: top, ..
+        } => (x - i64::from(left), y - i64::from(top)),
+        Placement::Warp(Warp {
+            to_x,
+            to_y,
+            interpolation,
+            ..
+        }) => {
             let position = |to: [i64; 3]| to[0] * x + to[1] * y + to[2];
-            let (x, y) = to_stored_window(geometry, window, (position(to_x), position(to_y)), 1 << 28);
+            let (x, y) =
+                to_stored_window(geometry, window, (position(to_x), position(to_y)), 1 << 28);
             return match interpolation {
-                Interpolation::Nearest => whole(window.at((x + (1 << 27)) >> 28, (y + (1 << 27)) >> 28)),
+                Interpolation::Nearest => {
+                    whole(window.at((x + (1 << 27)) >> 28, (y + (1 << 27)) >> 28))
+                }
                 Interpolation::Bilinear => bilinear(window, zero, x, y),
             };
         }
@@ -262,7 +330,8 @@ fn components_at(
     whole(window.at(x, y))
 }
 
-/// Converts a position in the flipped, displayed window to the stored one; `unit` is the distance of two pixels.
+/// Converts a position in the flipped, displayed window to the stored one; `unit` is the distance
+/// of two pixels.
 fn to_stored_window(
     geometry: &Geometry,
     window: &WindowComponents,
@@ -270,9 +339,21 @@ fn to_stored_window(
     unit: i64,
 ) -> (i64, i64) {
     let shown = geometry.window;
-    let x = if geometry.flip_horizontal { i64::from(shown.width - 1) * unit - x } else { x };
-    let y = if geometry.flip_vertical { i64::from(shown.height - 1) * unit - y } else { y };
-    to_stored_position(geometry.orientation, (x, y), ((window.width - 1) * unit, (window.height - 1) * unit))
+    let x = if geometry.flip_horizontal {
+        i64::from(shown.width - 1) * unit - x
+    } else {
+        x
+    };
+    let y = if geometry.flip_vertical {
+        i64::from(shown.height - 1) * unit - y
+    } else {
+        y
+    };
+    to_stored_position(
+        geometry.orientation,
+        (x, y),
+        ((window.width - 1) * unit, (window.height - 1) * unit),
+    )
 }
 
 /// The bilinear interpolation of step 4.

@@ -1,5 +1,6 @@
-//! The row functions with NEON intrinsics, where the compiler's own vectors are slower. Values equal the plain functions.
-//! No access is outside the given slices. Sums are exact in 32 bits, so their order does not matter.
+//! The row functions with NEON intrinsics, where the compiler's own vectors are slower. Values
+//! equal the plain functions. No access is outside the given slices. Sums are exact in 32 bits, so
+//! their order does not matter.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +14,7 @@ use std::arch::asm;
 use crate::color::{self, FrameCoefficients};
 use crate::types::{Channels, OutputStrides};
 use crate::warp::{self, WarpRow, WindowPlanes};
-use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
+use crate::write::{Dtype, ElementWriter, OutputSlot, TRANSPOSE_ROWS, TransposeTile};
 
 #[inline]
 #[target_feature(enable = "neon")]
@@ -93,7 +94,8 @@ impl Code for u16 {
     }
 }
 
-/// Half precision, rounded to nearest even. The intrinsics of these instructions need a newer compiler.
+/// Half precision, rounded to nearest even. The intrinsics of these instructions need a newer
+/// compiler.
 #[inline]
 #[target_feature(enable = "neon")]
 fn round_to_f16(low: float32x4_t, high: float32x4_t) -> uint16x8_t {
@@ -128,12 +130,19 @@ impl SampleFactors {
     fn new(colors: &FrameCoefficients) -> Self {
         let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colors.sparse_factors();
         // Components of 8-bit samples are samples times 128.
-        Self { zero: vdup_n_u8((colors.zero()[0] >> 7) as u8), luma, v_to_r, u_to_g, v_to_g, u_to_b }
+        Self {
+            zero: vdup_n_u8((colors.zero()[0] >> 7) as u8),
+            luma,
+            v_to_r,
+            u_to_g,
+            v_to_g,
+            u_to_b,
+        }
     }
 }
 
-/// A row of 8-bit Y, U, V whose chroma has half the width, directly to R, G, B: equals filtering, repeating and
-/// [`yuv_row`](crate::color::yuv_row), without the intermediate rows.
+/// A row of 8-bit Y, U, V whose chroma has half the width, directly to R, G, B: equals filtering,
+/// repeating and [`yuv_row`](crate::color::yuv_row), without the intermediate rows.
 #[target_feature(enable = "neon")]
 pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
@@ -155,7 +164,12 @@ pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameC
 
 /// [`unscaled_row`] directly to interleaved R, G, B.
 #[target_feature(enable = "neon")]
-pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, _streaming: bool) {
+pub(super) fn unscaled_packed(
+    out: &mut [u8],
+    yuv: [&[u8]; 3],
+    colors: &FrameCoefficients,
+    _streaming: bool,
+) {
     let groups = whole_groups(yuv);
     let y = &yuv[0].as_chunks::<16>().0[..groups];
     let [u, v] = [yuv[1], yuv[2]].map(|samples| &samples.as_chunks::<8>().0[..groups]);
@@ -177,7 +191,10 @@ fn whole_groups([y, u, v]: [&[u8]; 3]) -> usize {
 #[target_feature(enable = "neon")]
 fn unscaled_group(y: &[u8; 16], u: &[u8; 8], v: &[u8; 8], f: &SampleFactors) -> [uint8x16_t; 3] {
     let y = load_u8(y);
-    let (y0, y1) = (difference(vget_low_u8(y), f.zero), difference(vget_high_u8(y), f.zero));
+    let (y0, y1) = (
+        difference(vget_low_u8(y), f.zero),
+        difference(vget_high_u8(y), f.zero),
+    );
     let (u, v) = (load_u8_half(u), load_u8_half(v));
     let (u, v) = (difference(u, vdup_n_u8(128)), difference(v, vdup_n_u8(128)));
     let light = [
@@ -186,21 +203,39 @@ fn unscaled_group(y: &[u8; 16], u: &[u8; 8], v: &[u8; 8], f: &SampleFactors) -> 
         vmull_n_s16(vget_low_s16(y1), f.luma),
         vmull_high_n_s16(y1, f.luma),
     ];
-    let red = [vmull_n_s16(vget_low_s16(v), f.v_to_r), vmull_high_n_s16(v, f.v_to_r)];
-    let green = [vmull_n_s16(vget_low_s16(u), f.u_to_g), vmull_high_n_s16(u, f.u_to_g)];
-    let green = [vmlal_n_s16(green[0], vget_low_s16(v), f.v_to_g), vmlal_high_n_s16(green[1], v, f.v_to_g)];
-    let blue = [vmull_n_s16(vget_low_s16(u), f.u_to_b), vmull_high_n_s16(u, f.u_to_b)];
-    [unscaled_channel(&light, red), unscaled_channel(&light, green), unscaled_channel(&light, blue)]
+    let red = [
+        vmull_n_s16(vget_low_s16(v), f.v_to_r),
+        vmull_high_n_s16(v, f.v_to_r),
+    ];
+    let green = [
+        vmull_n_s16(vget_low_s16(u), f.u_to_g),
+        vmull_high_n_s16(u, f.u_to_g),
+    ];
+    let green = [
+        vmlal_n_s16(green[0], vget_low_s16(v), f.v_to_g),
+        vmlal_high_n_s16(green[1], v, f.v_to_g),
+    ];
+    let blue = [
+        vmull_n_s16(vget_low_s16(u), f.u_to_b),
+        vmull_high_n_s16(u, f.u_to_b),
+    ];
+    [
+        unscaled_channel(&light, red),
+        unscaled_channel(&light, green),
+        unscaled_channel(&light, blue),
+    ]
 }
 
-/// Samples minus their zero, times 8: as factors have 13 bits of fraction, results are the upper halves of sums of products.
+/// Samples minus their zero, times 8: as factors have 13 bits of fraction, results are the upper
+/// halves of sums of products.
 #[inline]
 #[target_feature(enable = "neon")]
 fn difference(samples: uint8x8_t, zero: uint8x8_t) -> int16x8_t {
     vshlq_n_s16::<3>(vreinterpretq_s16_u16(vsubl_u8(samples, zero)))
 }
 
-/// One channel of [`unscaled_group`]: luma plus the contributions of eight chroma samples, each repeated, rounded and clamped.
+/// One channel of [`unscaled_group`]: luma plus the contributions of eight chroma samples, each
+/// repeated, rounded and clamped.
 #[inline]
 #[target_feature(enable = "neon")]
 fn unscaled_channel(light: &[int32x4_t; 4], [first, second]: [int32x4_t; 2]) -> uint8x16_t {
@@ -220,7 +255,13 @@ fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) {
     for (i, out) in out.as_chunks_mut::<48>().0.iter_mut().enumerate() {
         store_packed(out, [load_u8(&r[i]), load_u8(&g[i]), load_u8(&b[i])]);
     }
-    for (i, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate().skip(16 * groups) {
+    for (i, pixel) in out
+        .as_chunks_mut::<3>()
+        .0
+        .iter_mut()
+        .enumerate()
+        .skip(16 * groups)
+    {
         *pixel = rgb.map(|row| row[i]);
     }
 }
@@ -246,7 +287,10 @@ pub(super) fn bilinear_row(
         let (mut across, mut down) = ([[0i16; 8]; 2], [0i16; 8]);
         for i in 0..8 {
             let (column, row, f, g) = warp::split(x, y);
-            assert!(column + 1 < window.width && row + 1 < window.height, "inside the window");
+            assert!(
+                column + 1 < window.width && row + 1 < window.height,
+                "inside the window"
+            );
             offsets[i] = row * window.width + column;
             across[i / 4][2 * (i % 4)] = 16_384 - f as i16;
             across[i / 4][2 * (i % 4) + 1] = f as i16;
@@ -254,12 +298,20 @@ pub(super) fn bilinear_row(
             x += line.dx;
             y += line.dy;
         }
-        let (across, g) = ([load_i16(&across[0]), load_i16(&across[1])], load_i16(&down));
+        let (across, g) = (
+            [load_i16(&across[0]), load_i16(&across[1])],
+            load_i16(&down),
+        );
         let upper = vsubq_s16(vdupq_n_s16(16_384), g);
         for (out, plane) in out.iter_mut().zip(planes) {
-            // SAFETY: the assertion above keeps all four neighbors of each pixel inside `samples`, which the plane has.
-            let (above, below) =
-                unsafe { (gather_pairs(plane, &offsets), gather_pairs(&plane[window.width..], &offsets)) };
+            // SAFETY: the assertion above keeps all four neighbors of each pixel inside `samples`,
+            // which the plane has.
+            let (above, below) = unsafe {
+                (
+                    gather_pairs(plane, &offsets),
+                    gather_pairs(&plane[window.width..], &offsets),
+                )
+            };
             let (above, below) = (lerp_pairs(above, across), lerp_pairs(below, across));
             let low = vmull_s16(vget_low_s16(above), vget_low_s16(upper));
             let low = vmlal_s16(low, vget_low_s16(below), vget_low_s16(g));
@@ -299,7 +351,8 @@ fn lerp_pairs(pairs: [int16x8_t; 2], weights: [int16x8_t; 2]) -> int16x8_t {
     vrshrn_high_n_s32::<14>(vrshrn_n_s32::<14>(sums[0]), sums[1])
 }
 
-/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are transposed in registers if elements are single bytes.
+/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are transposed in registers if
+/// elements are single bytes.
 #[target_feature(enable = "neon")]
 pub(super) fn write_transposed(
     writer: &ElementWriter,
@@ -339,9 +392,22 @@ pub(super) fn write_transposed(
                 store_packed(out, [r[i], g[i], b[i]]);
             } else {
                 let far = slot.channel_stride;
-                store_bytes((&mut slot.data[at..][..16]).try_into().expect("16 long"), r[i]);
-                store_bytes((&mut slot.data[at + far..][..16]).try_into().expect("16 long"), g[i]);
-                store_bytes((&mut slot.data[at + 2 * far..][..16]).try_into().expect("16 long"), b[i]);
+                store_bytes(
+                    (&mut slot.data[at..][..16]).try_into().expect("16 long"),
+                    r[i],
+                );
+                store_bytes(
+                    (&mut slot.data[at + far..][..16])
+                        .try_into()
+                        .expect("16 long"),
+                    g[i],
+                );
+                store_bytes(
+                    (&mut slot.data[at + 2 * far..][..16])
+                        .try_into()
+                        .expect("16 long"),
+                    b[i],
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
-//! The row functions with x86 intrinsics, where the compiler does not find them itself. Values equal the plain functions.
-//! No access is outside the given slices. Sums are exact in 32 bits, so their order does not matter.
+//! The row functions with x86 intrinsics, where the compiler does not find them itself. Values
+//! equal the plain functions. No access is outside the given slices. Sums are exact in 32 bits, so
+//! their order does not matter.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +13,7 @@ use std::arch::x86_64::*;
 use crate::color::{self, FrameCoefficients};
 use crate::types::{Channels, OutputStrides};
 use crate::warp::{self, WarpRow, WindowPlanes};
-use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
+use crate::write::{Dtype, ElementWriter, OutputSlot, TRANSPOSE_ROWS, TransposeTile};
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -49,7 +50,8 @@ fn weight_pair(first: i16, second: i16) -> __m256i {
     _mm256_set1_epi32(i32::from(first) & 0xFFFF | i32::from(second) << 16)
 }
 
-/// Two registers of sums as 16-bit words, at most 32767: in each half those of `low` come first. `CLAMP`: at least 0.
+/// Two registers of sums as 16-bit words, at most 32767: in each half those of `low` come first.
+/// `CLAMP`: at least 0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn narrow<const CLAMP: bool>(low: __m256i, high: __m256i) -> __m256i {
@@ -85,8 +87,8 @@ impl BroadcastFactors {
     }
 }
 
-/// A row of 8-bit Y, U, V whose chroma has half the width, directly to R, G, B: equals filtering, repeating and
-/// [`yuv_row`](crate::color::yuv_row), without the intermediate rows.
+/// A row of 8-bit Y, U, V whose chroma has half the width, directly to R, G, B: equals filtering,
+/// repeating and [`yuv_row`](crate::color::yuv_row), without the intermediate rows.
 #[target_feature(enable = "avx2")]
 pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
@@ -107,7 +109,12 @@ pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameC
 
 /// [`unscaled_row`] directly to interleaved R, G, B.
 #[target_feature(enable = "avx2")]
-pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, streaming: bool) {
+pub(super) fn unscaled_packed(
+    out: &mut [u8],
+    yuv: [&[u8]; 3],
+    colors: &FrameCoefficients,
+    streaming: bool,
+) {
     if streaming && elements::has_whole_lines(out) {
         unscaled_packed_blocks::<true>(out, yuv, colors);
     } else {
@@ -144,10 +151,17 @@ fn unscaled_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &BroadcastFactors) 
     let (u, v) = (chroma(u), chroma(v));
     // (u, v) pairs of samples 0-3 | 8-11 and 4-7 | 12-15.
     let (first, second) = (_mm256_unpacklo_epi16(u, v), _mm256_unpackhi_epi16(u, v));
-    // Luma of 16 pixels as (y, 0) pairs, in the order of the chroma: each 32-bit lane meets its chroma twice.
-    // Pixels 0-7 | 16-23 belong to chroma 0-3 | 8-11, pixels 8-15 | 24-31 to 4-7 | 12-15.
-    let even = _mm256_sub_epi16(_mm256_slli_epi16::<7>(_mm256_unpacklo_epi8(y, nothing)), f.zero);
-    let odd = _mm256_sub_epi16(_mm256_slli_epi16::<7>(_mm256_unpackhi_epi8(y, nothing)), f.zero);
+    // Luma of 16 pixels as (y, 0) pairs, in the order of the chroma: each 32-bit lane meets its
+    // chroma twice. Pixels 0-7 | 16-23 belong to chroma 0-3 | 8-11, pixels 8-15 | 24-31 to 4-7 |
+    // 12-15.
+    let even = _mm256_sub_epi16(
+        _mm256_slli_epi16::<7>(_mm256_unpacklo_epi8(y, nothing)),
+        f.zero,
+    );
+    let odd = _mm256_sub_epi16(
+        _mm256_slli_epi16::<7>(_mm256_unpackhi_epi8(y, nothing)),
+        f.zero,
+    );
     let light = [
         _mm256_madd_epi16(_mm256_unpacklo_epi16(even, nothing), f.luma),
         _mm256_madd_epi16(_mm256_unpackhi_epi16(even, nothing), f.luma),
@@ -167,13 +181,22 @@ fn unscaled_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &BroadcastFactors) 
 fn chroma(samples: &[u8; 16]) -> __m256i {
     // SAFETY: 16 bytes are readable, and the load has no alignment.
     let samples = unsafe { _mm_loadu_si128(samples.as_ptr().cast()) };
-    _mm256_slli_epi16::<7>(_mm256_sub_epi16(_mm256_cvtepu8_epi16(samples), _mm256_set1_epi16(128)))
+    _mm256_slli_epi16::<7>(_mm256_sub_epi16(
+        _mm256_cvtepu8_epi16(samples),
+        _mm256_set1_epi16(128),
+    ))
 }
 
-/// One channel of [`unscaled_group`]: luma plus the contribution of (u, v) pairs, rounded and clamped.
+/// One channel of [`unscaled_group`]: luma plus the contribution of (u, v) pairs, rounded and
+/// clamped.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn unscaled_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, factors: __m256i) -> __m256i {
+fn unscaled_channel(
+    light: &[__m256i; 4],
+    first: __m256i,
+    second: __m256i,
+    factors: __m256i,
+) -> __m256i {
     let half = _mm256_set1_epi32(1 << 19);
     let first = _mm256_add_epi32(_mm256_madd_epi16(first, factors), half);
     let second = _mm256_add_epi32(_mm256_madd_epi16(second, factors), half);
@@ -197,7 +220,12 @@ fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) {
         let r = load_u8(r[at..][..32].try_into().expect("32 long"));
         let g = load_u8(g[at..][..32].try_into().expect("32 long"));
         let b = load_u8(b[at..][..32].try_into().expect("32 long"));
-        store_packed::<false>((&mut out[3 * at..][..96]).try_into().expect("96 long"), r, g, b);
+        store_packed::<false>(
+            (&mut out[3 * at..][..96]).try_into().expect("96 long"),
+            r,
+            g,
+            b,
+        );
     }
     for i in whole..r.len() {
         out[3 * i..][..3].copy_from_slice(&rgb.map(|row| row[i]));
@@ -210,17 +238,27 @@ fn store_packed<const STREAMING: bool>(out: &mut [u8; 96], r: __m256i, g: __m256
     let (first, rest) = out.split_at_mut(32);
     let (second, third) = rest.split_at_mut(32);
     // Each contains a third of pixels 0-15 in its low half and of 16-31 in its high half.
-    let (x, y, z) =
-        (interleave_third(r, g, b, 0), interleave_third(r, g, b, 1), interleave_third(r, g, b, 2));
-    elements::store::<STREAMING>(first.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x20>(x, y));
+    let (x, y, z) = (
+        interleave_third(r, g, b, 0),
+        interleave_third(r, g, b, 1),
+        interleave_third(r, g, b, 2),
+    );
+    elements::store::<STREAMING>(
+        first.try_into().expect("32 long"),
+        _mm256_permute2x128_si256::<0x20>(x, y),
+    );
     elements::store::<STREAMING>(
         second.try_into().expect("32 long"),
         _mm256_permute2x128_si256::<0x30>(z, x),
     );
-    elements::store::<STREAMING>(third.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x31>(y, z));
+    elements::store::<STREAMING>(
+        third.try_into().expect("32 long"),
+        _mm256_permute2x128_si256::<0x31>(y, z),
+    );
 }
 
-/// For each 16 bytes of three times 16 pixels, the positions of the bytes of R, G, B; -1 gives zero.
+/// For each 16 bytes of three times 16 pixels, the positions of the bytes of R, G, B; -1 gives
+/// zero.
 #[rustfmt::skip]
 static INTERLEAVE_SHUFFLES: [[[i8; 16]; 3]; 3] = [
     [
@@ -281,7 +319,10 @@ pub(super) fn bilinear_row(
         let mut down = [0i32; 8];
         for i in 0..8 {
             let (column, row, f, g) = crate::warp::split(x, y);
-            assert!(column + 1 < window.width && row + 1 < window.height, "inside the window");
+            assert!(
+                column + 1 < window.width && row + 1 < window.height,
+                "inside the window"
+            );
             offsets[i] = (row * window.width + column) as i32;
             across[i] = (16_384 - f) | f << 16;
             down[i] = (16_384 - g) | g << 16;
@@ -291,8 +332,8 @@ pub(super) fn bilinear_row(
         let (offsets, across, down) = (load_i32(&offsets), load_i32(&across), load_i32(&down));
         let below = _mm256_add_epi32(offsets, _mm256_set1_epi32(window.width as i32));
         for (out, plane) in out.iter_mut().zip(planes) {
-            // SAFETY: the assertion above keeps all four neighbors of each pixel inside `samples`, which holds the plane; two
-            // 16-bit neighbors are the 32 bits that are gathered.
+            // SAFETY: the assertion above keeps all four neighbors of each pixel inside `samples`,
+            // which holds the plane; two 16-bit neighbors are the 32 bits that are gathered.
             let (above, below) = unsafe {
                 (
                     _mm256_i32gather_epi32::<2>(plane.as_ptr().cast(), offsets),
@@ -321,13 +362,18 @@ fn load_i32(from: &[i32; 8]) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lerp_pairs(pairs: __m256i, weights: __m256i) -> __m256i {
-    _mm256_srai_epi32::<14>(_mm256_add_epi32(_mm256_madd_epi16(pairs, weights), _mm256_set1_epi32(1 << 13)))
+    _mm256_srai_epi32::<14>(_mm256_add_epi32(
+        _mm256_madd_epi16(pairs, weights),
+        _mm256_set1_epi32(1 << 13),
+    ))
 }
 
-/// Pixels that [`write_row`] interleaves at a time: a multiple of 32 whose elements fill whole vectors for all dtypes.
+/// Pixels that [`write_row`] interleaves at a time: a multiple of 32 whose elements fill whole
+/// vectors for all dtypes.
 const INTERLEAVED_PIXELS: usize = 256;
 
-/// [`ElementWriter::write_row`], with consecutive elements computed instead of looked up, and R, G, B interleaved by shuffles.
+/// [`ElementWriter::write_row`], with consecutive elements computed instead of looked up, and R, G,
+/// B interleaved by shuffles.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn write_row(
     writer: &ElementWriter,
@@ -348,7 +394,11 @@ pub(super) fn write_row(
             _ => writer.write_row(rgb, channels, slot, strides, j),
         };
     }
-    let strides = if strides.step_i < 0 { strides.reversed(&mut rgb) } else { strides };
+    let strides = if strides.step_i < 0 {
+        strides.reversed(&mut rgb)
+    } else {
+        strides
+    };
     let Some(origin) = strides.forward(j, length) else {
         return writer.write_row(rgb, channels, slot, strides, j);
     };
@@ -377,7 +427,8 @@ pub(super) fn write_row(
     }
 }
 
-/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are transposed in registers if elements are single bytes.
+/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are transposed in registers if
+/// elements are single bytes.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn write_transposed(
     writer: &ElementWriter,
@@ -420,7 +471,8 @@ pub(super) fn write_transposed(
                     _mm256_castsi128_si256(b[i]),
                 );
                 for part in 0..3 {
-                    let out: &mut [u8; 16] = (&mut out[16 * part..][..16]).try_into().expect("16 long");
+                    let out: &mut [u8; 16] =
+                        (&mut out[16 * part..][..16]).try_into().expect("16 long");
                     store_u8_half(
                         out,
                         _mm256_castsi256_si128(interleave_third(wide_r, wide_g, wide_b, part)),
@@ -428,9 +480,22 @@ pub(super) fn write_transposed(
                 }
             } else {
                 let far = slot.channel_stride;
-                store_u8_half((&mut slot.data[at..][..16]).try_into().expect("16 long"), r[i]);
-                store_u8_half((&mut slot.data[at + far..][..16]).try_into().expect("16 long"), g[i]);
-                store_u8_half((&mut slot.data[at + 2 * far..][..16]).try_into().expect("16 long"), b[i]);
+                store_u8_half(
+                    (&mut slot.data[at..][..16]).try_into().expect("16 long"),
+                    r[i],
+                );
+                store_u8_half(
+                    (&mut slot.data[at + far..][..16])
+                        .try_into()
+                        .expect("16 long"),
+                    g[i],
+                );
+                store_u8_half(
+                    (&mut slot.data[at + 2 * far..][..16])
+                        .try_into()
+                        .expect("16 long"),
+                    b[i],
+                );
             }
         }
     }

@@ -29,7 +29,8 @@ impl ColorFactors {
     pub fn new(of_channel: impl Fn(usize) -> (f32, f32)) -> Self {
         Self {
             planar: [0, 1, 2].map(|channel| LaneFactors::new(|_| of_channel(channel))),
-            interleaved: [0, 1, 2].map(|first| LaneFactors::new(|lane| of_channel((first + lane) % 3))),
+            interleaved: [0, 1, 2]
+                .map(|first| LaneFactors::new(|lane| of_channel((first + lane) % 3))),
         }
     }
 
@@ -39,8 +40,8 @@ impl ColorFactors {
         (scale[0], bias[0])
     }
 
-    /// The factors of 24 consecutive colors, which repeat. The colors are of channel `first`, or of three `channels` in turn
-    /// beginning with `first`.
+    /// The factors of 24 consecutive colors, which repeat. The colors are of channel `first`, or of
+    /// three `channels` in turn beginning with `first`.
     #[inline(always)]
     pub fn of_consecutive(&self, first: usize, channels: usize) -> [&LaneFactors; 3] {
         if channels == 1 {

@@ -28,11 +28,34 @@ proptest! {
 
 #[test]
 fn misaligned_memory_is_refused() {
-    let plane = DevicePlane { address: 0, stride_bytes: 8 };
-    let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
+    let plane = DevicePlane {
+        address: 0,
+        stride_bytes: 8,
+    };
+    let color = Colorimetry {
+        matrix: MatrixCoefficients::Bt709,
+        range: ColorRange::Full,
+    };
     let planes = DevicePlanes::Gray(plane);
-    let frame = DeviceFrame { width: 8, height: 8, depth_bits: 8, shift: 0, planes, color };
-    let deinterlace = Deinterlace { method: DeinterlaceMethod::Bob, kept: Field::Top };
+    let frame = DeviceFrame {
+        width: 8,
+        height: 8,
+        depth_bits: 8,
+        shift: 0,
+        planes,
+        color,
+    };
+    let deinterlace = Deinterlace {
+        method: DeinterlaceMethod::Bob,
+        kept: Field::Top,
+    };
     let refused = deinterlace.launches(&frame, 0x1008).map(|_| ());
-    assert_eq!(refused, Err(PassError::Misaligned { what: "out", address: 0x1008, alignment: 16 }));
+    assert_eq!(
+        refused,
+        Err(PassError::Misaligned {
+            what: "out",
+            address: 0x1008,
+            alignment: 16
+        })
+    );
 }

@@ -1,12 +1,13 @@
-//! Compares the kernels with the integer reference byte for byte, gaps included, on the random requests of the CPU tests.
+//! Compares the kernels with the integer reference byte for byte, gaps included, on the random
+//! requests of the CPU tests.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
 
-use crate::host::{run, UNTOUCHED};
+use crate::host::{UNTOUCHED, run};
 use crate::strategies::{canvased, filters, formats, placed, warped, whole};
 use crate::strategies_output::{colors, layouts, output_specs};
-use crate::support::{config, gray, noise, Format, TestFrame};
+use crate::support::{Format, TestFrame, config, gray, noise};
 
 /// The bytes of a slot with these strides, as the reference computes them.
 fn expected(
@@ -18,7 +19,13 @@ fn expected(
     let (width, height) = geometry.output_size();
     let lengths = [spec.channels.count(), height as usize, width as usize];
     let bytes = spec.dtype.bytes();
-    let at = |place: [usize; 3]| place.iter().zip(strides).map(|(at, stride)| at * stride).sum::<usize>();
+    let at = |place: [usize; 3]| {
+        place
+            .iter()
+            .zip(strides)
+            .map(|(at, stride)| at * stride)
+            .sum::<usize>()
+    };
     let length = (at(lengths.map(|length| length - 1)) + 1) * bytes;
     let slot = reference::expected_elements(frame, geometry, spec).map(|elements| {
         let mut slot = vec![UNTOUCHED; length];
@@ -48,7 +55,10 @@ fn equal(
     let pass = PixelPass::new(*geometry, spec.clone()).unwrap();
     let got = run(&pass, frame, strides, bytes, lead);
     if let (Ok(got), Ok(expected)) = (&got, &expected) {
-        let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
+        let wrong = got
+            .iter()
+            .zip(expected)
+            .position(|(got, expected)| got != expected);
         prop_assert!(wrong.is_none(), "byte {:?} of {}", wrong, bytes);
     }
     prop_assert_eq!(got.is_ok(), expected.is_ok());
@@ -158,16 +168,35 @@ proptest! {
 #[test]
 fn kernels_equal_the_reference_on_large_windows() {
     // Several tiles each way, the last ones cut; all samples nearly white.
-    let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
-    let picture =
-        TestFrame::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
-    let contrast = ColorMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColorMap::linear([[0.2, 0.1, 0.3]; 3]) };
-    let spec = OutputSpec { color: contrast, ..OutputSpec::new(Dtype::U8) };
+    let format = Format {
+        depth_bits: 16,
+        padding_bytes: 0,
+        ..Format::i420(400, 300)
+    };
+    let picture = TestFrame::new(format, |component, column, row| {
+        65_535 - (component as u32 + column * row) % 7
+    });
+    let contrast = ColorMap {
+        mean: [[0.2, 0.3, 0.1]; 3],
+        ..ColorMap::linear([[0.2, 0.1, 0.3]; 3])
+    };
+    let spec = OutputSpec {
+        color: contrast,
+        ..OutputSpec::new(Dtype::U8)
+    };
     let (slow, fast) = (1 << (WARP_FRACTION_BITS - 3), 3 << WARP_FRACTION_BITS);
     let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
-    let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
+    let warp = Warp {
+        size: (150, 250),
+        to_x,
+        to_y,
+        interpolation: Interpolation::Bilinear,
+    };
     for place in [Placement::Identity, Placement::Warp(warp)] {
-        let geometry = Geometry { placement: place, ..Geometry::identity(400, 300) };
+        let geometry = Geometry {
+            placement: place,
+            ..Geometry::identity(400, 300)
+        };
         equal(&picture.view(), &geometry, &spec, packed(&geometry), 0).unwrap();
     }
 }
@@ -176,20 +205,59 @@ fn kernels_equal_the_reference_on_large_windows() {
 fn kernels_equal_the_reference_on_wide_frames() {
     // Chunks in two dimensions at the same time: many rows, many columns, several tiles.
     use crate::support::PlaneLayout::{Gray, PackedRgb, Planar, PlanarRgb, SemiPlanar};
-    let arrangements = [Gray, Planar, SemiPlanar, PlanarRgb, PackedRgb(3), PackedRgb(6)];
+    let arrangements = [
+        Gray,
+        Planar,
+        SemiPlanar,
+        PlanarRgb,
+        PackedRgb(3),
+        PackedRgb(6),
+    ];
     for (n, plane_layout) in arrangements.into_iter().enumerate() {
-        for depth_bits in [8, 10].into_iter().filter(|&d| d == 8 || !matches!(plane_layout, PackedRgb(_))) {
-            let format = Format { plane_layout, depth_bits, padding_bytes: 2, ..Format::i420(5001, 37) };
+        for depth_bits in [8, 10]
+            .into_iter()
+            .filter(|&d| d == 8 || !matches!(plane_layout, PackedRgb(_)))
+        {
+            let format = Format {
+                plane_layout,
+                depth_bits,
+                padding_bytes: 2,
+                ..Format::i420(5001, 37)
+            };
             let geometry = Geometry {
-                crop: Rect { x: 3, y: 1, width: 4990, height: 35 },
+                crop: Rect {
+                    x: 3,
+                    y: 1,
+                    width: 4990,
+                    height: 35,
+                },
                 resized: (70, 19),
-                window: Rect { x: 1, y: 0, width: 67, height: 19 },
-                placement: Placement::Canvas { size: (80, 30), x: 5, y: 7 },
+                window: Rect {
+                    x: 1,
+                    y: 0,
+                    width: 67,
+                    height: 19,
+                },
+                placement: Placement::Canvas {
+                    size: (80, 30),
+                    x: 5,
+                    y: 7,
+                },
                 flip_horizontal: n % 2 == 1,
                 ..Geometry::identity(1, 1)
             };
-            let spec = OutputSpec { fill: Fill::constant([9.0, 99.0, 199.0]), ..OutputSpec::new(Dtype::F16) };
-            equal(&noise(format, 7).view(), &geometry, &spec, packed(&geometry), 4 * n).unwrap();
+            let spec = OutputSpec {
+                fill: Fill::constant([9.0, 99.0, 199.0]),
+                ..OutputSpec::new(Dtype::F16)
+            };
+            equal(
+                &noise(format, 7).view(),
+                &geometry,
+                &spec,
+                packed(&geometry),
+                4 * n,
+            )
+            .unwrap();
         }
     }
 }
@@ -199,18 +267,43 @@ fn kernels_equal_the_reference_with_partial_coverage() {
     // One strong row leaves the others 7 bits of fraction, so that rounding by coverage is visible.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
-    let spec = OutputSpec { color: ColorMap::linear(matrix), fill, ..OutputSpec::new(Dtype::U8) };
+    let spec = OutputSpec {
+        color: ColorMap::linear(matrix),
+        fill,
+        ..OutputSpec::new(Dtype::U8)
+    };
     let to_x = [1 << (WARP_FRACTION_BITS - 10), 0, 0];
-    let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
-    let geometry = Geometry { placement: Placement::Warp(warp), ..Geometry::identity(1, 1) };
-    equal(&gray(1, 1, &[0]).view(), &geometry, &spec, packed(&geometry), 0).unwrap();
+    let warp = Warp {
+        size: (1024, 1),
+        to_x,
+        to_y: [0; 3],
+        interpolation: Interpolation::Bilinear,
+    };
+    let geometry = Geometry {
+        placement: Placement::Warp(warp),
+        ..Geometry::identity(1, 1)
+    };
+    equal(
+        &gray(1, 1, &[0]).view(),
+        &geometry,
+        &spec,
+        packed(&geometry),
+        0,
+    )
+    .unwrap();
 }
 
 #[test]
 fn complete_tiles_equal_the_reference_in_every_layout() {
     // With four codes stored at a time, and with strides or addresses that prevent it.
     for (width, height) in [(64, 24), (72, 27), (70, 24)] {
-        let picture = noise(Format { padding_bytes: 0, ..Format::i420(width, height) }, 3);
+        let picture = noise(
+            Format {
+                padding_bytes: 0,
+                ..Format::i420(width, height)
+            },
+            3,
+        );
         for (channels, quarter_turns_cw, flip_horizontal) in [
             (Channels::Three, 0, false),
             (Channels::Three, 0, true),
@@ -218,18 +311,36 @@ fn complete_tiles_equal_the_reference_in_every_layout() {
             (Channels::One, 0, false),
             (Channels::One, 2, true),
         ] {
-            let orientation = Orientation { mirror: false, quarter_turns_cw };
-            let size = if quarter_turns_cw == 1 { (height, width) } else { (width, height) };
-            let geometry = Geometry { orientation, flip_horizontal, ..Geometry::identity(size.0, size.1) };
-            let spec = OutputSpec { channels, ..OutputSpec::new(Dtype::U8) };
+            let orientation = Orientation {
+                mirror: false,
+                quarter_turns_cw,
+            };
+            let size = if quarter_turns_cw == 1 {
+                (height, width)
+            } else {
+                (width, height)
+            };
+            let geometry = Geometry {
+                orientation,
+                flip_horizontal,
+                ..Geometry::identity(size.0, size.1)
+            };
+            let spec = OutputSpec {
+                channels,
+                ..OutputSpec::new(Dtype::U8)
+            };
             let (w, h) = (size.0 as usize, size.1 as usize);
             for gap in [0, 1, 4] {
                 let by_channel = [w * h + 4 * h + gap, w + 4, 1];
                 let padded = [(w + gap) * h, w + gap, 1];
                 let together = [1, 3 * w + gap, 3];
-                for (strides, lead) in
-                    [(by_channel, 0), (padded, 0), (together, 0), (together, 1), (padded, 2)]
-                {
+                for (strides, lead) in [
+                    (by_channel, 0),
+                    (padded, 0),
+                    (together, 0),
+                    (together, 1),
+                    (padded, 2),
+                ] {
                     equal(&picture.view(), &geometry, &spec, strides, lead).unwrap();
                 }
             }
@@ -239,29 +350,70 @@ fn complete_tiles_equal_the_reference_in_every_layout() {
 
 #[test]
 fn grid_masks_phases_strictly_below_its_limit() {
-    let geometry =
-        Geometry { resized: (40, 12), window: Rect::from_size(40, 12), ..Geometry::identity(1, 1) };
+    let geometry = Geometry {
+        resized: (40, 12),
+        window: Rect::from_size(40, 12),
+        ..Geometry::identity(1, 1)
+    };
     for limit in [0, 3, (1 << 32) - 1, 1 << 32] {
         // Phases are column and row, less one.
-        let grid = MaskGrid { step_x: [1, 0], step_y: [0, 1], start: [u32::MAX; 2], limit };
-        let masks = vec![Mask { region: MaskRegion::Grid(grid), fill: MaskFill::CodeValue([1, 2, 3]) }];
-        let spec = OutputSpec { masks, ..OutputSpec::new(Dtype::U8) };
-        equal(&gray(1, 1, &[99]).view(), &geometry, &spec, packed(&geometry), 0).unwrap();
+        let grid = MaskGrid {
+            step_x: [1, 0],
+            step_y: [0, 1],
+            start: [u32::MAX; 2],
+            limit,
+        };
+        let masks = vec![Mask {
+            region: MaskRegion::Grid(grid),
+            fill: MaskFill::CodeValue([1, 2, 3]),
+        }];
+        let spec = OutputSpec {
+            masks,
+            ..OutputSpec::new(Dtype::U8)
+        };
+        equal(
+            &gray(1, 1, &[99]).view(),
+            &geometry,
+            &spec,
+            packed(&geometry),
+            0,
+        )
+        .unwrap();
     }
 }
 
 #[test]
 fn noise_equals_the_reference_in_every_dtype() {
     // Ties of rounding to 16 bits are one number in thousands.
-    let place = Placement::Canvas { size: (700, 500), x: 3, y: 3 };
-    let geometry = Geometry { placement: place, ..Geometry::identity(1, 1) };
-    for (key, dtype) in [Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16].into_iter().enumerate() {
+    let place = Placement::Canvas {
+        size: (700, 500),
+        x: 3,
+        y: 3,
+    };
+    let geometry = Geometry {
+        placement: place,
+        ..Geometry::identity(1, 1)
+    };
+    for (key, dtype) in [Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16]
+        .into_iter()
+        .enumerate()
+    {
         let masks = vec![Mask {
             region: MaskRegion::Rect(Rect::from_size(700, 500)),
             fill: MaskFill::Noise(key as u64),
         }];
-        let spec = OutputSpec { masks, ..OutputSpec::new(dtype) };
-        equal(&gray(1, 1, &[0]).view(), &geometry, &spec, packed(&geometry), 0).unwrap();
+        let spec = OutputSpec {
+            masks,
+            ..OutputSpec::new(dtype)
+        };
+        equal(
+            &gray(1, 1, &[0]).view(),
+            &geometry,
+            &spec,
+            packed(&geometry),
+            0,
+        )
+        .unwrap();
     }
 }
 
@@ -276,7 +428,12 @@ fn sixteen_frames_of_a_training_clip() {
     };
     let picture = noise(format, 1);
     let geometry = Geometry {
-        crop: Rect { x: 420, y: 0, width: 1080, height: 1080 },
+        crop: Rect {
+            x: 420,
+            y: 0,
+            width: 1080,
+            height: 1080,
+        },
         resized: (224, 224),
         window: Rect::from_size(224, 224),
         ..Geometry::identity(1, 1)

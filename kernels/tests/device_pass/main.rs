@@ -1,5 +1,6 @@
-//! Tests the CUDA kernels, compiled as C++ (feature `shim`), on synthetic frames: they equal the contract byte for byte, write
-//! nothing else, and reject what the CPU pass rejects. No GPU is needed; ../../cuda/README.md lists what only a GPU can show.
+//! Tests the CUDA kernels, compiled as C++ (feature `shim`), on synthetic frames: they equal the
+//! contract byte for byte, write nothing else, and reject what the CPU pass rejects. No GPU is
+//! needed; ../../cuda/README.md lists what only a GPU can show.
 
 mod deinterlace;
 mod equality;

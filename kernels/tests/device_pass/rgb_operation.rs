@@ -16,8 +16,9 @@ fn operations() -> impl Strategy<Value = RgbOperation> {
         Just(RgbOperation::Autocontrast),
         Just(RgbOperation::Equalize),
         prop_oneof![0.0..=2.0, Just(100.0)].prop_map(RgbOperation::sharpness),
-        ((0u32..3, 0u32..3), 0.05..4.0)
-            .prop_map(move |((across, down), sigma)| RgbOperation::blur((odd(across), odd(down)), sigma)),
+        ((0u32..3, 0u32..3), 0.05..4.0).prop_map(
+            move |((across, down), sigma)| RgbOperation::blur((odd(across), odd(down)), sigma)
+        ),
     ]
 }
 

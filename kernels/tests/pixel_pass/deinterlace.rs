@@ -29,7 +29,9 @@ proptest! {
 fn lines(values: &[u8], method: DeinterlaceMethod, kept: Field) -> Vec<u32> {
     let frame = gray(1, values.len() as u32, values);
     let mut memory = vec![0; Deinterlace::memory_bytes(&frame.view()).unwrap()];
-    let result = Deinterlace { method, kept }.run(&frame.view(), &mut memory).unwrap();
+    let result = Deinterlace { method, kept }
+        .run(&frame.view(), &mut memory)
+        .unwrap();
     reference::codes(&result, None, 0).concat()
 }
 
@@ -38,9 +40,21 @@ fn lines_of_the_other_field_are_copied_or_averaged() {
     use DeinterlaceMethod::{Bob, Linear};
     let woven = [10, 200, 21, 210, 30];
     assert_eq!(lines(&woven, Bob, Field::Top), [10, 10, 21, 21, 30]);
-    assert_eq!(lines(&woven, Bob, Field::Bottom), [200, 200, 210, 210, 210], "no line below the last one");
-    assert_eq!(lines(&woven, Linear, Field::Top), [10, 16, 21, 26, 30], "rounded up");
-    assert_eq!(lines(&woven, Linear, Field::Bottom), [200, 200, 205, 210, 210], "one line at each border");
+    assert_eq!(
+        lines(&woven, Bob, Field::Bottom),
+        [200, 200, 210, 210, 210],
+        "no line below the last one"
+    );
+    assert_eq!(
+        lines(&woven, Linear, Field::Top),
+        [10, 16, 21, 26, 30],
+        "rounded up"
+    );
+    assert_eq!(
+        lines(&woven, Linear, Field::Bottom),
+        [200, 200, 205, 210, 210],
+        "one line at each border"
+    );
     assert_eq!(lines(&woven[..4], Linear, Field::Top), [10, 16, 21, 21]);
     for method in [Bob, Linear] {
         assert_eq!(lines(&[7], method, Field::Bottom), [7], "the only line");
@@ -50,7 +64,17 @@ fn lines_of_the_other_field_are_copied_or_averaged() {
 #[test]
 fn short_memory_is_an_error() {
     let frame = gray(1, 2, &[1, 2]);
-    let deinterlace = Deinterlace { method: DeinterlaceMethod::Bob, kept: Field::Top };
+    let deinterlace = Deinterlace {
+        method: DeinterlaceMethod::Bob,
+        kept: Field::Top,
+    };
     let refused = deinterlace.run(&frame.view(), &mut [0; 31]).map(|_| ());
-    assert_eq!(refused, Err(PassError::PlaneTooShort { plane: 0, have_bytes: 31, need_bytes: 32 }));
+    assert_eq!(
+        refused,
+        Err(PassError::PlaneTooShort {
+            plane: 0,
+            have_bytes: 31,
+            need_bytes: 32
+        })
+    );
 }

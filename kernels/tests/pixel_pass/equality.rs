@@ -1,15 +1,20 @@
-//! Compares the pass with the integer reference byte for byte on every backend, with random formats, geometries, colors, masks,
-//! dtypes and layouts.
+//! Compares the pass with the integer reference byte for byte on every backend, with random
+//! formats, geometries, colors, masks, dtypes and layouts.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
 
 use crate::strategies::{canvased, filters, formats, placed, warped, whole};
 use crate::strategies_output::{colors, layouts, output_specs};
-use crate::support::{config, gray, noise, run_with_spec, Format, TestFrame};
+use crate::support::{Format, TestFrame, config, gray, noise, run_with_spec};
 
 /// Same pixels, or the same error.
-fn equal(format: Format, geometry: Geometry, spec: &OutputSpec, seed: u64) -> Result<(), TestCaseError> {
+fn equal(
+    format: Format,
+    geometry: Geometry,
+    spec: &OutputSpec,
+    seed: u64,
+) -> Result<(), TestCaseError> {
     let picture = noise(format, seed);
     let expected = reference::integer(&picture.view(), &geometry, spec);
     for backend in Backend::available() {
@@ -173,45 +178,100 @@ proptest! {
 #[test]
 fn backends_equal_the_reference_on_large_windows() {
     // More pixels than a 32-bit sum can hold, all of them nearly white.
-    let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
-    let picture =
-        TestFrame::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
-    let contrast = ColorMap { mean: [[0.2, 0.3, 0.1]; 3], ..ColorMap::linear([[0.2, 0.1, 0.3]; 3]) };
-    let spec = OutputSpec { color: contrast, ..OutputSpec::new(Dtype::U8) };
+    let format = Format {
+        depth_bits: 16,
+        padding_bytes: 0,
+        ..Format::i420(400, 300)
+    };
+    let picture = TestFrame::new(format, |component, column, row| {
+        65_535 - (component as u32 + column * row) % 7
+    });
+    let contrast = ColorMap {
+        mean: [[0.2, 0.3, 0.1]; 3],
+        ..ColorMap::linear([[0.2, 0.1, 0.3]; 3])
+    };
+    let spec = OutputSpec {
+        color: contrast,
+        ..OutputSpec::new(Dtype::U8)
+    };
     let (slow, fast) = (1 << (WARP_FRACTION_BITS - 3), 3 << WARP_FRACTION_BITS);
     let (to_x, to_y) = ([fast, slow, 0], [-slow, fast / 2, 0]);
-    let warp = Warp { size: (150, 250), to_x, to_y, interpolation: Interpolation::Bilinear };
+    let warp = Warp {
+        size: (150, 250),
+        to_x,
+        to_y,
+        interpolation: Interpolation::Bilinear,
+    };
     for place in [Placement::Identity, Placement::Warp(warp)] {
-        let geometry = Geometry { placement: place, ..Geometry::identity(400, 300) };
+        let geometry = Geometry {
+            placement: place,
+            ..Geometry::identity(400, 300)
+        };
         let expected = reference::integer(&picture.view(), &geometry, &spec);
         for backend in Backend::available() {
-            assert_eq!(run_with_spec(&picture.view(), &geometry, &spec, backend), expected);
+            assert_eq!(
+                run_with_spec(&picture.view(), &geometry, &spec, backend),
+                expected
+            );
         }
     }
 }
 
 #[test]
 fn backends_equal_the_reference_with_partial_coverage() {
-    // One strong row leaves the others 7 bits of fraction, so that rounding by coverage is visible. The edge is crossed in steps of 1/1024.
+    // One strong row leaves the others 7 bits of fraction, so that rounding by coverage is visible.
+    // The edge is crossed in steps of 1/1024.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
-    let spec = OutputSpec { color: ColorMap::linear(matrix), fill, ..OutputSpec::new(Dtype::U8) };
+    let spec = OutputSpec {
+        color: ColorMap::linear(matrix),
+        fill,
+        ..OutputSpec::new(Dtype::U8)
+    };
     let picture = gray(1, 1, &[0]);
     let to_x = [1 << (WARP_FRACTION_BITS - 10), 0, 0];
-    let warp = Warp { size: (1024, 1), to_x, to_y: [0; 3], interpolation: Interpolation::Bilinear };
-    let geometry = Geometry { placement: Placement::Warp(warp), ..Geometry::identity(1, 1) };
+    let warp = Warp {
+        size: (1024, 1),
+        to_x,
+        to_y: [0; 3],
+        interpolation: Interpolation::Bilinear,
+    };
+    let geometry = Geometry {
+        placement: Placement::Warp(warp),
+        ..Geometry::identity(1, 1)
+    };
     let expected = reference::integer(&picture.view(), &geometry, &spec).unwrap();
-    assert_eq!(expected.pixels[507..510].iter().map(|pixel| pixel[0]).collect::<Vec<_>>(), [0, 1, 1]);
+    assert_eq!(
+        expected.pixels[507..510]
+            .iter()
+            .map(|pixel| pixel[0])
+            .collect::<Vec<_>>(),
+        [0, 1, 1]
+    );
     for backend in Backend::available() {
-        assert_eq!(run_with_spec(&picture.view(), &geometry, &spec, backend).as_ref(), Ok(&expected));
+        assert_eq!(
+            run_with_spec(&picture.view(), &geometry, &spec, backend).as_ref(),
+            Ok(&expected)
+        );
     }
 }
 
-/// Long rows have whole vectors and a rest; frames of several MB are stored past the caches if their rows are whole cache lines.
+/// Long rows have whole vectors and a rest; frames of several MB are stored past the caches if
+/// their rows are whole cache lines.
 #[test]
 fn large_frames_equal_the_portable_backend() {
-    let normalize = Normalize { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
-    let sizes = [(1920, 734, 8), (1920, 734, 10), (1921, 738, 8), (1921, 738, 10), (331, 7, 8), (331, 7, 10)];
+    let normalize = Normalize {
+        mean: [0.485, 0.456, 0.406],
+        std: [0.229, 0.224, 0.225],
+    };
+    let sizes = [
+        (1920, 734, 8),
+        (1920, 734, 10),
+        (1921, 738, 8),
+        (1921, 738, 10),
+        (331, 7, 8),
+        (331, 7, 10),
+    ];
     let large = (3840, 2160, 8);
     let cases = sizes
         .into_iter()
@@ -220,12 +280,24 @@ fn large_frames_equal_the_portable_backend() {
         })
         .chain([(large, Dtype::U8)]);
     for ((width, height, depth_bits), dtype) in cases {
-        let picture = noise(Format { depth_bits, ..Format::i420(width, height) }, u64::from(width));
+        let picture = noise(
+            Format {
+                depth_bits,
+                ..Format::i420(width, height)
+            },
+            u64::from(width),
+        );
         let normalize = (!dtype.is_integer()).then_some(normalize);
-        let spec = OutputSpec { normalize, ..OutputSpec::new(dtype) };
+        let spec = OutputSpec {
+            normalize,
+            ..OutputSpec::new(dtype)
+        };
         let bytes = 3 * width as usize * height as usize * dtype.bytes();
         for (flip_horizontal, channels_last) in [(false, true), (false, false), (true, true)] {
-            let geometry = Geometry { flip_horizontal, ..Geometry::identity(width, height) };
+            let geometry = Geometry {
+                flip_horizontal,
+                ..Geometry::identity(width, height)
+            };
             let run = |backend: Backend, offset: usize| {
                 let mut data = vec![0xEE; bytes + 128];
                 let begin = data.as_ptr().align_offset(64) + offset;
@@ -234,16 +306,31 @@ fn large_frames_equal_the_portable_backend() {
                     true => OutputSlot::hwc(slot, width as usize),
                     false => OutputSlot::chw(slot, width as usize, height as usize),
                 };
-                let mut pass = PixelPass::new(geometry, spec.clone()).unwrap().with_backend(backend);
-                pass.run(&picture.view(), &mut out, &mut Scratch::new()).unwrap();
-                assert!(data[..begin].iter().chain(&data[begin + bytes..]).all(|&byte| byte == 0xEE));
+                let mut pass = PixelPass::new(geometry, spec.clone())
+                    .unwrap()
+                    .with_backend(backend);
+                pass.run(&picture.view(), &mut out, &mut Scratch::new())
+                    .unwrap();
+                assert!(
+                    data[..begin]
+                        .iter()
+                        .chain(&data[begin + bytes..])
+                        .all(|&byte| byte == 0xEE)
+                );
                 data[begin..begin + bytes].to_vec()
             };
             let expected = run(Backend::portable(), 0);
             for backend in Backend::available().into_iter().skip(1) {
                 for offset in [0, 4].into_iter().take(if flip_horizontal { 1 } else { 2 }) {
                     let equal = run(backend, offset) == expected;
-                    let case = (width, depth_bits, dtype, flip_horizontal, channels_last, offset);
+                    let case = (
+                        width,
+                        depth_bits,
+                        dtype,
+                        flip_horizontal,
+                        channels_last,
+                        offset,
+                    );
                     assert!(equal, "{}: {case:?}", backend.name());
                 }
             }

@@ -1,4 +1,5 @@
-//! Checks that valid requests with up to three numbers replaced give a result or a typed error, from the pass and the reference.
+//! Checks that valid requests with up to three numbers replaced give a result or a typed error,
+//! from the pass and the reference.
 
 use framespool_kernels::*;
 use proptest::prelude::*;

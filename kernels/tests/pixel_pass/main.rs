@@ -1,5 +1,6 @@
-//! Tests the pass on synthetic frames in every supported format: it equals its contract, is close to the exact result, and rejects
-//! malformed requests. No files, GPU or particular machine are needed.
+//! Tests the pass on synthetic frames in every supported format: it equals its contract, is close
+//! to the exact result, and rejects malformed requests. No files, GPU or particular machine are
+//! needed.
 
 mod accuracy;
 mod accuracy_transforms;

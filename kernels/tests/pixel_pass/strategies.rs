@@ -17,21 +17,59 @@ pub fn formats() -> BoxedStrategy<Format> {
     let matrix = proptest::sample::select(&MatrixCoefficients::ALL_YUV[..]);
     let depth = prop_oneof![3 => Just(8u8), 1 => Just(10u8), 1 => Just(12u8), 1 => 9u8..=16];
     let range = prop_oneof![Just(ColorRange::Limited), Just(ColorRange::Full)];
-    (1u32..80, 1u32..60, plane_layout, (0u8..=2, 0u8..=2), depth, 0u8..=8, 0usize..40, matrix, range)
-        .prop_map(|(width, height, plane_layout, log2_chroma, depth, shift, padding, matrix, range)| {
-            let depth_bits = if matches!(plane_layout, PlaneLayout::PackedRgb(_)) { 8 } else { depth };
-            let shift = if depth_bits == 8 { 0 } else { shift.min(16 - depth_bits) };
-            let padding_bytes = if depth_bits == 8 { padding } else { padding & !1 };
-            let color = Colorimetry { matrix, range };
-            Format { width, height, plane_layout, log2_chroma, depth_bits, shift, padding_bytes, color }
-        })
+    (
+        1u32..80,
+        1u32..60,
+        plane_layout,
+        (0u8..=2, 0u8..=2),
+        depth,
+        0u8..=8,
+        0usize..40,
+        matrix,
+        range,
+    )
+        .prop_map(
+            |(width, height, plane_layout, log2_chroma, depth, shift, padding, matrix, range)| {
+                let depth_bits = if matches!(plane_layout, PlaneLayout::PackedRgb(_)) {
+                    8
+                } else {
+                    depth
+                };
+                let shift = if depth_bits == 8 {
+                    0
+                } else {
+                    shift.min(16 - depth_bits)
+                };
+                let padding_bytes = if depth_bits == 8 {
+                    padding
+                } else {
+                    padding & !1
+                };
+                let color = Colorimetry { matrix, range };
+                Format {
+                    width,
+                    height,
+                    plane_layout,
+                    log2_chroma,
+                    depth_bits,
+                    shift,
+                    padding_bytes,
+                    color,
+                }
+            },
+        )
         .boxed()
 }
 
 pub fn deinterlaces() -> BoxedStrategy<Deinterlace> {
-    let method = prop_oneof![Just(DeinterlaceMethod::Bob), Just(DeinterlaceMethod::Linear)];
+    let method = prop_oneof![
+        Just(DeinterlaceMethod::Bob),
+        Just(DeinterlaceMethod::Linear)
+    ];
     let kept = prop_oneof![Just(Field::Top), Just(Field::Bottom)];
-    (method, kept).prop_map(|(method, kept)| Deinterlace { method, kept }).boxed()
+    (method, kept)
+        .prop_map(|(method, kept)| Deinterlace { method, kept })
+        .boxed()
 }
 
 /// Start and length of a part of a side.
@@ -44,7 +82,14 @@ fn part(side: u32) -> BoxedStrategy<(u32, u32)> {
 }
 
 pub fn rect(width: u32, height: u32) -> BoxedStrategy<Rect> {
-    (part(width), part(height)).prop_map(|((x, width), (y, height))| Rect { x, y, width, height }).boxed()
+    (part(width), part(height))
+        .prop_map(|((x, width), (y, height))| Rect {
+            x,
+            y,
+            width,
+            height,
+        })
+        .boxed()
 }
 
 /// The values of one side of a request: grid, crop, resized, window.
@@ -56,8 +101,13 @@ struct Side {
     window: (u32, u32),
 }
 
-pub const FILTERS: [Filter; 5] =
-    [Filter::Triangle, Filter::Cubic, Filter::Bilinear, Filter::Bicubic, Filter::Nearest];
+pub const FILTERS: [Filter; 5] = [
+    Filter::Triangle,
+    Filter::Cubic,
+    Filter::Bilinear,
+    Filter::Bicubic,
+    Filter::Nearest,
+];
 
 pub fn filters() -> BoxedStrategy<Filter> {
     proptest::sample::select(&FILTERS[..]).boxed()
@@ -68,8 +118,9 @@ fn side(length: u32) -> BoxedStrategy<Side> {
     grid.prop_flat_map(move |grid| {
         let whole_pixels = part(length).prop_map(move |(start, n)| (start * grid, n * grid));
         // An integer length with any start: nothing is scaled, but pixels are mixed.
-        let shifted = (1..=length)
-            .prop_flat_map(move |n| (0..=(length - n) * grid).prop_map(move |start| (start, n * grid)));
+        let shifted = (1..=length).prop_flat_map(move |n| {
+            (0..=(length - n) * grid).prop_map(move |start| (start, n * grid))
+        });
         let crop = prop_oneof![part(length * grid), whole_pixels, shifted];
         (Just(grid), crop)
     })
@@ -79,31 +130,55 @@ fn side(length: u32) -> BoxedStrategy<Side> {
         (Just((grid, crop)), resized)
     })
     .prop_flat_map(|((grid, crop), resized)| {
-        part(resized).prop_map(move |window| Side { grid, crop, resized, window })
+        part(resized).prop_map(move |window| Side {
+            grid,
+            crop,
+            resized,
+            window,
+        })
     })
     .boxed()
 }
 
-/// All except the placement. `whole` frames are displayed with this width and height before rotation.
+/// All except the placement. `whole` frames are displayed with this width and height before
+/// rotation.
 fn geometries(width: u32, height: u32) -> BoxedStrategy<Geometry> {
-    let orientation = (any::<bool>(), 0u8..=5)
-        .prop_map(|(mirror, quarter_turns_cw)| Orientation { mirror, quarter_turns_cw });
+    let orientation = (any::<bool>(), 0u8..=5).prop_map(|(mirror, quarter_turns_cw)| Orientation {
+        mirror,
+        quarter_turns_cw,
+    });
     (orientation, filters(), any::<bool>(), any::<bool>())
-        .prop_flat_map(move |(orientation, filter, flip_horizontal, flip_vertical)| {
-            let odd = orientation.quarter_turns_cw % 2 == 1;
-            let (width, height) = if odd { (height, width) } else { (width, height) };
-            (side(width), side(height)).prop_map(move |(x, y)| Geometry {
-                orientation,
-                crop: Rect { x: x.crop.0, y: y.crop.0, width: x.crop.1, height: y.crop.1 },
-                crop_subpixels: (x.grid, y.grid),
-                resized: (x.resized, y.resized),
-                window: Rect { x: x.window.0, y: y.window.0, width: x.window.1, height: y.window.1 },
-                flip_horizontal,
-                flip_vertical,
-                filter,
-                placement: Placement::Identity,
-            })
-        })
+        .prop_flat_map(
+            move |(orientation, filter, flip_horizontal, flip_vertical)| {
+                let odd = orientation.quarter_turns_cw % 2 == 1;
+                let (width, height) = if odd {
+                    (height, width)
+                } else {
+                    (width, height)
+                };
+                (side(width), side(height)).prop_map(move |(x, y)| Geometry {
+                    orientation,
+                    crop: Rect {
+                        x: x.crop.0,
+                        y: y.crop.0,
+                        width: x.crop.1,
+                        height: y.crop.1,
+                    },
+                    crop_subpixels: (x.grid, y.grid),
+                    resized: (x.resized, y.resized),
+                    window: Rect {
+                        x: x.window.0,
+                        y: y.window.0,
+                        width: x.window.1,
+                        height: y.window.1,
+                    },
+                    flip_horizontal,
+                    flip_vertical,
+                    filter,
+                    placement: Placement::Identity,
+                })
+            },
+        )
         .boxed()
 }
 
@@ -114,12 +189,20 @@ pub fn whole(format: Format) -> BoxedStrategy<(Format, Geometry)> {
 
 /// As [`whole`], on a canvas.
 pub fn canvased(format: Format) -> BoxedStrategy<(Format, Geometry)> {
-    (Just(format), geometries(format.width, format.height).prop_flat_map(canvases)).boxed()
+    (
+        Just(format),
+        geometries(format.width, format.height).prop_flat_map(canvases),
+    )
+        .boxed()
 }
 
 /// As [`whole`], through an affine map.
 pub fn warped(format: Format) -> BoxedStrategy<(Format, Geometry)> {
-    (Just(format), geometries(format.width, format.height).prop_flat_map(warps)).boxed()
+    (
+        Just(format),
+        geometries(format.width, format.height).prop_flat_map(warps),
+    )
+        .boxed()
 }
 
 /// With any placement.
@@ -133,15 +216,20 @@ fn canvases(geometry: Geometry) -> BoxedStrategy<Geometry> {
     (border(), border(), border(), border())
         .prop_map(move |(x, y, right, bottom)| {
             let size = (x + width + right, y + height + bottom);
-            Geometry { placement: Placement::Canvas { size, x, y }, ..geometry }
+            Geometry {
+                placement: Placement::Canvas { size, x, y },
+                ..geometry
+            }
         })
         .boxed()
 }
 
 fn warps(geometry: Geometry) -> BoxedStrategy<Geometry> {
     let Rect { width, height, .. } = geometry.window;
-    let size = prop_oneof![3 => Just((width, height)), 3 => (1u32..50, 1u32..50), 1 => Just((1, 1))];
-    let interpolation = prop_oneof![1 => Just(Interpolation::Nearest), 2 => Just(Interpolation::Bilinear)];
+    let size =
+        prop_oneof![3 => Just((width, height)), 3 => (1u32..50, 1u32..50), 1 => Just((1, 1))];
+    let interpolation =
+        prop_oneof![1 => Just(Interpolation::Nearest), 2 => Just(Interpolation::Bilinear)];
     let map = prop_oneof![
         4 => drawn(width, height),
         2 => halves(width, height),
@@ -150,7 +238,12 @@ fn warps(geometry: Geometry) -> BoxedStrategy<Geometry> {
     ];
     (size, interpolation, map)
         .prop_map(move |(size, interpolation, (to_x, to_y))| Geometry {
-            placement: Placement::Warp(Warp { size, to_x, to_y, interpolation }),
+            placement: Placement::Warp(Warp {
+                size,
+                to_x,
+                to_y,
+                interpolation,
+            }),
             ..geometry
         })
         .boxed()
@@ -163,10 +256,21 @@ const ONE: f64 = (1u64 << WARP_FRACTION_BITS) as f64;
 /// Rotated, scaled and sheared about the center, then moved.
 fn drawn(width: u32, height: u32) -> BoxedStrategy<Map> {
     let scale = || (-2.5f64..2.5).prop_map(f64::exp2);
-    (0.0f64..6.3, scale(), scale(), -1.0f64..1.0, (-1.0f64..1.0, -1.0f64..1.0))
+    (
+        0.0f64..6.3,
+        scale(),
+        scale(),
+        -1.0f64..1.0,
+        (-1.0f64..1.0, -1.0f64..1.0),
+    )
         .prop_map(move |(angle, sx, sy, shear, moved)| {
             let (sin, cos) = angle.sin_cos();
-            let (a, b, c, d) = (sx * cos, sy * (shear * cos - sin), sx * sin, sy * (shear * sin + cos));
+            let (a, b, c, d) = (
+                sx * cos,
+                sy * (shear * cos - sin),
+                sx * sin,
+                sy * (shear * sin + cos),
+            );
             let (x, y) = (f64::from(width - 1) / 2.0, f64::from(height - 1) / 2.0);
             let to_x = [a, b, x - a * x - b * y + moved.0 * x];
             let to_y = [c, d, y - c * x - d * y + moved.1 * y];
@@ -188,9 +292,21 @@ fn halves(width: u32, height: u32) -> BoxedStrategy<Map> {
 
 /// Slow steps around the first and the last pixel.
 fn edges(width: u32, height: u32) -> BoxedStrategy<Map> {
-    let small = || prop_oneof![Just(0i64), -3i64..=3, -(1i64 << 15)..1 << 15, -(1i64 << 27)..1 << 27];
+    let small = || {
+        prop_oneof![
+            Just(0i64),
+            -3i64..=3,
+            -(1i64 << 15)..1 << 15,
+            -(1i64 << 27)..1 << 27
+        ]
+    };
     let map = move |length: u32| {
-        let edge = prop_oneof![Just(-1), Just(0), Just(i64::from(length) - 1), Just(i64::from(length))];
+        let edge = prop_oneof![
+            Just(-1),
+            Just(0),
+            Just(i64::from(length) - 1),
+            Just(i64::from(length))
+        ];
         (small(), small(), edge, small())
             .prop_map(|(a, b, edge, off)| [a, b, (edge << WARP_FRACTION_BITS) + off])
     };

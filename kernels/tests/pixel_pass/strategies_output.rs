@@ -38,8 +38,15 @@ pub fn colors() -> BoxedStrategy<OutputSpec> {
     };
     (matrix, mean(), constant(), mean(), constant())
         .prop_map(|(matrix, mean, offset, fill_mean, base)| OutputSpec {
-            color: ColorMap { matrix, mean, offset },
-            fill: Fill { base, mean: fill_mean },
+            color: ColorMap {
+                matrix,
+                mean,
+                offset,
+            },
+            fill: Fill {
+                base,
+                mean: fill_mean,
+            },
             ..OutputSpec::new(Dtype::U8)
         })
         .boxed()
@@ -49,19 +56,40 @@ pub fn colors() -> BoxedStrategy<OutputSpec> {
 fn masks(size: (u32, u32), dtype: Dtype) -> BoxedStrategy<Vec<Mask>> {
     let limit = prop_oneof![Just(0u64), Just(1 << 32), 0..=1u64 << 32];
     let steps = || prop_oneof![any::<[u32; 2]>(), [0u32..1 << 30, 0u32..1 << 30]];
-    let grid = (steps(), steps(), any::<[u32; 2]>(), limit).prop_map(|(step_x, step_y, start, limit)| {
-        MaskRegion::Grid(MaskGrid { step_x, step_y, start, limit })
-    });
+    let grid =
+        (steps(), steps(), any::<[u32; 2]>(), limit).prop_map(|(step_x, step_y, start, limit)| {
+            MaskRegion::Grid(MaskGrid {
+                step_x,
+                step_y,
+                start,
+                limit,
+            })
+        });
     let region = prop_oneof![rect(size.0, size.1).prop_map(MaskRegion::Rect), grid];
     let code = || any::<[u8; 3]>().prop_map(MaskFill::CodeValue);
     let values = prop_oneof![
         [-3f32..3.0, -3f32..3.0, -3f32..3.0],
-        [proptest::num::f32::ANY, proptest::num::f32::ANY, proptest::num::f32::ANY]
+        [
+            proptest::num::f32::ANY,
+            proptest::num::f32::ANY,
+            proptest::num::f32::ANY
+        ]
     ];
-    let element =
-        if dtype.is_integer() { code().boxed() } else { values.prop_map(MaskFill::Element).boxed() };
-    let fill = prop_oneof![code().boxed(), element, any::<u64>().prop_map(MaskFill::Noise).boxed()];
-    prop::collection::vec((region, fill).prop_map(|(region, fill)| Mask { region, fill }), 0..4).boxed()
+    let element = if dtype.is_integer() {
+        code().boxed()
+    } else {
+        values.prop_map(MaskFill::Element).boxed()
+    };
+    let fill = prop_oneof![
+        code().boxed(),
+        element,
+        any::<u64>().prop_map(MaskFill::Noise).boxed()
+    ];
+    prop::collection::vec(
+        (region, fill).prop_map(|(region, fill)| Mask { region, fill }),
+        0..4,
+    )
+    .boxed()
 }
 
 /// Tone mapping or none.
@@ -72,20 +100,30 @@ pub fn tones() -> BoxedStrategy<Option<ToneMap>> {
     let primaries = prop_oneof![Just(bt2020), Just(p3)];
     // A small number of them, so that their tables are reused.
     let peaks = prop::sample::select(vec![(1000.0, 203.0), (10_000.0, 10.0), (10.0, 10_000.0)]);
-    let tone = (curve, primaries, peaks).prop_map(|(curve, primaries, (source_peak, target_peak))| ToneMap {
-        curve,
-        primaries,
-        source_peak,
-        target_peak,
-    });
+    let tone =
+        (curve, primaries, peaks).prop_map(|(curve, primaries, (source_peak, target_peak))| {
+            ToneMap {
+                curve,
+                primaries,
+                source_peak,
+                target_peak,
+            }
+        });
     prop::option::weighted(0.3, tone).boxed()
 }
 
 /// Tone mapping, masks, normalisation, dtype and channels, for an output of this size.
 pub fn output_specs(size: (u32, u32)) -> BoxedStrategy<OutputSpec> {
-    let dtype = prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U16]);
+    let dtype = prop::sample::select(vec![
+        Dtype::U8,
+        Dtype::F16,
+        Dtype::BF16,
+        Dtype::F32,
+        Dtype::U16,
+    ]);
     let channels = prop_oneof![2 => Just(Channels::Three), 1 => Just(Channels::One)];
-    let std = prop_oneof![3 => 0.05f32..2.0, 1 => (-35.0f64..38.0).prop_map(|e| 10f64.powf(e) as f32)];
+    let std =
+        prop_oneof![3 => 0.05f32..2.0, 1 => (-35.0f64..38.0).prop_map(|e| 10f64.powf(e) as f32)];
     let std = [std.clone(), std.clone(), std];
     let mean = prop_oneof![[-2f32..2.0, -2f32..2.0, -2f32..2.0], Just([0.0; 3])];
     let normalize = prop::option::of((mean, std).prop_map(|(mean, std)| Normalize { mean, std }));
@@ -125,7 +163,14 @@ impl Layout {
 }
 
 pub fn layouts() -> BoxedStrategy<Layout> {
-    let orders = [[0, 2, 1], [2, 1, 0], [2, 0, 1], [1, 2, 0], [0, 1, 2], [1, 0, 2]];
+    let orders = [
+        [0, 2, 1],
+        [2, 1, 0],
+        [2, 0, 1],
+        [1, 2, 0],
+        [0, 1, 2],
+        [1, 0, 2],
+    ];
     let gap = || prop_oneof![2 => Just(0usize), 1 => 0usize..5];
     (prop::sample::select(orders.to_vec()), [gap(), gap(), gap()])
         .prop_map(|(order, gaps)| Layout { order, gaps })

@@ -1,4 +1,5 @@
-//! Owned frames with padded rows, runs of the pass into 8-bit images, and the number of proptest cases.
+//! Owned frames with padded rows, runs of the pass into 8-bit images, and the number of proptest
+//! cases.
 
 use framespool_kernels::reference::Image;
 use framespool_kernels::*;
@@ -35,7 +36,10 @@ impl Format {
             depth_bits: 8,
             shift: 0,
             padding_bytes: 3,
-            color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited },
+            color: Colorimetry {
+                matrix: MatrixCoefficients::Bt709,
+                range: ColorRange::Limited,
+            },
         }
     }
 
@@ -69,10 +73,12 @@ impl TestFrame {
                 let start = data.len();
                 for column in 0..columns {
                     for component in components {
-                        let value = component.map_or(99, |component| sample(component, column, row));
+                        let value =
+                            component.map_or(99, |component| sample(component, column, row));
                         match format.depth_bits {
                             8 => data.push(value as u8),
-                            _ => data.extend_from_slice(&((value as u16) << format.shift).to_le_bytes()),
+                            _ => data
+                                .extend_from_slice(&((value as u16) << format.shift).to_le_bytes()),
                         }
                     }
                 }
@@ -89,10 +95,18 @@ impl TestFrame {
         let planes = match format.plane_layout {
             PlaneLayout::Gray => vec![plane(luma, &[Some(0)])],
             PlaneLayout::Planar => {
-                vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1)]), plane(chroma, &[Some(2)])]
+                vec![
+                    plane(luma, &[Some(0)]),
+                    plane(chroma, &[Some(1)]),
+                    plane(chroma, &[Some(2)]),
+                ]
             }
-            PlaneLayout::SemiPlanar => vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1), Some(2)])],
-            PlaneLayout::PlanarRgb => (0..3).map(|component| plane(luma, &[Some(component)])).collect(),
+            PlaneLayout::SemiPlanar => {
+                vec![plane(luma, &[Some(0)]), plane(chroma, &[Some(1), Some(2)])]
+            }
+            PlaneLayout::PlanarRgb => (0..3)
+                .map(|component| plane(luma, &[Some(component)]))
+                .collect(),
             PlaneLayout::PackedRgb(3) => vec![plane(luma, &[Some(2), Some(1), Some(0)])],
             PlaneLayout::PackedRgb(bytes) => {
                 let mut components = vec![None, Some(0), Some(1), Some(2)];
@@ -104,26 +118,53 @@ impl TestFrame {
     }
 
     pub fn view(&self) -> FrameView<'_> {
-        let Format { width, height, depth_bits, shift, color, log2_chroma, .. } = self.format;
-        let plane = |index: usize| Plane { data: &self.planes[index].0, stride_bytes: self.planes[index].1 };
+        let Format {
+            width,
+            height,
+            depth_bits,
+            shift,
+            color,
+            log2_chroma,
+            ..
+        } = self.format;
+        let plane = |index: usize| Plane {
+            data: &self.planes[index].0,
+            stride_bytes: self.planes[index].1,
+        };
         let (log2_chroma_w, log2_chroma_h) = log2_chroma;
         let planes = match self.format.plane_layout {
             PlaneLayout::Gray => Planes::Gray(plane(0)),
-            PlaneLayout::Planar => {
-                Planes::Yuv { planes: [plane(0), plane(1), plane(2)], log2_chroma_w, log2_chroma_h }
-            }
-            PlaneLayout::SemiPlanar => {
-                Planes::SemiPlanar { luma: plane(0), chroma: plane(1), log2_chroma_w, log2_chroma_h }
-            }
+            PlaneLayout::Planar => Planes::Yuv {
+                planes: [plane(0), plane(1), plane(2)],
+                log2_chroma_w,
+                log2_chroma_h,
+            },
+            PlaneLayout::SemiPlanar => Planes::SemiPlanar {
+                luma: plane(0),
+                chroma: plane(1),
+                log2_chroma_w,
+                log2_chroma_h,
+            },
             PlaneLayout::PlanarRgb => Planes::PlanarRgb([plane(0), plane(1), plane(2)]),
-            PlaneLayout::PackedRgb(3) => {
-                Planes::PackedRgb { plane: plane(0), pixel_bytes: 3, offsets: [2, 1, 0] }
-            }
-            PlaneLayout::PackedRgb(pixel_bytes) => {
-                Planes::PackedRgb { plane: plane(0), pixel_bytes, offsets: [1, 2, 3] }
-            }
+            PlaneLayout::PackedRgb(3) => Planes::PackedRgb {
+                plane: plane(0),
+                pixel_bytes: 3,
+                offsets: [2, 1, 0],
+            },
+            PlaneLayout::PackedRgb(pixel_bytes) => Planes::PackedRgb {
+                plane: plane(0),
+                pixel_bytes,
+                offsets: [1, 2, 3],
+            },
         };
-        FrameView { width, height, depth_bits, shift, planes, color }
+        FrameView {
+            width,
+            height,
+            depth_bits,
+            shift,
+            planes,
+            color,
+        }
     }
 }
 
@@ -137,8 +178,16 @@ pub fn run_with_spec(
     let mut pass = PixelPass::new(*geometry, spec.clone())?.with_backend(backend);
     let (width, height) = pass.output_size();
     let mut data = vec![0; width as usize * height as usize * 3];
-    pass.run(frame, &mut OutputSlot::hwc(&mut data, width as usize), &mut Scratch::new())?;
-    Ok(Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() })
+    pass.run(
+        frame,
+        &mut OutputSlot::hwc(&mut data, width as usize),
+        &mut Scratch::new(),
+    )?;
+    Ok(Image {
+        width,
+        height,
+        pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect(),
+    })
 }
 
 /// [`run_with_spec`] with unchanged colors.
@@ -148,9 +197,18 @@ pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Im
 
 /// A gray full-range frame with the listed pixels.
 pub fn gray(width: u32, height: u32, values: &[u8]) -> TestFrame {
-    let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
-    let format = Format { plane_layout: PlaneLayout::Gray, color, ..Format::i420(width, height) };
-    TestFrame::new(format, |_, column, row| u32::from(values[(row * width + column) as usize]))
+    let color = Colorimetry {
+        matrix: MatrixCoefficients::Bt709,
+        range: ColorRange::Full,
+    };
+    let format = Format {
+        plane_layout: PlaneLayout::Gray,
+        color,
+        ..Format::i420(width, height)
+    };
+    TestFrame::new(format, |_, column, row| {
+        u32::from(values[(row * width + column) as usize])
+    })
 }
 
 /// The red (or gray) values of the output.
@@ -180,8 +238,16 @@ pub fn noise(format: Format, seed: u64) -> TestFrame {
 /// The number of cases, unless the environment sets it (`PROPTEST_CASES`).
 pub fn config(cases: u32) -> ProptestConfig {
     let all = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { all.cases } else { cases };
-    ProptestConfig { cases, failure_persistence: None, ..all }
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        all.cases
+    } else {
+        cases
+    };
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..all
+    }
 }
 
 /// Repeatable noise.

@@ -1,5 +1,6 @@
-//! Opens a device's primary context, which is shared with torch, CuPy and JAX, and creates objects in it.
-//! The context is never released, and a thread that had another context current gets that one back.
+//! Opens a device's primary context, which is shared with torch, CuPy and JAX, and creates objects
+//! in it. The context is never released, and a thread that had another context current gets that
+//! one back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::driver::Driver;
 use super::result::{self, Context, RawStream};
 use super::{Event, HostMemory, Memory, Module, Stream};
-use crate::{switches, Error, Result};
+use crate::{Error, Result, switches};
 
-/// One GPU and its primary context. There is one value per ordinal and process, which lives as long as the
-/// process.
+/// One GPU and its primary context. There is one value per ordinal and process, which lives as long
+/// as the process.
 pub struct Device {
     driver: &'static Driver,
     context: Context,
@@ -28,16 +29,17 @@ impl Device {
     /// Opens a device, or returns the one that was opened before.
     ///
     /// # Errors
-    /// [`Error::NoDriver`] without a driver or a device of that ordinal; [`Error::Forked`] in a forked child;
-    /// [`Error::Unsupported`] if `FRAMESPOOL_GPU_DISABLE` is wrong.
+    /// [`Error::NoDriver`] without a driver or a device of that ordinal; [`Error::Forked`] in a
+    /// forked child; [`Error::Unsupported`] if `FRAMESPOOL_GPU_DISABLE` is wrong.
     pub fn open(ordinal: u32) -> Result<Arc<Device>> {
         static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
         let driver = Driver::get()?;
         switches::check()?;
         let count = result::device_count(driver)?;
         if ordinal >= count {
-            let reason =
-                format!("there is no cuda:{ordinal}, the driver has {count} device(s), counted from 0");
+            let reason = format!(
+                "there is no cuda:{ordinal}, the driver has {count} device(s), counted from 0"
+            );
             return Err(Error::NoDriver { reason });
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,10 +58,14 @@ impl Device {
             pci_bus_id: result::device_pci_bus_id(driver, handle)?,
             driver_version: result::driver_version(driver)?,
             compute_capability: (attribute(major)?, attribute(minor)?),
-            // Older drivers do not know these attributes, and do not run on machines that have the feature.
-            reads_host_pages: [result::PAGEABLE_MEMORY_ACCESS, result::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES]
-                .into_iter()
-                .any(|which| attribute(which).unwrap_or(0) != 0),
+            // Older drivers do not know these attributes, and do not run on machines that have the
+            // feature.
+            reads_host_pages: [
+                result::PAGEABLE_MEMORY_ACCESS,
+                result::PAGEABLE_MEMORY_USES_HOST_PAGE_TABLES,
+            ]
+            .into_iter()
+            .any(|which| attribute(which).unwrap_or(0) != 0),
         });
         open.insert(ordinal, device.clone());
         Ok(device)
@@ -100,11 +106,11 @@ impl Device {
         self.with_current(|| result::memory_info(self.driver))
     }
 
-    /// Makes the context current on this thread permanently. Meant for our own threads, whose calls are then
-    /// cheaper.
+    /// Makes the context current on this thread permanently. Meant for our own threads, whose calls
+    /// are then cheaper.
     ///
-    /// Also sets the relaxed capture mode: this thread's calls do not invalidate a graph that another thread
-    /// is capturing (`torch.cuda.graph`).
+    /// Also sets the relaxed capture mode: this thread's calls do not invalidate a graph that
+    /// another thread is capturing (`torch.cuda.graph`).
     pub fn make_current(&self) -> Result<()> {
         self.driver.check_process()?;
         result::exchange_capture_mode(self.driver, result::CAPTURE_MODE_RELAXED)?;
@@ -114,12 +120,16 @@ impl Device {
         }
     }
 
-    /// Runs `work` with the context current and the relaxed capture mode set, then restores the thread's
-    /// previous state.
+    /// Runs `work` with the context current and the relaxed capture mode set, then restores the
+    /// thread's previous state.
     ///
-    /// The thread may be a Python thread: the CUDA runtime derives the current device from the current
-    /// context, so a context that remained current would move the next torch tensor to another GPU.
-    pub fn with_current<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// The thread may be a Python thread: the CUDA runtime derives the current device from the
+    /// current context, so a context that remained current would move the next torch tensor to
+    /// another GPU.
+    pub fn with_current<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let _guard = self.enter()?;
         work()
     }
@@ -133,7 +143,11 @@ impl Device {
         if before.is_some() {
             result::context_set_current(self.driver, self.context)?;
         }
-        let mut entered = ContextGuard { driver: self.driver, before, mode: None };
+        let mut entered = ContextGuard {
+            driver: self.driver,
+            before,
+            mode: None,
+        };
         let mode = result::exchange_capture_mode(self.driver, result::CAPTURE_MODE_RELAXED)?;
         entered.mode = (mode != result::CAPTURE_MODE_RELAXED).then_some(mode);
         Ok(entered)
@@ -141,7 +155,12 @@ impl Device {
 
     /// Creates a stream that is independent of the default stream and has the lowest priority.
     pub fn create_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
-        self.with_current(|| Ok(Arc::new(Stream::new(self.clone(), result::stream_create(self.driver)?))))
+        self.with_current(|| {
+            Ok(Arc::new(Stream::new(
+                self.clone(),
+                result::stream_create(self.driver)?,
+            )))
+        })
     }
 
     /// Allocates uninitialized memory on this device. For 0 bytes, one byte is allocated.
@@ -151,9 +170,10 @@ impl Device {
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Memory> {
         let address = self.with_current(|| result::memory_allocate(self.driver, bytes.max(1)));
         let address = address.map_err(|error| match error {
-            Error::OutOfMemory { .. } => {
-                Error::OutOfMemory { what: format!("a block on cuda:{}", self.ordinal), bytes: bytes as u64 }
-            }
+            Error::OutOfMemory { .. } => Error::OutOfMemory {
+                what: format!("a block on cuda:{}", self.ordinal),
+                bytes: bytes as u64,
+            },
             other => other,
         })?;
         Ok(Memory::new(self.clone(), address, bytes))
@@ -166,7 +186,9 @@ impl Device {
     pub fn allocate_host(self: &Arc<Self>, bytes: usize) -> Result<HostMemory> {
         HostMemory::allocate(self, bytes).map_err(|error| match error {
             // Not the device's memory, which this error is about.
-            Error::OutOfMemory { .. } => Error::NotPageLocked { bytes: bytes as u64 },
+            Error::OutOfMemory { .. } => Error::NotPageLocked {
+                bytes: bytes as u64,
+            },
             other => other,
         })
     }
@@ -176,7 +198,12 @@ impl Device {
     /// # Errors
     /// [`Error::ModuleLoad`] with the compiler's log.
     pub fn load_module(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {
-        self.with_current(|| Ok(Arc::new(Module::new(self.clone(), result::module_load(self.driver, ptx)?))))
+        self.with_current(|| {
+            Ok(Arc::new(Module::new(
+                self.clone(),
+                result::module_load(self.driver, ptx)?,
+            )))
+        })
     }
 
     /// Waits for all work that this process has enqueued on this device.
@@ -184,10 +211,12 @@ impl Device {
         self.with_current(|| result::context_synchronize(self.driver))
     }
 
-    /// Makes a stream of other code (1 and 2 are CUDA's two default streams) wait for an event, without
-    /// blocking here.
+    /// Makes a stream of other code (1 and 2 are CUDA's two default streams) wait for an event,
+    /// without blocking here.
     pub fn wait_on_external(&self, raw: u64, event: &Event) -> Result<()> {
-        self.with_current(|| result::stream_wait(self.driver, RawStream::external(raw), event.raw()))
+        self.with_current(|| {
+            result::stream_wait(self.driver, RawStream::external(raw), event.raw())
+        })
     }
 
     /// Records an event after everything enqueued so far on a stream of other code.
@@ -199,14 +228,15 @@ impl Device {
         self.driver
     }
 
-    /// Whether the device reads pageable host memory directly, so that copies from it may read it after the
-    /// call.
+    /// Whether the device reads pageable host memory directly, so that copies from it may read it
+    /// after the call.
     pub(super) fn reads_host_pages(&self) -> bool {
         self.reads_host_pages
     }
 
-    /// For destructors: runs `work` unless CUDA can no longer be called, and ignores errors, which a
-    /// destructor cannot report. A forked child calls nothing, because the handles belong to its parent.
+    /// For destructors: runs `work` unless CUDA can no longer be called, and ignores errors, which
+    /// a destructor cannot report. A forked child calls nothing, because the handles belong to its
+    /// parent.
     pub(super) fn clean_up(&self, work: impl FnOnce(&Driver) -> Result<()>) {
         if let Ok(_guard) = self.enter() {
             let _ = work(self.driver);
@@ -235,8 +265,8 @@ impl Drop for ContextGuard {
             let _ = result::exchange_capture_mode(self.driver, mode);
         }
         if let Some(before) = self.before {
-            // Fails only if that context was destroyed meanwhile, or ours is lost; the next call reports
-            // that.
+            // Fails only if that context was destroyed meanwhile, or ours is lost; the next call
+            // reports that.
             let _ = result::context_set_current(self.driver, before);
         }
     }

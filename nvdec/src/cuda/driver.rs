@@ -2,20 +2,20 @@
 //! The only functions called here are `cuInit` and the two that describe error codes.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream, CUDA_MEMCPY2D,
+    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream,
 };
 use libloading::Library;
 
 use crate::error::{is_sticky, with_cause};
 use crate::{Error, Result};
 
-// Only cudarc's types are used, not its functions: those panic where the library or one of its symbols is
-// missing, look for `libcuda.so` (a toolkit's stub) before `libcuda.so.1`, and return a Rust enum, which must
-// never hold the code of a newer driver.
+// Only cudarc's types are used, not its functions: those panic where the library or one of its
+// symbols is missing, look for `libcuda.so` (a toolkit's stub) before `libcuda.so.1`, and return a
+// Rust enum, which must never hold the code of a newer driver.
 macro_rules! table {
     ($($field:ident = $symbol:literal : fn($($argument:ty),*);)*) => {
         /// The functions of libcuda that this crate calls.
@@ -24,8 +24,8 @@ macro_rules! table {
         impl FunctionTable {
             fn load(library: &'static Library) -> Result<FunctionTable, String> {
                 Ok(FunctionTable { $($field: {
-                    // SAFETY: the type is that of the driver API's documentation for this symbol; the library
-                    // is never closed.
+                    // SAFETY: the type is that of the driver API's documentation for this symbol;
+                    // the library is never closed.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol) };
                     *symbol.map_err(|error| format!("libcuda.so.1 lacks a function ({}); install a newer driver", with_cause(&error)))?
                 },)* })
@@ -85,12 +85,14 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Returns the driver of this process. It is opened and initialized once, and the result, also a failure,
-    /// is kept.
+    /// Returns the driver of this process. It is opened and initialized once, and the result, also
+    /// a failure, is kept.
     pub fn get() -> Result<&'static Driver> {
         static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         let driver = DRIVER.get_or_init(Driver::open).as_ref();
-        let driver = driver.map_err(|reason| Error::NoDriver { reason: reason.clone() })?;
+        let driver = driver.map_err(|reason| Error::NoDriver {
+            reason: reason.clone(),
+        })?;
         driver.check_process()?;
         Ok(driver)
     }
@@ -98,7 +100,10 @@ impl Driver {
     /// Fails in a process that was forked after CUDA was initialized.
     pub fn check_process(&self) -> Result<()> {
         match std::process::id() {
-            child if child != self.pid => Err(Error::Forked { parent: self.pid, child }),
+            child if child != self.pid => Err(Error::Forked {
+                parent: self.pid,
+                child,
+            }),
             _ => Ok(()),
         }
     }
@@ -115,13 +120,19 @@ impl Driver {
         let library = library.ok_or_else(|| reason.trim_end().trim_end_matches('.').to_owned())?;
         // Never closed: the driver has its own threads and exit handlers.
         let table = FunctionTable::load(Box::leak(Box::new(library)))?;
-        let driver = Driver { table, pid: std::process::id() };
-        // SAFETY: cuInit takes a reserved zero, and may be called from any thread, any number of times.
+        let driver = Driver {
+            table,
+            pid: std::process::id(),
+        };
+        // SAFETY: cuInit takes a reserved zero, and may be called from any thread, any number of
+        // times.
         match unsafe { (driver.table.init)(0) } {
             0 => Ok(driver),
-            code => {
-                Err(format!("cuInit returned {code} {}: {}", driver.name(code), driver.description(code)))
-            }
+            code => Err(format!(
+                "cuInit returned {code} {}: {}",
+                driver.name(code),
+                driver.description(code)
+            )),
         }
     }
 
@@ -141,16 +152,19 @@ impl Driver {
         function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
     ) -> String {
         let mut text = std::ptr::null();
-        // SAFETY: both functions of this type accept any number, and set the out-parameter to a static string
-        // or to null.
+        // SAFETY: both functions of this type accept any number, and set the out-parameter to a
+        // static string or to null.
         if unsafe { function(code, &mut text) } != 0 || text.is_null() {
             return "(a code that this driver does not know)".to_owned();
         }
         // SAFETY: not null, and a static C string by the driver's contract.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned()
     }
 
-    /// Returns an error unless `code` is 0. Callers that allocate add the details to an out-of-memory error.
+    /// Returns an error unless `code` is 0. Callers that allocate add the details to an
+    /// out-of-memory error.
     pub fn check(&self, call: &'static str, code: i32) -> Result<()> {
         if code == 0 {
             return Ok(());
@@ -159,9 +173,17 @@ impl Driver {
         Err(if is_sticky(code) {
             Error::ContextLost { call, code, name }
         } else if code == 2 {
-            Error::OutOfMemory { what: call.to_owned(), bytes: 0 }
+            Error::OutOfMemory {
+                what: call.to_owned(),
+                bytes: 0,
+            }
         } else {
-            Error::Call { call, code, name, text: self.description(code) }
+            Error::Call {
+                call,
+                code,
+                name,
+                text: self.description(code),
+            }
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::result::{self, RawEvent, RawStream};
 use super::Device;
+use super::result::{self, RawEvent, RawStream};
 use crate::Result;
 
 /// An event recorded in a stream. Clones share the event.
@@ -20,7 +20,10 @@ impl Event {
         device.with_current(|| {
             let raw = result::event_create(device.driver())?;
             // Owned before it is recorded, so that it is destroyed if recording fails.
-            let event = Event(Arc::new(EventInner { device: device.clone(), raw }));
+            let event = Event(Arc::new(EventInner {
+                device: device.clone(),
+                raw,
+            }));
             result::event_record(device.driver(), raw, stream)?;
             Ok(event)
         })
@@ -32,17 +35,22 @@ impl Event {
 
     /// Whether all work before the event is done.
     pub fn is_complete(&self) -> Result<bool> {
-        self.0.device.with_current(|| result::event_query(self.0.device.driver(), self.0.raw))
+        self.0
+            .device
+            .with_current(|| result::event_query(self.0.device.driver(), self.0.raw))
     }
 
     /// Blocks until all work before the event is done.
     pub fn synchronize(&self) -> Result<()> {
-        self.0.device.with_current(|| result::event_synchronize(self.0.device.driver(), self.0.raw))
+        self.0
+            .device
+            .with_current(|| result::event_synchronize(self.0.device.driver(), self.0.raw))
     }
 }
 
 impl Drop for EventInner {
     fn drop(&mut self) {
-        self.device.clean_up(|driver| result::event_destroy(driver, self.raw));
+        self.device
+            .clean_up(|driver| result::event_destroy(driver, self.raw));
     }
 }

@@ -1,14 +1,16 @@
-//! Owns page-locked host memory, which devices copy from and to without the driver's own staging buffer.
+//! Owns page-locked host memory, which devices copy from and to without the driver's own staging
+//! buffer.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::result;
 use super::Device;
+use super::result;
 use crate::Result;
 
-/// A block of page-locked host memory. Copies from it run after the call that enqueues them has returned.
+/// A block of page-locked host memory. Copies from it run after the call that enqueues them has
+/// returned.
 pub struct HostMemory {
     device: Arc<Device>,
     start: NonNull<u8>,
@@ -22,10 +24,15 @@ unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
     pub(super) fn allocate(device: &Arc<Device>, bytes: usize) -> Result<HostMemory> {
-        let start = device.with_current(|| result::host_memory_allocate(device.driver(), bytes.max(1)))?;
-        let memory = HostMemory { device: device.clone(), start, bytes };
-        // SAFETY: the block was just allocated with at least this size and has no other user. The bytes must be
-        // initialized before anybody refers to them.
+        let start =
+            device.with_current(|| result::host_memory_allocate(device.driver(), bytes.max(1)))?;
+        let memory = HostMemory {
+            device: device.clone(),
+            start,
+            bytes,
+        };
+        // SAFETY: the block was just allocated with at least this size and has no other user. The
+        // bytes must be initialized before anybody refers to them.
         unsafe { memory.start.as_ptr().write_bytes(0, bytes) };
         Ok(memory)
     }
@@ -54,6 +61,7 @@ impl HostMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         // The owner has waited for the copies from and to it.
-        self.device.clean_up(|driver| result::host_memory_free(driver, self.start));
+        self.device
+            .clean_up(|driver| result::host_memory_free(driver, self.start));
     }
 }

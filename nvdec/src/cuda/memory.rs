@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::result;
 use super::Device;
+use super::result;
 
 /// A block of device memory.
 pub struct Memory {
@@ -14,7 +14,11 @@ pub struct Memory {
 
 impl Memory {
     pub(super) fn new(device: Arc<Device>, address: u64, bytes: usize) -> Memory {
-        Memory { device, address, bytes }
+        Memory {
+            device,
+            address,
+            bytes,
+        }
     }
 
     /// The device that it is allocated on.
@@ -41,6 +45,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // cuMemFree waits for the work that uses the memory.
-        self.device.clean_up(|driver| result::memory_free(driver, self.address));
+        self.device
+            .clean_up(|driver| result::memory_free(driver, self.address));
     }
 }

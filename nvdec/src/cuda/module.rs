@@ -3,8 +3,8 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use super::result::{self, RawFunction, RawModule};
 use super::Device;
+use super::result::{self, RawFunction, RawModule};
 use crate::{Error, Result};
 
 /// A loaded module.
@@ -20,21 +20,36 @@ impl Module {
 
     /// Returns the kernel of this name.
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
-        let text = CString::new(name).map_err(|_| Error::Misuse("a kernel's name contains a NUL byte"))?;
-        let raw = self.device.with_current(|| result::module_function(self.device.driver(), self.raw, &text));
+        let text =
+            CString::new(name).map_err(|_| Error::Misuse("a kernel's name contains a NUL byte"))?;
+        let raw = self
+            .device
+            .with_current(|| result::module_function(self.device.driver(), self.raw, &text));
         let raw = raw.map_err(|error| match error {
-            Error::Call { call, code, name: code_name, text } => {
-                Error::Call { call, code, name: code_name, text: format!("kernel {name}: {text}") }
-            }
+            Error::Call {
+                call,
+                code,
+                name: code_name,
+                text,
+            } => Error::Call {
+                call,
+                code,
+                name: code_name,
+                text: format!("kernel {name}: {text}"),
+            },
             other => other,
         })?;
-        Ok(Function { _module: self.clone(), raw })
+        Ok(Function {
+            _module: self.clone(),
+            raw,
+        })
     }
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        self.device.clean_up(|driver| result::module_unload(driver, self.raw));
+        self.device
+            .clean_up(|driver| result::module_unload(driver, self.raw));
     }
 }
 

@@ -39,17 +39,21 @@ impl Stream {
 
     /// Makes later work of this stream wait for the event, without blocking the caller.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        self.device.with_current(|| result::stream_wait(self.device.driver(), self.raw, event.raw()))
+        self.device
+            .with_current(|| result::stream_wait(self.device.driver(), self.raw, event.raw()))
     }
 
     /// Blocks until everything enqueued so far is done.
     pub fn synchronize(&self) -> Result<()> {
-        self.device.with_current(|| result::stream_synchronize(self.device.driver(), self.raw))
+        self.device
+            .with_current(|| result::stream_synchronize(self.device.driver(), self.raw))
     }
 
-    /// Enqueues a copy to the device from pageable host memory; `from` may be reused when this returns.
+    /// Enqueues a copy to the device from pageable host memory; `from` may be reused when this
+    /// returns.
     ///
-    /// Must not be used with page-locked memory, which is read after the return: see [`super::UploadRing`].
+    /// Must not be used with page-locked memory, which is read after the return: see
+    /// [`super::UploadRing`].
     pub fn upload(&self, to: u64, from: &[u8]) -> Result<()> {
         if from.is_empty() {
             return Ok(());
@@ -68,7 +72,8 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        self.device.with_current(|| result::copy_to_host(self.device.driver(), self.raw, to, from))
+        self.device
+            .with_current(|| result::copy_to_host(self.device.driver(), self.raw, to, from))
     }
 
     /// Enqueues a copy within the device.
@@ -76,16 +81,31 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        self.device.with_current(|| result::copy_on_device(self.device.driver(), self.raw, to, from, bytes))
+        self.device.with_current(|| {
+            result::copy_on_device(self.device.driver(), self.raw, to, from, bytes)
+        })
     }
 
     /// Enqueues a copy of rows that are next to each other, to rows that are `pitch` bytes apart.
-    pub fn copy_rows(&self, to: u64, pitch: usize, from: u64, row_bytes: usize, rows: usize) -> Result<()> {
+    pub fn copy_rows(
+        &self,
+        to: u64,
+        pitch: usize,
+        from: u64,
+        row_bytes: usize,
+        rows: usize,
+    ) -> Result<()> {
         if row_bytes == 0 || rows == 0 {
             return Ok(());
         }
         self.device.with_current(|| {
-            result::copy_rows(self.device.driver(), self.raw, (to, pitch), (from, row_bytes), rows)
+            result::copy_rows(
+                self.device.driver(),
+                self.raw,
+                (to, pitch),
+                (from, row_bytes),
+                rows,
+            )
         })
     }
 
@@ -94,7 +114,8 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        self.device.with_current(|| result::fill(self.device.driver(), self.raw, to, byte, bytes))
+        self.device
+            .with_current(|| result::fill(self.device.driver(), self.raw, to, byte, bytes))
     }
 
     /// Enqueues a kernel whose only parameter, passed by value, is a struct with the bytes `args`.
@@ -107,14 +128,16 @@ impl Stream {
         args: &[u8],
     ) -> Result<()> {
         let (driver, function) = (self.device.driver(), function.raw());
-        self.device
-            .with_current(|| result::launch(driver, self.raw, function, grid, block, shared_bytes, args))
+        self.device.with_current(|| {
+            result::launch(driver, self.raw, function, grid, block, shared_bytes, args)
+        })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         // Work that is already enqueued still runs.
-        self.device.clean_up(|driver| result::stream_destroy(driver, self.raw));
+        self.device
+            .clean_up(|driver| result::stream_destroy(driver, self.raw));
     }
 }

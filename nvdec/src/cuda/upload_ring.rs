@@ -1,5 +1,5 @@
-//! Copies bytes to a device from a ring of page-locked memory: the host writes one segment while the other is copied.
-//! The host waits only if the device is a whole segment behind.
+//! Copies bytes to a device from a ring of page-locked memory: the host writes one segment while
+//! the other is copied. The host waits only if the device is a whole segment behind.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -38,12 +38,21 @@ struct Segment {
 impl UploadRing {
     /// Creates a ring without memory, whose copies run in `stream`.
     pub fn new(stream: Arc<Stream>) -> UploadRing {
-        UploadRing { stream, segments: Vec::new(), current: 0, used: 0, reserved: 0..0 }
+        UploadRing {
+            stream,
+            segments: Vec::new(),
+            current: 0,
+            used: 0,
+            reserved: 0..0,
+        }
     }
 
     /// Bytes of page-locked memory.
     pub fn bytes(&self) -> usize {
-        self.segments.iter().map(|segment| segment.memory.len()).sum()
+        self.segments
+            .iter()
+            .map(|segment| segment.memory.len())
+            .sum()
     }
 
     /// Returns `bytes` bytes that no copy reads, with unspecified content, for the next calls of
@@ -52,30 +61,39 @@ impl UploadRing {
     /// # Errors
     /// [`Error::NotPageLocked`] if the driver does not provide so much memory.
     pub fn reserve(&mut self, bytes: usize) -> Result<&mut [u8]> {
-        if self.segments.first().is_none_or(|segment| segment.memory.len() < bytes) {
+        if self
+            .segments
+            .first()
+            .is_none_or(|segment| segment.memory.len() < bytes)
+        {
             self.grow(bytes)?;
         }
         let mut start = self.used.next_multiple_of(ALIGN);
-        if start.checked_add(bytes).is_none_or(|end| end > self.segments[self.current].memory.len()) {
+        if start
+            .checked_add(bytes)
+            .is_none_or(|end| end > self.segments[self.current].memory.len())
+        {
             self.advance()?;
             start = 0;
         }
         self.reserved = start..start + bytes;
         let base = self.segments[self.current].memory.start();
-        // SAFETY: the range is within the segment, as was just ensured, and initialized. No copy reads it: copies read
-        // only what was reserved before, which ends at `used`, and `advance` has waited for those of the last round. The
-        // ring is borrowed exclusively.
+        // SAFETY: the range is within the segment, as was just ensured, and initialized. No copy
+        // reads it: copies read only what was reserved before, which ends at `used`, and `advance`
+        // has waited for those of the last round. The ring is borrowed exclusively.
         Ok(unsafe { std::slice::from_raw_parts_mut(base.add(start), bytes) })
     }
 
-    /// Enqueues a copy of a part of the bytes that were reserved last to the address `to` of the device. The bytes are not
-    /// reserved again before the copy is done.
+    /// Enqueues a copy of a part of the bytes that were reserved last to the address `to` of the
+    /// device. The bytes are not reserved again before the copy is done.
     ///
     /// # Errors
     /// [`Error::Misuse`] if the part is outside of these bytes.
     pub fn upload(&mut self, to: u64, part: Range<usize>) -> Result<()> {
-        let (first, end) =
-            (self.reserved.start.checked_add(part.start), self.reserved.start.checked_add(part.end));
+        let (first, end) = (
+            self.reserved.start.checked_add(part.start),
+            self.reserved.start.checked_add(part.end),
+        );
         let (Some(first), Some(end)) = (first, end.filter(|&end| end <= self.reserved.end)) else {
             return Err(Error::Misuse("an upload of bytes that were not reserved"));
         };
@@ -85,9 +103,9 @@ impl UploadRing {
         self.used = self.reserved.end;
         let device = self.stream.device();
         let base = self.segments[self.current].memory.start();
-        // SAFETY: `first..end` is within the segment, since it is within the reserved bytes. The segment is
-        // neither reserved again nor freed before an event or the stream shows that the copy is done (`advance`, `grow`,
-        // `drop`).
+        // SAFETY: `first..end` is within the segment, since it is within the reserved bytes. The
+        // segment is neither reserved again nor freed before an event or the stream shows that the
+        // copy is done (`advance`, `grow`, `drop`).
         device.with_current(|| unsafe {
             result::copy_from_locked(
                 device.driver(),
@@ -105,10 +123,10 @@ impl UploadRing {
             self.segments[self.current].read = Some(self.stream.record()?);
         }
         let next = (self.current + 1) % self.segments.len();
-        if let Some(read) = &self.segments[next].read {
-            if !read.is_complete()? {
-                read.synchronize()?;
-            }
+        if let Some(read) = &self.segments[next].read
+            && !read.is_complete()?
+        {
+            read.synchronize()?;
         }
         self.segments[next].read = None;
         (self.current, self.used) = (next, 0);
@@ -121,8 +139,14 @@ impl UploadRing {
         self.segments.clear();
         let len = bytes.max(MIN_SEGMENT_BYTES);
         let device = self.stream.device();
-        let made: Result<Vec<Segment>> =
-            (0..SEGMENTS).map(|_| Ok(Segment { memory: device.allocate_host(len)?, read: None })).collect();
+        let made: Result<Vec<Segment>> = (0..SEGMENTS)
+            .map(|_| {
+                Ok(Segment {
+                    memory: device.allocate_host(len)?,
+                    read: None,
+                })
+            })
+            .collect();
         self.segments = made?;
         (self.current, self.used, self.reserved) = (0, 0, 0..0);
         Ok(())

@@ -1,6 +1,6 @@
-//! Decodes the JPEG files of one worker to planes on the device, which are valid in the decoder's stream until the
-//! next call.
-//! It writes only where the host knows that no reader is active, for any order of the library (see [`super`]).
+//! Decodes the JPEG files of one worker to planes on the device, which are valid in the decoder's
+//! stream until the next call. It writes only where the host knows that no reader is active, for
+//! any order of the library (see [`super`]).
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::header::JpegHeader;
 use super::nvjpeg::Backend;
 use super::nvjpeg_driver::{CudaNvjpeg, NvjpegDriver};
-use super::plane_layout::{check_supported, is_hardware_candidate, PlaneLayout};
+use super::plane_layout::{PlaneLayout, check_supported, is_hardware_candidate};
 use crate::cuda::{Device, Stream};
 use crate::{Error, Result};
 
@@ -18,8 +18,8 @@ const NUM_SETS: usize = 2;
 /// Blocks larger than this are freed when a smaller image is decoded.
 const MAX_RETAINED_BYTES: usize = 64 << 20;
 
-/// Decodes JPEG files into planes on a device. One per worker: it may be used from any thread, but by one thread at a
-/// time.
+/// Decodes JPEG files into planes on a device. One per worker: it may be used from any thread, but
+/// by one thread at a time.
 pub struct JpegDecoder {
     core: DecoderCore<CudaNvjpeg>,
 }
@@ -33,18 +33,19 @@ pub struct Plane {
     pub pitch_bytes: usize,
 }
 
-/// A decoded image: YCbCr in full range of BT.601, or gray, as stored in the file (the EXIF orientation is not
-/// applied).
+/// A decoded image: YCbCr in full range of BT.601, or gray, as stored in the file (the EXIF
+/// orientation is not applied).
 ///
-/// Valid for work that is enqueued in the decoder's stream while this value is alive; that work may run later.
+/// Valid for work that is enqueued in the decoder's stream while this value is alive; that work may
+/// run later.
 #[derive(Debug)]
 pub struct DecodedImage<'a> {
     /// Width in luma samples.
     pub width: u32,
     /// Height in luma samples.
     pub height: u32,
-    /// Luma, blue and red chroma, or luma alone (the rest zeros) for a gray image. A chroma plane has
-    /// `width / 2^log2_w` by `height / 2^log2_h` samples, rounded up.
+    /// Luma, blue and red chroma, or luma alone (the rest zeros) for a gray image. A chroma plane
+    /// has `width / 2^log2_w` by `height / 2^log2_h` samples, rounded up.
     pub planes: [Plane; 3],
     /// Base-2 logarithm of the chroma subsampling, horizontally and vertically; `None` for gray.
     pub log2_chroma: Option<(u8, u8)>,
@@ -54,8 +55,8 @@ pub struct DecodedImage<'a> {
 }
 
 impl JpegDecoder {
-    /// Creates a decoder that uses the JPEG engines if the device has some and they support the file, and else the
-    /// CPU's Huffman decoder with the GPU's ordinary units.
+    /// Creates a decoder that uses the JPEG engines if the device has some and they support the
+    /// file, and else the CPU's Huffman decoder with the GPU's ordinary units.
     ///
     /// # Errors
     /// [`Error::NoNvjpeg`] if there is no libnvjpeg.
@@ -63,12 +64,16 @@ impl JpegDecoder {
         JpegDecoder::with_backends(device, &[Backend::Hardware, Backend::Hybrid])
     }
 
-    /// Creates a decoder that uses these backends: the first that accepts a file. For measurements and checks.
+    /// Creates a decoder that uses these backends: the first that accepts a file. For measurements
+    /// and checks.
     ///
     /// # Errors
-    /// [`Error::NoNvjpeg`] if there is no libnvjpeg; [`Error::Unsupported`] if the device has none of the backends.
+    /// [`Error::NoNvjpeg`] if there is no libnvjpeg; [`Error::Unsupported`] if the device has none
+    /// of the backends.
     pub fn with_backends(device: &Arc<Device>, backends: &[Backend]) -> Result<JpegDecoder> {
-        Ok(JpegDecoder { core: DecoderCore::new(CudaNvjpeg::new(device)?, backends)? })
+        Ok(JpegDecoder {
+            core: DecoderCore::new(CudaNvjpeg::new(device)?, backends)?,
+        })
     }
 
     /// The stream in which planes are valid. It belongs to this decoder alone.
@@ -86,7 +91,8 @@ impl JpegDecoder {
         self.core.driver.engines()
     }
 
-    /// Checks whether decoding a file with this header should be attempted. The library may still reject it.
+    /// Checks whether decoding a file with this header should be attempted. The library may still
+    /// reject it.
     ///
     /// # Errors
     /// The reason for rejection, as text.
@@ -97,9 +103,9 @@ impl JpegDecoder {
     /// Starts decoding a file. Its bytes may be reused when this returns.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if nvJPEG does not support the file, [`Error::BadJpeg`] if the file is damaged (nvJPEG
-    /// detects less damage than libjpeg): decode it on the CPU instead. [`Error::OutOfMemory`], and others that concern
-    /// the machine.
+    /// [`Error::Unsupported`] if nvJPEG does not support the file, [`Error::BadJpeg`] if the file
+    /// is damaged (nvJPEG detects less damage than libjpeg): decode it on the CPU instead.
+    /// [`Error::OutOfMemory`], and others that concern the machine.
     pub fn decode(&mut self, file: &[u8]) -> Result<DecodedImage<'_>> {
         self.core.decode(file)
     }
@@ -152,20 +158,29 @@ impl<E: NvjpegDriver> DecoderCore<E> {
             memory: None,
             pending_work: PendingWork::None,
         };
-        Ok(DecoderCore { driver, backends, sets: [set(), set()], last: 0 })
+        Ok(DecoderCore {
+            driver,
+            backends,
+            sets: [set(), set()],
+            last: 0,
+        })
     }
 
     pub fn supports(&self, header: &JpegHeader) -> Result<(), String> {
         check_supported(header)?;
         match self.backends == [Backend::Hardware] && !is_hardware_candidate(header) {
-            true => Err("the JPEG engines support baseline files of one scan, not 4:1:1 or 4:1:0".to_owned()),
+            true => Err(
+                "the JPEG engines support baseline files of one scan, not 4:1:1 or 4:1:0"
+                    .to_owned(),
+            ),
             false => Ok(()),
         }
     }
 
     pub fn decode(&mut self, file: &[u8]) -> Result<DecodedImage<'_>> {
         let header = JpegHeader::parse(file)?;
-        self.supports(&header).map_err(|reason| Error::Unsupported { reason })?;
+        self.supports(&header)
+            .map_err(|reason| Error::Unsupported { reason })?;
         self.record_last_use()?;
         let next = (self.last + 1) % NUM_SETS;
         self.wait_until_idle(next)?;
@@ -173,7 +188,8 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         // From here on, only this call uses the set.
         let outcome = self.decode_into(next, &header, file);
         if outcome.is_err() {
-            // Decoding that was started must finish before anything in the set is used again or freed.
+            // Decoding that was started must finish before anything in the set is used again or
+            // freed.
             self.sets[next].pending_work = PendingWork::Unrecorded;
             self.wait_until_idle(next)?;
         }
@@ -182,13 +198,24 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         let (block, _) = set.memory.as_ref().map_or((0, 0), E::address_and_len);
         let mut planes = [Plane::default(); 3];
         for (plane, at) in planes.iter_mut().enumerate().take(layout.planes) {
-            *at = Plane { address: layout.address(block, plane), pitch_bytes: layout.pitches[plane] };
+            *at = Plane {
+                address: layout.address(block, plane),
+                pitch_bytes: layout.pitches[plane],
+            };
         }
         let (width, height, log2_chroma) = (header.width, header.height, layout.log2_chroma);
-        Ok(DecodedImage { width, height, planes, log2_chroma, backend, decoder: PhantomData })
+        Ok(DecodedImage {
+            width,
+            height,
+            planes,
+            log2_chroma,
+            backend,
+            decoder: PhantomData,
+        })
     }
 
-    /// Records an event after the last set's readers: all readers of its planes are enqueued by now.
+    /// Records an event after the last set's readers: all readers of its planes are enqueued by
+    /// now.
     fn record_last_use(&mut self) -> Result<()> {
         let set = &mut self.sets[self.last];
         if matches!(set.pending_work, PendingWork::Unrecorded) {
@@ -208,14 +235,21 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         Ok(())
     }
 
-    fn decode_into(&mut self, at: usize, header: &JpegHeader, file: &[u8]) -> Result<(PlaneLayout, Backend)> {
+    fn decode_into(
+        &mut self,
+        at: usize,
+        header: &JpegHeader,
+        file: &[u8],
+    ) -> Result<(PlaneLayout, Backend)> {
         let set = &mut self.sets[at];
         set.file.clear();
         set.file.extend_from_slice(file);
         let info = self.driver.image_info(self.backends[0], &set.file)?;
         let layout = PlaneLayout::of(header, &info)?;
         self.ensure_capacity(at, layout.bytes)?;
-        let mut refusal = Error::Unsupported { reason: "no backend of nvJPEG supports this file".to_owned() };
+        let mut refusal = Error::Unsupported {
+            reason: "no backend of nvJPEG supports this file".to_owned(),
+        };
         for which in 0..self.backends.len() {
             let backend = self.backends[which];
             let begun = match backend {
@@ -229,7 +263,8 @@ impl<E: NvjpegDriver> DecoderCore<E> {
             };
             match begun {
                 Ok(()) => return Ok((layout, backend)),
-                // This backend rejected it; the work that it started is done, so the next one may write to the same planes.
+                // This backend rejected it; the work that it started is done, so the next one may
+                // write to the same planes.
                 Err(error @ Error::Unsupported { .. }) => refusal = error,
                 Err(error) => return Err(error),
             }
@@ -240,7 +275,10 @@ impl<E: NvjpegDriver> DecoderCore<E> {
     /// Returns memory of at least this many bytes in an unused set.
     fn ensure_capacity(&mut self, at: usize, bytes: usize) -> Result<()> {
         let set = &mut self.sets[at];
-        let have = set.memory.as_ref().map_or(0, |memory| E::address_and_len(memory).1);
+        let have = set
+            .memory
+            .as_ref()
+            .map_or(0, |memory| E::address_and_len(memory).1);
         // Rounded up, because images of a data set differ little in size.
         let need = bytes.next_multiple_of(1 << 20);
         if have < need || (have > MAX_RETAINED_BYTES && need <= MAX_RETAINED_BYTES) {
@@ -260,14 +298,15 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         let (block, _) = set.memory.as_ref().map_or((0, 0), E::address_and_len);
         let (image, is_gray) = (layout.image(block), layout.planes == 1);
         set.pending_work = PendingWork::Unrecorded;
-        // The file's copy and the planes belong to the set. It is unused (`wait_until_idle`), and it is neither
-        // changed nor freed before the host has waited again: in `wait_until_idle`, which `decode` calls first, or in
-        // `drop`. Readers are enqueued in the stream.
+        // The file's copy and the planes belong to the set. It is unused (`wait_until_idle`), and
+        // it is neither changed nor freed before the host has waited again: in `wait_until_idle`,
+        // which `decode` calls first, or in `drop`. Readers are enqueued in the stream.
         let outcome = self.driver.decode(&mut state, &set.file, is_gray, &image);
         match outcome {
             Ok(()) => set.states.push((backend, state)),
             Err(_) => {
-                // A state that failed is not used again. Work that it may have started must finish first.
+                // A state that failed is not used again. Work that it may have started must finish
+                // first.
                 let synchronized = self.driver.synchronize();
                 drop(state);
                 synchronized?;
@@ -279,7 +318,8 @@ impl<E: NvjpegDriver> DecoderCore<E> {
 
 impl<E: NvjpegDriver> Drop for DecoderCore<E> {
     fn drop(&mut self) {
-        // States and memory are dropped after this, when no work uses them. If the device fails, nothing runs.
+        // States and memory are dropped after this, when no work uses them. If the device fails,
+        // nothing runs.
         let _ = self.driver.synchronize();
     }
 }

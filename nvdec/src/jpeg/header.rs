@@ -1,5 +1,6 @@
-//! Parses the header of a JPEG file: the properties that determine the backend and the size of the planes.
-//! It does not decode or allocate. After the header, it only checks that the file has an end marker.
+//! Parses the header of a JPEG file: the properties that determine the backend and the size of the
+//! planes. It does not decode or allocate. After the header, it only checks that the file has an
+//! end marker.
 
 use crate::{Error, Result};
 
@@ -44,7 +45,8 @@ pub struct JpegHeader {
     pub sampling_factors: [(u8, u8); 4],
     /// Color space of the components.
     pub color_model: ColorModel,
-    /// Whether the first scan contains all components. In a sequential file, it is then the only scan.
+    /// Whether the first scan contains all components. In a sequential file, it is then the only
+    /// scan.
     pub interleaved: bool,
     /// Whether there are Huffman tables before the first scan.
     pub has_huffman_tables: bool,
@@ -60,7 +62,11 @@ struct MarkerReader<'a> {
 
 impl<'a> MarkerReader<'a> {
     fn byte(&mut self) -> Result<u8> {
-        let byte = self.bytes.get(self.at).copied().ok_or_else(|| truncated(self.at))?;
+        let byte = self
+            .bytes
+            .get(self.at)
+            .copied()
+            .ok_or_else(|| truncated(self.at))?;
         self.at += 1;
         Ok(byte)
     }
@@ -85,19 +91,28 @@ impl<'a> MarkerReader<'a> {
         let at = self.at;
         let len = usize::from(u16::from_be_bytes([self.byte()?, self.byte()?]));
         if len < 2 {
-            return Err(malformed(at, "the segment is shorter than its own length field"));
+            return Err(malformed(
+                at,
+                "the segment is shorter than its own length field",
+            ));
         }
         self.at = at + len;
-        self.bytes.get(at + 2..at + len).ok_or_else(|| truncated(self.bytes.len()))
+        self.bytes
+            .get(at + 2..at + len)
+            .ok_or_else(|| truncated(self.bytes.len()))
     }
 }
 
 fn malformed(at: usize, what: &str) -> Error {
-    Error::BadJpeg { reason: format!("byte {at} of the header: {what}") }
+    Error::BadJpeg {
+        reason: format!("byte {at} of the header: {what}"),
+    }
 }
 
 fn truncated(at: usize) -> Error {
-    Error::BadJpeg { reason: format!("the header is truncated after {at} bytes") }
+    Error::BadJpeg {
+        reason: format!("the header is truncated after {at} bytes"),
+    }
 }
 
 impl JpegHeader {
@@ -155,13 +170,15 @@ impl JpegHeader {
         }
     }
 
-    /// Base-2 logarithm of the chroma subsampling, horizontally and vertically; `(0, 0)` for gray. `None` if chroma
-    /// is not subsampled evenly.
+    /// Base-2 logarithm of the chroma subsampling, horizontally and vertically; `(0, 0)` for gray.
+    /// `None` if chroma is not subsampled evenly.
     pub fn log2_chroma(&self) -> Option<(u8, u8)> {
         if self.components == 1 {
             return Some((0, 0));
         }
-        let ([(luma_h, luma_v), blue, red, _], true) = (self.sampling_factors, self.components == 3) else {
+        let ([(luma_h, luma_v), blue, red, _], true) =
+            (self.sampling_factors, self.components == 3)
+        else {
             return None;
         };
         let (log2_w, log2_h) = (log2_ratio(luma_h, blue.0)?, log2_ratio(luma_v, blue.1)?);
@@ -170,7 +187,10 @@ impl JpegHeader {
 }
 
 fn log2_ratio(luma: u8, chroma: u8) -> Option<u8> {
-    match (chroma > 0 && luma.is_multiple_of(chroma), luma.checked_div(chroma)?) {
+    match (
+        chroma > 0 && luma.is_multiple_of(chroma),
+        luma.checked_div(chroma)?,
+    ) {
         (true, 1) => Some(0),
         (true, 2) => Some(1),
         (true, 4) => Some(2),
@@ -182,12 +202,22 @@ fn parse_frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(JpegHead
     let &[depth_bits, h1, h0, w1, w0, components, ref rest @ ..] = segment else {
         return Err(malformed(at, "the frame header is too short"));
     };
-    let (width, height) = (u16::from_be_bytes([w1, w0]).into(), u16::from_be_bytes([h1, h0]).into());
+    let (width, height) = (
+        u16::from_be_bytes([w1, w0]).into(),
+        u16::from_be_bytes([h1, h0]).into(),
+    );
     if width == 0 || height == 0 || components == 0 || rest.len() < 3 * usize::from(components) {
-        return Err(malformed(at, "the frame header has no size or no components"));
+        return Err(malformed(
+            at,
+            "the frame header has no size or no components",
+        ));
     }
     let (mut sampling_factors, mut ids) = ([(1, 1); 4], [0; 4]);
-    for (component, entry) in rest.chunks_exact(3).take(components.min(4).into()).enumerate() {
+    for (component, entry) in rest
+        .chunks_exact(3)
+        .take(components.min(4).into())
+        .enumerate()
+    {
         ids[component] = entry[0];
         sampling_factors[component] = (entry[1] >> 4, entry[1] & 15);
         if !matches!(sampling_factors[component], (1..=4, 1..=4)) {
@@ -216,7 +246,8 @@ fn parse_frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(JpegHead
     Ok((header, ids))
 }
 
-/// Determines the color space by libjpeg's rules: JFIF is YCbCr, else Adobe's marker decides, else the component ids.
+/// Determines the color space by libjpeg's rules: JFIF is YCbCr, else Adobe's marker decides, else
+/// the component ids.
 fn color_model(components: u8, ids: [u8; 4], is_jfif: bool, adobe: Option<u8>) -> ColorModel {
     match (components, adobe) {
         (1, _) => ColorModel::Gray,

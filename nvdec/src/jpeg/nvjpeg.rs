@@ -16,11 +16,17 @@ use crate::{Error, Result};
 
 type Handle = *mut c_void;
 
-/// Environment variable with the path of the library to open as libnvjpeg, instead of searching for one.
+/// Environment variable with the path of the library to open as libnvjpeg, instead of searching for
+/// one.
 const LIBRARY_VARIABLE: &str = "FRAMESPOOL_NVJPEG";
 
 /// File names to search for. 12 comes first: drivers of CUDA 12 and of CUDA 13 support it.
-const LIBRARY_NAMES: [&str; 4] = ["libnvjpeg.so.12", "libnvjpeg.so.13", "libnvjpeg.so.11", "libnvjpeg.so"];
+const LIBRARY_NAMES: [&str; 4] = [
+    "libnvjpeg.so.12",
+    "libnvjpeg.so.13",
+    "libnvjpeg.so.11",
+    "libnvjpeg.so",
+];
 
 macro_rules! table {
     ($($field:ident = $symbol:literal : fn($($argument:ty),*);)*) => {
@@ -29,7 +35,8 @@ macro_rules! table {
         impl FunctionTable {
             fn load(library: &'static Library) -> Result<FunctionTable, String> {
                 Ok(FunctionTable { $($field: {
-                    // SAFETY: the type is that of the header for this symbol; the library is never closed.
+                    // SAFETY: the type is that of the header for this symbol; the library is never
+                    // closed.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol) };
                     *symbol.map_err(|error| format!("it lacks a required function ({}); install a newer one", with_cause(&error)))?
                 },)* })
@@ -59,10 +66,11 @@ table! {
 pub enum Backend {
     /// The JPEG engines of A100, A30, Hopper, Ada data center cards and Blackwell.
     Hardware,
-    /// Everything on the GPU's ordinary units, with the CPU's help for Huffman codes. Used only on request: which of
-    /// the two hybrid backends is faster for single images has not been measured.
+    /// Everything on the GPU's ordinary units, with the CPU's help for Huffman codes. Used only on
+    /// request: which of the two hybrid backends is faster for single images has not been measured.
     GpuHybrid,
-    /// Huffman codes on the CPU, the rest on the GPU's ordinary units; supports progressive files too.
+    /// Huffman codes on the CPU, the rest on the GPU's ordinary units; supports progressive files
+    /// too.
     Hybrid,
 }
 
@@ -76,21 +84,23 @@ impl Backend {
     }
 }
 
-/// An instance of the library for one device and backend. Any thread may use it. Like the device's context, it is never
-/// destroyed.
+/// An instance of the library for one device and backend. Any thread may use it. Like the device's
+/// context, it is never destroyed.
 #[derive(Clone, Copy)]
 pub(crate) struct Instance {
     raw: Handle,
     pub backend: Backend,
 }
 
-/// State of one decoding operation between its calls; used by one thread at a time. Destroyed once, by its owner.
+/// State of one decoding operation between its calls; used by one thread at a time. Destroyed once,
+/// by its owner.
 pub(crate) struct RawState(Handle);
 
 /// A parsed header; used by one thread at a time. Destroyed once, by its owner.
 pub(crate) struct RawJpegStream(Handle);
 
-// SAFETY: an opaque pointer of the library. Its documentation allows any thread to use an instance, also concurrently.
+// SAFETY: an opaque pointer of the library. Its documentation allows any thread to use an instance,
+// also concurrently.
 unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}
@@ -118,13 +128,19 @@ impl Nvjpeg {
     /// Returns the library, opened once per process; the result, also a failure, is cached.
     pub fn get() -> Result<&'static Nvjpeg> {
         static NVJPEG: OnceLock<Result<Nvjpeg, String>> = OnceLock::new();
-        NVJPEG.get_or_init(open).as_ref().map_err(|reason| Error::NoNvjpeg { reason: reason.clone() })
+        NVJPEG
+            .get_or_init(open)
+            .as_ref()
+            .map_err(|reason| Error::NoNvjpeg {
+                reason: reason.clone(),
+            })
     }
 
     fn version(&self) -> String {
         let part = |which: c_int| {
             let mut value = -1;
-            // SAFETY: the out-parameter outlives the call; 0, 1, 2 are major, minor and patch level.
+            // SAFETY: the out-parameter outlives the call; 0, 1, 2 are major, minor and patch
+            // level.
             match unsafe { (self.table.property)(which, &mut value) } {
                 status::SUCCESS => value.to_string(),
                 _ => "?".to_owned(),
@@ -135,9 +151,16 @@ impl Nvjpeg {
 
     pub fn create(&self, backend: Backend) -> Result<Instance> {
         let mut raw = null_mut();
-        // SAFETY: no allocators of ours (null: the library's own), no flags; the out-parameter outlives the call.
+        // SAFETY: no allocators of ours (null: the library's own), no flags; the out-parameter
+        // outlives the call.
         let code = unsafe {
-            (self.table.create)(backend.to_raw(), null_mut(), null_mut(), sys::FLAGS_DEFAULT, &mut raw)
+            (self.table.create)(
+                backend.to_raw(),
+                null_mut(),
+                null_mut(),
+                sys::FLAGS_DEFAULT,
+                &mut raw,
+            )
         };
         check("nvjpegCreateEx", code)?;
         Ok(Instance { raw, backend })
@@ -156,7 +179,8 @@ impl Nvjpeg {
     pub fn image_info(&self, instance: Instance, file: &[u8]) -> Result<ImageInfo> {
         let (mut components, mut subsampling) = (0, -1);
         let (mut widths, mut heights) = ([0; sys::MAX_COMPONENT], [0; sys::MAX_COMPONENT]);
-        // SAFETY: the file is readable for its length; both arrays have the length that the header requires.
+        // SAFETY: the file is readable for its length; both arrays have the length that the header
+        // requires.
         let code = unsafe {
             (self.table.image_info)(
                 instance.raw,
@@ -169,41 +193,64 @@ impl Nvjpeg {
             )
         };
         check("nvjpegGetImageInfo", code)?;
-        Ok(ImageInfo { components, subsampling, sizes: std::array::from_fn(|i| (widths[i], heights[i])) })
+        Ok(ImageInfo {
+            components,
+            subsampling,
+            sizes: std::array::from_fn(|i| (widths[i], heights[i])),
+        })
     }
 
     pub fn create_state(&self, instance: Instance) -> Result<RawState> {
         let mut raw = null_mut();
         // SAFETY: the instance is never destroyed; the out-parameter outlives the call.
-        check("nvjpegJpegStateCreate", unsafe { (self.table.state_create)(instance.raw, &mut raw) })?;
+        check("nvjpegJpegStateCreate", unsafe {
+            (self.table.state_create)(instance.raw, &mut raw)
+        })?;
         Ok(RawState(raw))
     }
 
     /// Called from the Drop of the only owner, when no work of the state is in flight.
     pub fn destroy_state(&self, state: &mut RawState) -> Result<()> {
         // SAFETY: the owner's last use of it.
-        check("nvjpegJpegStateDestroy", unsafe { (self.table.state_destroy)(state.0) })
+        check("nvjpegJpegStateDestroy", unsafe {
+            (self.table.state_destroy)(state.0)
+        })
     }
 
     pub fn create_jpeg_stream(&self, instance: Instance) -> Result<RawJpegStream> {
         let mut raw = null_mut();
         // SAFETY: as for a state.
-        check("nvjpegJpegStreamCreate", unsafe { (self.table.jpeg_stream_create)(instance.raw, &mut raw) })?;
+        check("nvjpegJpegStreamCreate", unsafe {
+            (self.table.jpeg_stream_create)(instance.raw, &mut raw)
+        })?;
         Ok(RawJpegStream(raw))
     }
 
     /// Called from the Drop of the only owner.
     pub fn destroy_jpeg_stream(&self, jpeg_stream: &mut RawJpegStream) -> Result<()> {
         // SAFETY: the owner's last use of it.
-        check("nvjpegJpegStreamDestroy", unsafe { (self.table.jpeg_stream_destroy)(jpeg_stream.0) })
+        check("nvjpegJpegStreamDestroy", unsafe {
+            (self.table.jpeg_stream_destroy)(jpeg_stream.0)
+        })
     }
 
     /// Whether the instance's batched decoding supports a file.
-    pub fn supports(&self, instance: Instance, jpeg_stream: &mut RawJpegStream, file: &[u8]) -> Result<bool> {
-        // SAFETY: the header's owner holds it by `&mut`; the file is readable for its length. The library uses the
-        // file's bytes only until the next call: nothing of the file is kept (no metadata, no stream).
+    pub fn supports(
+        &self,
+        instance: Instance,
+        jpeg_stream: &mut RawJpegStream,
+        file: &[u8],
+    ) -> Result<bool> {
+        // SAFETY: the header's owner holds it by `&mut`; the file is readable for its length. The
+        // library uses the file's bytes only until the next call: nothing of the file is kept (no
+        // metadata, no stream).
         let code = unsafe {
-            (self.table.jpeg_stream_parse_header)(instance.raw, file.as_ptr(), file.len(), jpeg_stream.0)
+            (self.table.jpeg_stream_parse_header)(
+                instance.raw,
+                file.as_ptr(),
+                file.len(),
+                jpeg_stream.0,
+            )
         };
         check("nvjpegJpegStreamParseHeader", code)?;
         let mut refused = -1;
@@ -214,8 +261,14 @@ impl Nvjpeg {
     }
 
     /// Prepares a state for batches of one image, of luma alone or with chroma.
-    pub fn initialize_batched(&self, instance: Instance, state: &mut RawState, is_gray: bool) -> Result<()> {
-        // SAFETY: the state's owner holds it by `&mut`, and no work of it is in flight: decoders wait before they call.
+    pub fn initialize_batched(
+        &self,
+        instance: Instance,
+        state: &mut RawState,
+        is_gray: bool,
+    ) -> Result<()> {
+        // SAFETY: the state's owner holds it by `&mut`, and no work of it is in flight: decoders
+        // wait before they call.
         let code = unsafe {
             (self.table.batched_initialize)(
                 instance.raw,
@@ -228,11 +281,13 @@ impl Nvjpeg {
         check("nvjpegDecodeBatchedInitialize", code)
     }
 
-    /// Starts decoding: a batch of one with the hardware backend, whose calls are the batched ones, else one image.
+    /// Starts decoding: a batch of one with the hardware backend, whose calls are the batched ones,
+    /// else one image.
     ///
     /// # Safety
-    /// Until the host knows that this decoding is complete: `file` stays readable and unchanged, the planes in `image`
-    /// stay allocated, only work after it in the stream accesses them, and the stream stays alive.
+    /// Until the host knows that this decoding is complete: `file` stays readable and unchanged,
+    /// the planes in `image` stay allocated, only work after it in the stream accesses them, and
+    /// the stream stays alive.
     pub unsafe fn decode(
         &self,
         instance: Instance,
@@ -246,8 +301,8 @@ impl Nvjpeg {
         let stream = stream as usize as *mut c_void;
         let (data, len) = (file.as_ptr(), file.len());
         if instance.backend == Backend::Hardware {
-            // SAFETY: the state's owner holds it by `&mut` and prepared it for batches of one, so arrays of length one
-            // suffice. The rest is this function's contract.
+            // SAFETY: the state's owner holds it by `&mut` and prepared it for batches of one, so
+            // arrays of length one suffice. The rest is this function's contract.
             let code = unsafe {
                 (self.table.decode_batched)(instance.raw, state.0, &data, &len, &mut image, stream)
             };
@@ -255,8 +310,9 @@ impl Nvjpeg {
         }
         let format = if is_gray { output::Y } else { output::YUV };
         // SAFETY: as above, without arrays.
-        let code =
-            unsafe { (self.table.decode)(instance.raw, state.0, data, len, format, &mut image, stream) };
+        let code = unsafe {
+            (self.table.decode)(instance.raw, state.0, data, len, format, &mut image, stream)
+        };
         check("nvjpegDecode", code)
     }
 }
@@ -266,38 +322,54 @@ fn check(call: &'static str, code: c_int) -> Result<()> {
     let name = status::name(code);
     Err(match code {
         status::SUCCESS => return Ok(()),
-        status::BAD_JPEG | status::INCOMPLETE_BITSTREAM => {
-            Error::BadJpeg { reason: format!("{call} returned {code} {name}") }
-        }
-        status::JPEG_NOT_SUPPORTED | status::ARCH_MISMATCH | status::IMPLEMENTATION_NOT_SUPPORTED => {
-            Error::Unsupported {
-                reason: format!("nvJPEG does not support this here: {call} returned {code} {name}"),
-            }
-        }
-        status::ALLOCATOR_FAILURE => Error::OutOfMemory { what: call.to_owned(), bytes: 0 },
-        _ => Error::Nvjpeg { call, status: code, name },
+        status::BAD_JPEG | status::INCOMPLETE_BITSTREAM => Error::BadJpeg {
+            reason: format!("{call} returned {code} {name}"),
+        },
+        status::JPEG_NOT_SUPPORTED
+        | status::ARCH_MISMATCH
+        | status::IMPLEMENTATION_NOT_SUPPORTED => Error::Unsupported {
+            reason: format!("nvJPEG does not support this here: {call} returned {code} {name}"),
+        },
+        status::ALLOCATOR_FAILURE => Error::OutOfMemory {
+            what: call.to_owned(),
+            bytes: 0,
+        },
+        _ => Error::Nvjpeg {
+            call,
+            status: code,
+            name,
+        },
     })
 }
 
 fn open() -> Result<Nvjpeg, String> {
     let (library, name) = open_library(std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from))?;
     // Never closed: the library has its own threads and exit handlers.
-    let table =
-        FunctionTable::load(Box::leak(Box::new(library))).map_err(|reason| format!("{name}: {reason}"))?;
+    let table = FunctionTable::load(Box::leak(Box::new(library)))
+        .map_err(|reason| format!("{name}: {reason}"))?;
     Ok(Nvjpeg { table, name })
 }
 
 fn open_library(named: Option<PathBuf>) -> Result<(Library, String), String> {
     if let Some(path) = named.filter(|path| !path.as_os_str().is_empty()) {
-        // SAFETY: the initializers of NVIDIA's library may be run by dlopen. That the file is this library is the
-        // responsibility of the user who sets the variable.
+        // SAFETY: the initializers of NVIDIA's library may be run by dlopen. That the file is this
+        // library is the responsibility of the user who sets the variable.
         let library = unsafe { Library::new(&path) };
-        let library = library
-            .map_err(|e| format!("{LIBRARY_VARIABLE} names {}: {}", path.display(), with_cause(&e)))?;
+        let library = library.map_err(|e| {
+            format!(
+                "{LIBRARY_VARIABLE} names {}: {}",
+                path.display(),
+                with_cause(&e)
+            )
+        })?;
         return Ok((library, path.display().to_string()));
     }
-    // Preferred: one that this process has already loaded, as torch loads its bundled one. Its CUDA is known to work here.
-    if let Some(found) = LIBRARY_NAMES.into_iter().find_map(|name| Some((loaded(name)?, name.to_owned()))) {
+    // Preferred: one that this process has already loaded, as torch loads its bundled one. Its CUDA
+    // is known to work here.
+    if let Some(found) = LIBRARY_NAMES
+        .into_iter()
+        .find_map(|name| Some((loaded(name)?, name.to_owned())))
+    {
         return Ok(found);
     }
     let mut reason = String::new();
@@ -322,7 +394,9 @@ fn loaded(name: &str) -> Option<Library> {
     /// RTLD_NOLOAD of dlfcn.h: open it only if it is loaded.
     const RTLD_NOLOAD: c_int = 4;
     // SAFETY: nothing is loaded, so no initializer runs.
-    unsafe { Unix::open(Some(name), RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL) }.ok().map(Library::from)
+    unsafe { Unix::open(Some(name), RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL) }
+        .ok()
+        .map(Library::from)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -337,11 +411,17 @@ mod tests {
     #[test]
     fn a_missing_library_is_a_reason_not_a_panic() {
         let reason = open_library(Some("/no/such/libnvjpeg.so".into())).expect_err("there is none");
-        assert!(reason.contains(LIBRARY_VARIABLE) && reason.contains("/no/such/libnvjpeg.so"), "{reason}");
+        assert!(
+            reason.contains(LIBRARY_VARIABLE) && reason.contains("/no/such/libnvjpeg.so"),
+            "{reason}"
+        );
         match (available(), available()) {
             (Ok(one), Ok(other)) => assert_eq!(one, other),
             (Err(Error::NoNvjpeg { reason }), Err(again)) => {
-                assert!(reason.contains("libnvjpeg.so.12") || reason.contains(LIBRARY_VARIABLE), "{reason}");
+                assert!(
+                    reason.contains("libnvjpeg.so.12") || reason.contains(LIBRARY_VARIABLE),
+                    "{reason}"
+                );
                 assert!(again.to_string().contains("CPU"), "{again}");
             }
             other => panic!("{other:?}"),
@@ -351,9 +431,16 @@ mod tests {
     #[test]
     fn statuses_say_who_must_act() {
         assert_eq!(check("call", status::SUCCESS), Ok(()));
-        for (code, about_file) in
-            [(3, true), (10, true), (4, true), (7, true), (9, true), (6, false), (8, false), (1, false)]
-        {
+        for (code, about_file) in [
+            (3, true),
+            (10, true),
+            (4, true),
+            (7, true),
+            (9, true),
+            (6, false),
+            (8, false),
+            (1, false),
+        ] {
             let error = check("nvjpegDecode", code).unwrap_err();
             assert_eq!(error.is_about_stream(), about_file, "{error}");
             assert!(
@@ -361,7 +448,16 @@ mod tests {
                 "{error}"
             );
         }
-        assert!(check("nvjpegDecode", status::ALLOCATOR_FAILURE).unwrap_err().is_out_of_memory());
-        assert!(check("nvjpegDecode", 77).unwrap_err().to_string().contains("newer"));
+        assert!(
+            check("nvjpegDecode", status::ALLOCATOR_FAILURE)
+                .unwrap_err()
+                .is_out_of_memory()
+        );
+        assert!(
+            check("nvjpegDecode", 77)
+                .unwrap_err()
+                .to_string()
+                .contains("newer")
+        );
     }
 }

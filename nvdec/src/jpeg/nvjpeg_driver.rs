@@ -1,5 +1,5 @@
-//! Implements the operations that a JPEG decoder needs, with nvJPEG and CUDA.
-//! States and memory are released when dropped. Only functions whose name says so wait for the stream.
+//! Implements the operations that a JPEG decoder needs, with nvJPEG and CUDA. States and memory are
+//! released when dropped. Only functions whose name says so wait for the stream.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -30,9 +30,9 @@ pub(crate) trait NvjpegDriver {
     fn allocate(&mut self, bytes: usize) -> Result<Self::Memory>;
     /// Address and length.
     fn address_and_len(memory: &Self::Memory) -> (u64, usize);
-    /// Starts decoding. The only caller, [`super::decoder::DecoderCore`], guarantees: the host knows that state, file
-    /// and planes have no other user, and they are neither changed nor freed before the host has waited for the
-    /// stream, or for an event in it, after this call.
+    /// Starts decoding. The only caller, [`super::decoder::DecoderCore`], guarantees: the host
+    /// knows that state, file and planes have no other user, and they are neither changed nor freed
+    /// before the host has waited for the stream, or for an event in it, after this call.
     fn decode(
         &mut self,
         state: &mut Self::DecodeState,
@@ -48,7 +48,8 @@ pub(crate) trait NvjpegDriver {
     fn synchronize(&mut self) -> Result<()>;
 }
 
-/// The instances of a device, created on first use and cached. For an unavailable backend, the reason is cached.
+/// The instances of a device, created on first use and cached. For an unavailable backend, the
+/// reason is cached.
 struct Instances {
     device: Arc<Device>,
     created: Mutex<BTreeMap<Backend, Result<Instance, String>>>,
@@ -56,10 +57,16 @@ struct Instances {
 
 impl Instances {
     fn of(device: &Arc<Device>) -> Arc<Instances> {
-        // Stored in a static, which is never dropped: at process exit, instances are left to the driver.
+        // Stored in a static, which is never dropped: at process exit, instances are left to the
+        // driver.
         static ALL: Mutex<BTreeMap<u32, Arc<Instances>>> = Mutex::new(BTreeMap::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(Instances { device: device.clone(), created: Mutex::default() });
+        let make = || {
+            Arc::new(Instances {
+                device: device.clone(),
+                created: Mutex::default(),
+            })
+        };
         all.entry(device.ordinal()).or_insert_with(make).clone()
     }
 
@@ -70,13 +77,19 @@ impl Instances {
         }
         let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = created.get(&backend) {
-            return known.clone().map_err(|reason| Error::Unsupported { reason });
+            return known
+                .clone()
+                .map_err(|reason| Error::Unsupported { reason });
         }
         let fresh = match self.device.with_current(|| nvjpeg.create(backend)) {
             Ok(instance) => Ok(instance),
             Err(error) if error.is_out_of_memory() || error.is_lost() => return Err(error),
-            // Any error: a device without JPEG engines, or a container without the driver's libraries for them.
-            Err(error) => Err(format!("nvJPEG has no {backend:?} backend on {:?} ({error})", self.device)),
+            // Any error: a device without JPEG engines, or a container without the driver's
+            // libraries for them.
+            Err(error) => Err(format!(
+                "nvJPEG has no {backend:?} backend on {:?} ({error})",
+                self.device
+            )),
         };
         created.insert(backend, fresh.clone());
         fresh.map_err(|reason| Error::Unsupported { reason })
@@ -112,7 +125,13 @@ impl CudaNvjpeg {
     pub fn new(device: &Arc<Device>) -> Result<CudaNvjpeg> {
         let nvjpeg = Nvjpeg::get()?;
         let (instances, stream) = (Instances::of(device), device.create_stream()?);
-        Ok(CudaNvjpeg { nvjpeg, device: device.clone(), instances, stream, jpeg_stream: None })
+        Ok(CudaNvjpeg {
+            nvjpeg,
+            device: device.clone(),
+            instances,
+            stream,
+            jpeg_stream: None,
+        })
     }
 
     pub fn stream(&self) -> &Arc<Stream> {
@@ -149,9 +168,11 @@ impl NvjpegDriver for CudaNvjpeg {
         device.with_current(|| {
             let mut jpeg_stream = match known {
                 Some(jpeg_stream) => jpeg_stream,
-                None => {
-                    JpegStream { nvjpeg, device: device.clone(), raw: nvjpeg.create_jpeg_stream(instance)? }
-                }
+                None => JpegStream {
+                    nvjpeg,
+                    device: device.clone(),
+                    raw: nvjpeg.create_jpeg_stream(instance)?,
+                },
             };
             let supported = nvjpeg.supports(instance, &mut jpeg_stream.raw, file)?;
             // Kept only after success: a header object that failed is replaced.
@@ -162,12 +183,15 @@ impl NvjpegDriver for CudaNvjpeg {
 
     fn image_info(&mut self, backend: Backend, file: &[u8]) -> Result<ImageInfo> {
         let instance = self.instances.get(self.nvjpeg, backend)?;
-        self.device.with_current(|| self.nvjpeg.image_info(instance, file))
+        self.device
+            .with_current(|| self.nvjpeg.image_info(instance, file))
     }
 
     fn state(&mut self, backend: Backend) -> Result<DecodeState> {
         let instance = self.instances.get(self.nvjpeg, backend)?;
-        let raw = self.device.with_current(|| self.nvjpeg.create_state(instance))?;
+        let raw = self
+            .device
+            .with_current(|| self.nvjpeg.create_state(instance))?;
         Ok(DecodeState {
             nvjpeg: self.nvjpeg,
             device: self.device.clone(),
@@ -185,22 +209,36 @@ impl NvjpegDriver for CudaNvjpeg {
         (memory.address(), memory.len())
     }
 
-    fn decode(&mut self, state: &mut DecodeState, file: &[u8], is_gray: bool, image: &Image) -> Result<()> {
-        let DecodeState { nvjpeg, instance, raw, batch_is_gray, .. } = state;
+    fn decode(
+        &mut self,
+        state: &mut DecodeState,
+        file: &[u8],
+        is_gray: bool,
+        image: &Image,
+    ) -> Result<()> {
+        let DecodeState {
+            nvjpeg,
+            instance,
+            raw,
+            batch_is_gray,
+            ..
+        } = state;
         let outcome = self.device.with_current(|| {
             if instance.backend == Backend::Hardware && *batch_is_gray != Some(is_gray) {
                 nvjpeg.initialize_batched(*instance, raw, is_gray)?;
                 *batch_is_gray = Some(is_gray);
             }
-            // SAFETY: by the trait's contract, which `DecoderCore` keeps: its `wait_until_idle` runs before any use of a
-            // set, its `drop` before the end of one. The stream lives as long as this value.
+            // SAFETY: by the trait's contract, which `DecoderCore` keeps: its `wait_until_idle`
+            // runs before any use of a set, its `drop` before the end of one. The stream lives as
+            // long as this value.
             unsafe { nvjpeg.decode(*instance, raw, file, is_gray, image, self.stream.raw()) }
         });
         match outcome {
-            // The library does not pass on CUDA's error. If the context is lost, this call reports it again.
-            Err(Error::Nvjpeg { call, status, name }) => {
-                self.synchronize().and(Err(Error::Nvjpeg { call, status, name }))
-            }
+            // The library does not pass on CUDA's error. If the context is lost, this call reports
+            // it again.
+            Err(Error::Nvjpeg { call, status, name }) => self
+                .synchronize()
+                .and(Err(Error::Nvjpeg { call, status, name })),
             other => other,
         }
     }

@@ -1,8 +1,9 @@
-//! Decides whether nvJPEG may decode a file, and computes the layout of its planes in one block of memory.
-//! Header parser and library must agree: the writer and the readers of the planes must use the same size.
+//! Decides whether nvJPEG may decode a file, and computes the layout of its planes in one block of
+//! memory. Header parser and library must agree: the writer and the readers of the planes must use
+//! the same size.
 
 use super::header::{CodingProcess, ColorModel, JpegHeader};
-use super::sys::{subsampling, Image};
+use super::sys::{Image, subsampling};
 use crate::{Error, Result};
 
 /// Maximum size of an image's planes, in bytes.
@@ -11,7 +12,8 @@ const MAX_IMAGE_BYTES: u64 = 1 << 30;
 /// Alignment of planes and rows, in bytes.
 const ALIGN_BYTES: u64 = 256;
 
-/// Plane heights are rounded up to this many rows: an engine that writes complete blocks stays within the plane.
+/// Plane heights are rounded up to this many rows: an engine that writes complete blocks stays
+/// within the plane.
 const ROW_ALIGN: u64 = 32;
 
 /// The library's view of a file's header.
@@ -37,11 +39,11 @@ pub(crate) struct PlaneLayout {
     pub bytes: usize,
 }
 
-/// Checks that nvJPEG may decode a file: 8 bits, gray or YCbCr, a sampling that the kernels can read, not truncated.
+/// Checks that nvJPEG may decode a file: 8 bits, gray or YCbCr, a sampling that the kernels can
+/// read, not truncated.
 ///
-/// Other files are never passed to the library: its own header parser (12.4 and 13.3) divides by zero if a sampling
-/// factor is zero, which ends the process.
-/// the process.
+/// Other files are never passed to the library: its own header parser (12.4 and 13.3) divides by
+/// zero if a sampling factor is zero, which ends the process. the process.
 ///
 /// # Errors
 /// The reason for rejection, as text.
@@ -54,17 +56,23 @@ pub fn check_supported(header: &JpegHeader) -> Result<(), String> {
         ));
     }
     if depth != 8 {
-        return Err(format!("nvJPEG decodes samples of 8 bits, but this file has {depth}"));
+        return Err(format!(
+            "nvJPEG decodes samples of 8 bits, but this file has {depth}"
+        ));
     }
     match header.color_model {
         ColorModel::Gray | ColorModel::YCbCr => (),
         ColorModel::Other => {
-            return Err(format!("only gray and YCbCr files are passed to nvJPEG, but this file has {components} components of another kind"))
+            return Err(format!(
+                "only gray and YCbCr files are passed to nvJPEG, but this file has {components} components of another kind"
+            ));
         }
     }
     if !matches!(header.log2_chroma(), Some((0..=2, 0) | (1 | 2, 1) | (0, 1))) {
         let sampling_factors = &header.sampling_factors[..usize::from(components).min(4)];
-        return Err(format!("files with sampling factors {sampling_factors:?} are not passed to nvJPEG"));
+        return Err(format!(
+            "files with sampling factors {sampling_factors:?} are not passed to nvJPEG"
+        ));
     }
     if !header.has_huffman_tables {
         return Err("the file has no Huffman tables, and nvJPEG has no default tables".to_owned());
@@ -90,11 +98,19 @@ pub(crate) fn is_hardware_candidate(header: &JpegHeader) -> bool {
 
 /// Width and height of a plane, from the header.
 fn plane_size(header: &JpegHeader, plane: usize) -> (u64, u64) {
-    let (w, h) = if plane == 0 { (0, 0) } else { header.log2_chroma().unwrap_or((0, 0)) };
-    (u64::from(header.width).div_ceil(1 << w), u64::from(header.height).div_ceil(1 << h))
+    let (w, h) = if plane == 0 {
+        (0, 0)
+    } else {
+        header.log2_chroma().unwrap_or((0, 0))
+    };
+    (
+        u64::from(header.width).div_ceil(1 << w),
+        u64::from(header.height).div_ceil(1 << h),
+    )
 }
 
-/// Offsets and pitches of planes that hold both the header's and the library's sizes, and the total size in bytes.
+/// Offsets and pitches of planes that hold both the header's and the library's sizes, and the total
+/// size in bytes.
 fn arrange_planes(header: &JpegHeader, library: [(u64, u64); 3]) -> (([u64; 3], [u64; 3]), u64) {
     let (mut offsets, mut pitches, mut end) = ([0; 3], [0; 3], 0);
     for plane in 0..usize::from(header.components).min(3) {
@@ -128,7 +144,10 @@ impl PlaneLayout {
         let mut library = [(0, 0); 3];
         for (plane, size) in library.iter_mut().enumerate().take(planes) {
             let (width, height) = info.sizes[plane];
-            *size = (u64::try_from(width).unwrap_or(0), u64::try_from(height).unwrap_or(0));
+            *size = (
+                u64::try_from(width).unwrap_or(0),
+                u64::try_from(height).unwrap_or(0),
+            );
         }
         let expected = |plane| plane_size(header, plane);
         let agreed = library[0] == expected(0)
@@ -148,7 +167,13 @@ impl PlaneLayout {
         }
         let log2_chroma = (planes == 3).then(|| header.log2_chroma()).flatten();
         let pitches = pitches.map(|pitch| pitch as usize);
-        Ok(PlaneLayout { planes, log2_chroma, offsets, pitches, bytes: bytes as usize })
+        Ok(PlaneLayout {
+            planes,
+            log2_chroma,
+            offsets,
+            pitches,
+            bytes: bytes as usize,
+        })
     }
 
     /// Address of a plane in a block at `block`.
@@ -160,7 +185,8 @@ impl PlaneLayout {
     pub fn image(&self, block: u64) -> Image {
         let mut image = Image::default();
         for plane in 0..self.planes {
-            (image.channel[plane], image.pitch[plane]) = (self.address(block, plane), self.pitches[plane]);
+            (image.channel[plane], image.pitch[plane]) =
+                (self.address(block, plane), self.pitches[plane]);
         }
         image
     }

@@ -1,6 +1,7 @@
-//! The constants and the one struct of nvjpeg.h that decoding needs, with its layout asserted.
-//! From version 12.4.0.76 (PyPI `nvidia-nvjpeg-cu12`); these parts are the same in 11.9.0.86 and 13.3.2.43.
-//! Functions are looked up at run time, see `nvjpeg`. `tests/nvjpeg_header.rs` compares this file with a header.
+//! The constants and the one struct of nvjpeg.h that decoding needs, with its layout asserted. From
+//! version 12.4.0.76 (PyPI `nvidia-nvjpeg-cu12`); these parts are the same in 11.9.0.86 and
+//! 13.3.2.43. Functions are looked up at run time, see `nvjpeg`. `tests/nvjpeg_header.rs` compares
+//! this file with a header.
 
 use std::ffi::c_int;
 

@@ -32,7 +32,10 @@ pub(crate) struct Decoder {
 
 impl CuvidFactory {
     pub fn new(device: &Arc<Device>) -> Result<CuvidFactory> {
-        Ok(CuvidFactory { cuvid: Cuvid::get()?, device: device.clone() })
+        Ok(CuvidFactory {
+            cuvid: Cuvid::get()?,
+            device: device.clone(),
+        })
     }
 }
 
@@ -42,8 +45,9 @@ impl DecoderFactory for CuvidFactory {
     fn create(&self, config: &DecoderConfig) -> Result<Decoder> {
         let format = &config.format;
         let ((width, height), (max_width, max_height)) = (format.coded_size, config.max_size);
-        // Source and target are the whole coded picture. The display region is applied by our kernels, so the
-        // decoder holds no crop that could become outdated. Sizes are below 32768, as format.rs checked.
+        // Source and target are the whole coded picture. The display region is applied by our
+        // kernels, so the decoder holds no crop that could become outdated. Sizes are below 32768,
+        // as format.rs checked.
         let (right, bottom) = (width as i16, height as i16);
         let mut info = sys::CUVIDDECODECREATEINFO {
             ulWidth: width.into(),
@@ -64,7 +68,9 @@ impl DecoderFactory for CuvidFactory {
         };
         (info.display_area.right, info.display_area.bottom) = (right, bottom);
         (info.target_rect.right, info.target_rect.bottom) = (right, bottom);
-        let raw = self.device.with_current(|| self.cuvid.create_decoder(&mut info));
+        let raw = self
+            .device
+            .with_current(|| self.cuvid.create_decoder(&mut info));
         let raw = raw.map_err(|error| match error {
             // The driver does not always support what the capabilities report; 801 is
             // CUDA_ERROR_NOT_SUPPORTED.
@@ -131,10 +137,12 @@ impl Decoder {
         unsafe { self.cuvid.decode_picture(self.raw, picture) }
     }
 
-    /// Waits until a picture is decoded, and enqueues its conversion on `stream`. Returns address and pitch.
+    /// Waits until a picture is decoded, and enqueues its conversion on `stream`. Returns address
+    /// and pitch.
     pub fn map(&mut self, index: i32, stream: &Stream) -> Result<(u64, usize)> {
         let mut parameters = sys::CUVIDPROCPARAMS {
-            // Also for interlaced pictures: their fields stay interleaved, and no driver deinterlaces them.
+            // Also for interlaced pictures: their fields stay interleaved, and no driver
+            // deinterlaces them.
             progressive_frame: 1,
             output_stream: stream.raw() as usize as sys::CUstream,
             ..Default::default()
@@ -160,7 +168,9 @@ impl Decoder {
         if let Some(event) = self.last_use.take() {
             event.synchronize()?;
         }
-        self.reader_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize())
+        self.reader_stream
+            .as_ref()
+            .map_or(Ok(()), |stream| stream.synchronize())
     }
 }
 

@@ -1,12 +1,12 @@
-//! Keeps idle decoders, finds one that fits a stream, and evicts the least recently used ones if memory is
-//! short.
-//! The lock of the list is not held while a decoder is created, reconfigured or destroyed.
+//! Keeps idle decoders, finds one that fits a stream, and evicts the least recently used ones if
+//! memory is short. The lock of the list is not held while a decoder is created, reconfigured or
+//! destroyed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::decoder_config::{Compatibility, DecoderConfig};
 use super::PoolStats;
+use super::decoder_config::{Compatibility, DecoderConfig};
 use crate::format::StreamFormat;
 use crate::{Error, Result};
 
@@ -63,7 +63,10 @@ struct CacheState<D> {
 
 impl<M: DecoderFactory> DecoderCache<M> {
     pub fn new(factory: M, limit_bytes: u64) -> DecoderCache<M> {
-        let inner = CacheState { idle: Vec::new(), stats: PoolStats::default() };
+        let inner = CacheState {
+            idle: Vec::new(),
+            stats: PoolStats::default(),
+        };
         DecoderCache {
             factory,
             limit_bytes: AtomicU64::new(limit_bytes),
@@ -96,16 +99,23 @@ impl<M: DecoderFactory> DecoderCache<M> {
     }
 
     /// Reconfigures a decoder for another stream that it fits.
-    pub fn reconfigure(&self, cached: &mut CachedDecoder<M::Decoder>, want: &StreamFormat) -> Result<()> {
-        let config = DecoderConfig { format: *want, ..cached.config };
+    pub fn reconfigure(
+        &self,
+        cached: &mut CachedDecoder<M::Decoder>,
+        want: &StreamFormat,
+    ) -> Result<()> {
+        let config = DecoderConfig {
+            format: *want,
+            ..cached.config
+        };
         self.factory.reconfigure(&mut cached.decoder, &config)?;
         cached.config = config;
         self.lock().stats.reconfigured += 1;
         Ok(())
     }
 
-    /// Returns a valid decoder to the pool. If the pool exceeds its limit, the least recently used decoders
-    /// are destroyed.
+    /// Returns a valid decoder to the pool. If the pool exceeds its limit, the least recently used
+    /// decoders are destroyed.
     pub fn put(&self, cached: CachedDecoder<M::Decoder>) {
         self.lock().idle.push(cached);
         drop(self.evict_down_to(self.limit_bytes.load(Ordering::Relaxed)));
@@ -124,15 +134,25 @@ impl<M: DecoderFactory> DecoderCache<M> {
     pub fn stats(&self) -> PoolStats {
         let inner = self.lock();
         let (idle, bytes) = (inner.idle.len() as u64, self.bytes.load(Ordering::Relaxed));
-        PoolStats { idle, bytes, ..inner.stats }
+        PoolStats {
+            idle,
+            bytes,
+            ..inner.stats
+        }
     }
 
-    /// The most recently used idle decoder that fits unchanged, or else the most recently used one that can
-    /// be reconfigured and has the same maximum size.
-    fn find(&self, want: &StreamFormat, config: &DecoderConfig) -> Option<CachedDecoder<M::Decoder>> {
+    /// The most recently used idle decoder that fits unchanged, or else the most recently used one
+    /// that can be reconfigured and has the same maximum size.
+    fn find(
+        &self,
+        want: &StreamFormat,
+        config: &DecoderConfig,
+    ) -> Option<CachedDecoder<M::Decoder>> {
         let mut inner = self.lock();
-        let kept =
-            inner.idle.iter().rposition(|cached| cached.config.compatibility(want) == Compatibility::Reuse);
+        let kept = inner
+            .idle
+            .iter()
+            .rposition(|cached| cached.config.compatibility(want) == Compatibility::Reuse);
         let position = kept.or_else(|| {
             inner.idle.iter().rposition(|cached| {
                 cached.config.max_size == config.max_size
@@ -144,12 +164,18 @@ impl<M: DecoderFactory> DecoderCache<M> {
 
     fn create(&self, config: DecoderConfig) -> Result<CachedDecoder<M::Decoder>> {
         let bytes = config.estimated_bytes();
-        drop(self.evict_down_to(self.limit_bytes.load(Ordering::Relaxed).saturating_sub(bytes)));
+        drop(
+            self.evict_down_to(
+                self.limit_bytes
+                    .load(Ordering::Relaxed)
+                    .saturating_sub(bytes),
+            ),
+        );
         let evicted = self.lock().stats.evicted;
         let decoder = match self.factory.create(&config) {
             Err(error) if error.is_out_of_memory() => {
-                // Idle decoders may occupy the memory that is missing; another thread that also found none may be destroying
-                // them now.
+                // Idle decoders may occupy the memory that is missing; another thread that also
+                // found none may be destroying them now.
                 let _turn = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
                 self.clear();
                 match self.lock().stats.evicted != evicted {
@@ -160,18 +186,26 @@ impl<M: DecoderFactory> DecoderCache<M> {
             other => other,
         };
         let decoder = decoder.map_err(|error| match error {
-            Error::OutOfMemory { .. } => {
-                Error::OutOfMemory { what: format!("a decoder ({})", config.name()), bytes }
-            }
+            Error::OutOfMemory { .. } => Error::OutOfMemory {
+                what: format!("a decoder ({})", config.name()),
+                bytes,
+            },
             other => other,
         })?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lock().stats.created += 1;
-        Ok(CachedDecoder { decoder, config, share: MemoryShare { bytes, all: self.bytes.clone() } })
+        Ok(CachedDecoder {
+            decoder,
+            config,
+            share: MemoryShare {
+                bytes,
+                all: self.bytes.clone(),
+            },
+        })
     }
 
-    /// Removes the least recently used idle decoders until the total is at most `bytes`, or none is idle.
-    /// They are destroyed when the caller drops them.
+    /// Removes the least recently used idle decoders until the total is at most `bytes`, or none is
+    /// idle. They are destroyed when the caller drops them.
     #[must_use]
     fn evict_down_to(&self, bytes: u64) -> Vec<CachedDecoder<M::Decoder>> {
         let mut inner = self.lock();

@@ -1,4 +1,5 @@
-//! Computes the decoder configuration that a stream needs, its memory, and whether an existing decoder fits.
+//! Computes the decoder configuration that a stream needs, its memory, and whether an existing
+//! decoder fits.
 
 use crate::caps::Caps;
 use crate::format::StreamFormat;
@@ -10,14 +11,14 @@ const SPARE_SURFACES: u32 = 4;
 const UNKNOWN_MIN_SURFACES: u32 = 20;
 /// The driver's maximum.
 const MAX_SURFACES: u32 = 32;
-/// How many pictures may be mapped at a time. With two, the next picture does not wait for the readers of the
-/// previous one.
+/// How many pictures may be mapped at a time. With two, the next picture does not wait for the
+/// readers of the previous one.
 pub(crate) const OUTPUT_SURFACES: u32 = 2;
 /// Estimated size of a decoder's internal buffers (motion vectors, bitstream).
 const FIXED_BYTES: u64 = 32 << 20;
 
-/// Maximum sizes that decoders are created for, so that one decoder can serve streams of many sizes. Each is
-/// also used with width and height swapped.
+/// Maximum sizes that decoders are created for, so that one decoder can serve streams of many
+/// sizes. Each is also used with width and height swapped.
 const SIZE_CLASSES: [(u32, u32); 8] = [
     (480, 288),
     (640, 480),
@@ -53,31 +54,44 @@ pub(crate) enum Compatibility {
 
 /// How many pictures a decoder must hold for a stream.
 pub(crate) fn num_decode_surfaces(min_surfaces: u32) -> u32 {
-    let min = if min_surfaces == 0 { UNKNOWN_MIN_SURFACES } else { min_surfaces };
+    let min = if min_surfaces == 0 {
+        UNKNOWN_MIN_SURFACES
+    } else {
+        min_surfaces
+    };
     (min + SPARE_SURFACES).min(MAX_SURFACES)
 }
 
-/// The maximum picture size of a decoder for a stream: the smallest bucket that holds the stream and that the
-/// GPU supports, or else the stream's own size.
+/// The maximum picture size of a decoder for a stream: the smallest bucket that holds the stream
+/// and that the GPU supports, or else the stream's own size.
 pub(crate) fn size_class(size: (u32, u32), caps: &Caps) -> (u32, u32) {
     let (width, height) = size;
-    let sides = SIZE_CLASSES.into_iter().flat_map(|(long, short)| [(long, short), (short, long)]);
+    let sides = SIZE_CLASSES
+        .into_iter()
+        .flat_map(|(long, short)| [(long, short), (short, long)]);
     let holds = |&(w, h): &(u32, u32)| w >= width && h >= height && caps.supports_size((w, h));
-    sides.filter(holds).min_by_key(|&(w, h)| u64::from(w) * u64::from(h)).unwrap_or(size)
+    sides
+        .filter(holds)
+        .min_by_key(|&(w, h)| u64::from(w) * u64::from(h))
+        .unwrap_or(size)
 }
 
 impl DecoderConfig {
     /// The configuration of a new decoder for a stream.
     pub fn for_stream(format: &StreamFormat, caps: &Caps) -> DecoderConfig {
         let surfaces = num_decode_surfaces(format.min_surfaces);
-        DecoderConfig { format: *format, max_size: size_class(format.coded_size, caps), surfaces }
+        DecoderConfig {
+            format: *format,
+            max_size: size_class(format.coded_size, caps),
+            surfaces,
+        }
     }
 
     /// Whether a decoder with this configuration can serve a stream.
     pub fn compatibility(&self, want: &StreamFormat) -> Compatibility {
         let have = &self.format;
-        let same_kind =
-            (have.codec, have.chroma, have.depth_bits) == (want.codec, want.chroma, want.depth_bits);
+        let same_kind = (have.codec, have.chroma, have.depth_bits)
+            == (want.codec, want.chroma, want.depth_bits);
         let ((width, height), (max_width, max_height)) = (want.coded_size, self.max_size);
         if !same_kind
             || width > max_width
@@ -97,7 +111,8 @@ impl DecoderConfig {
     /// Estimated device memory of the decoder.
     pub fn estimated_bytes(&self) -> u64 {
         let picture = |(width, height): (u32, u32)| {
-            let pixels = u64::from(width.next_multiple_of(64)) * u64::from(height.next_multiple_of(32));
+            let pixels =
+                u64::from(width.next_multiple_of(64)) * u64::from(height.next_multiple_of(32));
             pixels * self.format.surface_format().half_bytes_per_pixel() / 2
         };
         FIXED_BYTES + picture(self.max_size) * u64::from(self.surfaces + OUTPUT_SURFACES)
@@ -106,7 +121,11 @@ impl DecoderConfig {
     /// A description such as "H.264 4:2:0 8 bit, up to 1920x1088, 12 pictures".
     pub fn name(&self) -> String {
         let (width, height) = self.max_size;
-        format!("{}, up to {width}x{height}, {} pictures", self.format.name(), self.surfaces)
+        format!(
+            "{}, up to {width}x{height}, {} pictures",
+            self.format.name(),
+            self.surfaces
+        )
     }
 }
 
@@ -125,12 +144,21 @@ mod tests {
     };
 
     fn stream(coded_size: (u32, u32), min_surfaces: u32) -> StreamFormat {
-        StreamFormat { codec: Codec::H264, chroma: Chroma::C420, depth_bits: 8, coded_size, min_surfaces }
+        StreamFormat {
+            codec: Codec::H264,
+            chroma: Chroma::C420,
+            depth_bits: 8,
+            coded_size,
+            min_surfaces,
+        }
     }
 
     #[test]
     fn decoder_holds_four_pictures_more_than_needed() {
-        assert_eq!([4, 8, 17, 28, 31].map(num_decode_surfaces), [8, 12, 21, 32, 32]);
+        assert_eq!(
+            [4, 8, 17, 28, 31].map(num_decode_surfaces),
+            [8, 12, 21, 32, 32]
+        );
         assert_eq!(num_decode_surfaces(0), 24, "unknown counts as twenty");
     }
 
@@ -141,22 +169,43 @@ mod tests {
         assert_eq!(of((240, 320)), (288, 480));
         assert_eq!(of((1920, 1088)), (1920, 1088));
         assert_eq!(of((1088, 1920)), (1088, 1920));
-        assert_eq!(of((4096, 4096)), (4096, 4096), "no bucket holds it: its own size");
-        let small = Caps { max_size: (1600, 1600), ..CAPS };
-        assert_eq!(size_class((1300, 700), &small), (1300, 700), "the bucket would exceed the GPU's maximum");
+        assert_eq!(
+            of((4096, 4096)),
+            (4096, 4096),
+            "no bucket holds it: its own size"
+        );
+        let small = Caps {
+            max_size: (1600, 1600),
+            ..CAPS
+        };
+        assert_eq!(
+            size_class((1300, 700), &small),
+            (1300, 700),
+            "the bucket would exceed the GPU's maximum"
+        );
     }
 
     #[test]
     fn decoder_is_reused_reconfigured_or_recreated() {
         let config = DecoderConfig::for_stream(&stream((1280, 720), 4), &CAPS);
-        assert_eq!(config.compatibility(&stream((1280, 720), 4)), Compatibility::Reuse);
+        assert_eq!(
+            config.compatibility(&stream((1280, 720), 4)),
+            Compatibility::Reuse
+        );
         assert_eq!(
             config.compatibility(&stream((1280, 720), 3)),
             Compatibility::Reuse,
             "fewer pictures do not matter"
         );
-        assert_eq!(config.compatibility(&stream((640, 480), 4)), Compatibility::Reconfigure);
-        assert_eq!(config.compatibility(&stream((1920, 1088), 4)), Compatibility::Recreate, "too small");
+        assert_eq!(
+            config.compatibility(&stream((640, 480), 4)),
+            Compatibility::Reconfigure
+        );
+        assert_eq!(
+            config.compatibility(&stream((1920, 1088), 4)),
+            Compatibility::Recreate,
+            "too small"
+        );
         assert_eq!(
             config.compatibility(&stream((720, 1280), 4)),
             Compatibility::Recreate,
@@ -168,27 +217,40 @@ mod tests {
             "too few pictures: they would be output out of order"
         );
         assert_eq!(
-            config.compatibility(&StreamFormat { depth_bits: 10, ..stream((1280, 720), 4) }),
+            config.compatibility(&StreamFormat {
+                depth_bits: 10,
+                ..stream((1280, 720), 4)
+            }),
             Compatibility::Recreate
         );
         assert_eq!(
-            config.compatibility(&StreamFormat { codec: Codec::Hevc, ..stream((1280, 720), 4) }),
+            config.compatibility(&StreamFormat {
+                codec: Codec::Hevc,
+                ..stream((1280, 720), 4)
+            }),
             Compatibility::Recreate
         );
         assert_eq!(
-            config.compatibility(&StreamFormat { chroma: Chroma::C444, ..stream((1280, 720), 4) }),
+            config.compatibility(&StreamFormat {
+                chroma: Chroma::C444,
+                ..stream((1280, 720), 4)
+            }),
             Compatibility::Recreate
         );
     }
 
     #[test]
     fn weight_grows_with_size_depth_and_pictures() {
-        let bytes = |format: StreamFormat| DecoderConfig::for_stream(&format, &CAPS).estimated_bytes();
+        let bytes =
+            |format: StreamFormat| DecoderConfig::for_stream(&format, &CAPS).estimated_bytes();
         let full_hd = bytes(stream((1920, 1088), 4));
         // Ten pictures of 3.1 MB, plus the fixed part.
         assert_eq!(full_hd, FIXED_BYTES + 1920 * 1088 * 3 / 2 * 10);
         assert_eq!(
-            bytes(StreamFormat { depth_bits: 10, ..stream((1920, 1088), 4) }) - FIXED_BYTES,
+            bytes(StreamFormat {
+                depth_bits: 10,
+                ..stream((1920, 1088), 4)
+            }) - FIXED_BYTES,
             2 * (full_hd - FIXED_BYTES)
         );
         assert!(bytes(stream((1920, 1088), 8)) > full_hd);

@@ -1,5 +1,5 @@
-//! Tests the decoder cache with decoders that are only counted: which are kept, reused, reconfigured and evicted.
-//! They need no driver.
+//! Tests the decoder cache with decoders that are only counted: which are kept, reused,
+//! reconfigured and evicted. They need no driver.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -38,7 +38,10 @@ struct FakeDecoder {
 
 impl Drop for FakeDecoder {
     fn drop(&mut self) {
-        self.alive.lock().unwrap().retain(|&number| number != self.number);
+        self.alive
+            .lock()
+            .unwrap()
+            .retain(|&number| number != self.number);
     }
 }
 
@@ -53,11 +56,17 @@ impl DecoderFactory for FakeFactory {
             if let Some(both) = self.fail_together.as_ref().filter(|_| is_early) {
                 both.wait();
             }
-            return Err(Error::OutOfMemory { what: "cuvidCreateDecoder".to_owned(), bytes: 0 });
+            return Err(Error::OutOfMemory {
+                what: "cuvidCreateDecoder".to_owned(),
+                bytes: 0,
+            });
         }
         let number = self.num_created.fetch_add(1, Ordering::Relaxed);
         alive.push(number);
-        Ok(FakeDecoder { number, alive: self.alive.clone() })
+        Ok(FakeDecoder {
+            number,
+            alive: self.alive.clone(),
+        })
     }
 
     fn reconfigure(&self, _decoder: &mut FakeDecoder, _config: &DecoderConfig) -> Result<()> {
@@ -69,7 +78,13 @@ impl DecoderFactory for FakeFactory {
 }
 
 fn stream(coded_size: (u32, u32), min_surfaces: u32) -> StreamFormat {
-    StreamFormat { codec: Codec::H264, chroma: Chroma::C420, depth_bits: 8, coded_size, min_surfaces }
+    StreamFormat {
+        codec: Codec::H264,
+        chroma: Chroma::C420,
+        depth_bits: 8,
+        coded_size,
+        min_surfaces,
+    }
 }
 
 fn cache(factory: &FakeFactory, limit_bytes: u64) -> DecoderCache<FakeFactory> {
@@ -77,7 +92,10 @@ fn cache(factory: &FakeFactory, limit_bytes: u64) -> DecoderCache<FakeFactory> {
 }
 
 fn factory(max_alive: usize) -> FakeFactory {
-    FakeFactory { max_alive, ..FakeFactory::default() }
+    FakeFactory {
+        max_alive,
+        ..FakeFactory::default()
+    }
 }
 
 impl DecoderCache<FakeFactory> {
@@ -85,7 +103,11 @@ impl DecoderCache<FakeFactory> {
     fn get(
         &self,
         want: StreamFormat,
-    ) -> Result<(super::decoder_cache::CachedDecoder<FakeDecoder>, u64, CacheOutcome)> {
+    ) -> Result<(
+        super::decoder_cache::CachedDecoder<FakeDecoder>,
+        u64,
+        CacheOutcome,
+    )> {
         let (cached, outcome) = self.take(&want, DecoderConfig::for_stream(&want, &CAPS))?;
         let number = cached.decoder.number;
         Ok((cached, number, outcome))
@@ -102,11 +124,19 @@ fn decoder_is_reused_or_reconfigured_in_its_bucket() {
     let (first, number, outcome) = cache.get(stream((1280, 720), 4)).unwrap();
     assert_eq!((number, outcome), (0, CacheOutcome::Reused));
     let (second, number, outcome) = cache.get(stream((1280, 720), 4)).unwrap();
-    assert_eq!((number, outcome), (1, CacheOutcome::Created), "the first one is in use");
+    assert_eq!(
+        (number, outcome),
+        (1, CacheOutcome::Created),
+        "the first one is in use"
+    );
     cache.put(first);
     cache.put(second);
     let (third, number, outcome) = cache.get(stream((1024, 720), 4)).unwrap();
-    assert_eq!((number, outcome), (1, CacheOutcome::Reconfigured), "the last used one");
+    assert_eq!(
+        (number, outcome),
+        (1, CacheOutcome::Reconfigured),
+        "the last used one"
+    );
     assert_eq!(third.config.format.coded_size, (1024, 720));
     let (_, number, outcome) = cache.get(stream((640, 480), 4)).unwrap();
     assert_eq!(
@@ -115,7 +145,10 @@ fn decoder_is_reused_or_reconfigured_in_its_bucket() {
         "another bucket: the large one would be wasted"
     );
     let stats = cache.stats();
-    assert_eq!((stats.created, stats.reused, stats.reconfigured, stats.idle), (3, 1, 1, 1));
+    assert_eq!(
+        (stats.created, stats.reused, stats.reconfigured, stats.idle),
+        (3, 1, 1, 1)
+    );
 }
 
 #[test]
@@ -134,15 +167,30 @@ fn least_recently_used_are_evicted_over_the_limit() {
     let factory = factory(10);
     let weight = DecoderConfig::for_stream(&stream((1920, 1088), 4), &CAPS).estimated_bytes();
     let cache = cache(&factory, 2 * weight);
-    let taken: Vec<_> = (0..3).map(|_| cache.get(stream((1920, 1088), 4)).unwrap().0).collect();
-    assert_eq!(factory.alive.lock().unwrap().len(), 3, "those in use stay at any limit");
+    let taken: Vec<_> = (0..3)
+        .map(|_| cache.get(stream((1920, 1088), 4)).unwrap().0)
+        .collect();
+    assert_eq!(
+        factory.alive.lock().unwrap().len(),
+        3,
+        "those in use stay at any limit"
+    );
     for cached in taken {
         cache.put(cached);
     }
-    assert_eq!(*factory.alive.lock().unwrap(), [1, 2], "the first one returned was evicted");
+    assert_eq!(
+        *factory.alive.lock().unwrap(),
+        [1, 2],
+        "the first one returned was evicted"
+    );
     assert_eq!(cache.stats().bytes, 2 * weight);
     // Creating another one makes room first.
-    let (other, ..) = cache.get(StreamFormat { codec: Codec::Hevc, ..stream((1920, 1088), 4) }).unwrap();
+    let (other, ..) = cache
+        .get(StreamFormat {
+            codec: Codec::Hevc,
+            ..stream((1920, 1088), 4)
+        })
+        .unwrap();
     assert_eq!(*factory.alive.lock().unwrap(), [2, 3]);
     cache.set_limit_bytes(0);
     assert_eq!(*factory.alive.lock().unwrap(), [3], "the one in use");
@@ -160,7 +208,10 @@ fn out_of_memory_evicts_idle_ones_and_retries_once() {
     cache.put(a);
     let (c, number, _) = cache.get(stream((1920, 1088), 4)).unwrap();
     assert_eq!((number, cache.stats().evicted), (2, 1));
-    let error = cache.get(stream((1280, 720), 4)).err().expect("two are in use");
+    let error = cache
+        .get(stream((1280, 720), 4))
+        .err()
+        .expect("two are in use");
     match &error {
         Error::OutOfMemory { what, bytes } => {
             assert!(what.contains("1280x736") && *bytes > 32 << 20, "{error}")
@@ -173,13 +224,21 @@ fn out_of_memory_evicts_idle_ones_and_retries_once() {
 
 #[test]
 fn two_threads_without_memory_share_what_idle_decoders_free() {
-    let factory = FakeFactory { fail_together: Some(Arc::new(Barrier::new(2))), ..factory(2) };
+    let factory = FakeFactory {
+        fail_together: Some(Arc::new(Barrier::new(2))),
+        ..factory(2)
+    };
     let cache = cache(&factory, u64::MAX);
     let idle = [0, 1].map(|_| cache.get(stream((640, 480), 4)).unwrap().0);
     idle.into_iter().for_each(|decoder| cache.put(decoder));
     std::thread::scope(|scope| {
-        let threads =
-            [0, 1].map(|_| scope.spawn(|| cache.get(stream((1920, 1088), 4)).map(|(cached, ..)| cached)));
+        let threads = [0, 1].map(|_| {
+            scope.spawn(|| {
+                cache
+                    .get(stream((1920, 1088), 4))
+                    .map(|(cached, ..)| cached)
+            })
+        });
         let made = threads.map(|thread| thread.join().unwrap());
         assert!(
             made.iter().all(Result::is_ok),
@@ -187,12 +246,21 @@ fn two_threads_without_memory_share_what_idle_decoders_free() {
             made.iter().map(|m| m.as_ref().err()).collect::<Vec<_>>()
         );
     });
-    assert_eq!((factory.num_failed.load(Ordering::Relaxed), cache.stats().evicted), (2, 2));
+    assert_eq!(
+        (
+            factory.num_failed.load(Ordering::Relaxed),
+            cache.stats().evicted
+        ),
+        (2, 2)
+    );
 }
 
 #[test]
 fn failed_reconfiguration_creates_a_decoder() {
-    let factory = FakeFactory { refuses_reconfigure: true, ..factory(10) };
+    let factory = FakeFactory {
+        refuses_reconfigure: true,
+        ..factory(10)
+    };
     let cache = cache(&factory, u64::MAX);
     let (first, ..) = cache.get(stream((1280, 720), 4)).unwrap();
     cache.put(first);

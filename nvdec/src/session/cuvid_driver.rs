@@ -1,19 +1,19 @@
-//! Implements [`DecoderDriver`] with the driver and decoders from the pool. Waits for the stream only without
-//! [`Mechanism::EarlyUnmap`].
+//! Implements [`DecoderDriver`] with the driver and decoders from the pool. Waits for the stream
+//! only without [`Mechanism::EarlyUnmap`].
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::decode_pass::DecoderDriver;
+use crate::Result;
 use crate::cuda::Stream;
 use crate::format::SequenceInfo;
+use crate::pool::DecoderPool;
 use crate::pool::decoder::Decoder;
 use crate::pool::decoder_cache::{CacheOutcome, CachedDecoder};
 use crate::pool::decoder_config::Compatibility;
-use crate::pool::DecoderPool;
 use crate::switches::Mechanism;
 use crate::sys;
-use crate::Result;
 
 /// Decode status of a picture without damage.
 const SUCCESS: u32 = 2;
@@ -34,8 +34,8 @@ impl DecoderDriver for CuvidDriver {
     }
 
     fn put(&mut self, mut cached: Self::Decoder) {
-        // Without the recorded event the next user could overtake this user's readers, so the decoder is
-        // dropped.
+        // Without the recorded event the next user could overtake this user's readers, so the
+        // decoder is dropped.
         if Mechanism::DecoderReuse.is_enabled() && cached.decoder.end_use().is_ok() {
             self.pool.put(cached);
         }
@@ -53,9 +53,13 @@ impl DecoderDriver for CuvidDriver {
         cached.config.surfaces
     }
 
-    fn decode(&mut self, cached: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
-        // SAFETY: a pass calls this only from within its decode callback, with the picture that the parser
-        // passed to it.
+    fn decode(
+        &mut self,
+        cached: &mut Self::Decoder,
+        picture: &mut sys::CUVIDPICPARAMS,
+    ) -> Result<()> {
+        // SAFETY: a pass calls this only from within its decode callback, with the picture that the
+        // parser passed to it.
         unsafe { cached.decoder.decode(picture) }
     }
 
@@ -64,8 +68,8 @@ impl DecoderDriver for CuvidDriver {
     }
 
     fn unmap(&mut self, cached: &mut Self::Decoder, address: u64) -> Result<()> {
-        // A driver that does not order its next picture after the enqueued work needs the wait; tested with
-        // `unmapped_overwritten` of the simulated driver.
+        // A driver that does not order its next picture after the enqueued work needs the wait;
+        // tested with `unmapped_overwritten` of the simulated driver.
         if !Mechanism::EarlyUnmap.is_enabled() {
             self.stream.synchronize()?;
         }

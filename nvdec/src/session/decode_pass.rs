@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::ops::ControlFlow;
-use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::picture_tracker::{AuIndex, DecodeAction, PictureTracker};
-use super::{bitstream, AccessUnit, SessionStats, Surface};
+use super::{AccessUnit, SessionStats, Surface, bitstream};
 use crate::format::{Codec, SequenceInfo};
 use crate::parser::Callbacks;
 use crate::pool::decoder_cache::CacheOutcome;
@@ -17,20 +17,22 @@ use crate::pool::decoder_config::Compatibility;
 use crate::sys;
 use crate::{Error, Result};
 
-/// How many displayed pictures may wait to be mapped. Mapping blocks until the picture is decoded, so this
-/// lag keeps the engine busy.
+/// How many displayed pictures may wait to be mapped. Mapping blocks until the picture is decoded,
+/// so this lag keeps the engine busy.
 const MAP_LAG: usize = 3;
 
 /// Decode status of a picture that is still being decoded.
 const IN_PROGRESS: u32 = 1;
-/// Interval and time limit for polling the decode status. A picture whose status is still unknown is mapped.
+/// Interval and time limit for polling the decode status. A picture whose status is still unknown
+/// is mapped.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_micros(100);
 const STATUS_TIMEOUT: Duration = Duration::from_millis(5);
-/// Minimum number of queries of a status: a thread that a busy host does not run for longer than the time limit
-/// has queried it only once, and would map every reference picture of the pass.
+/// Minimum number of queries of a status: a thread that a busy host does not run for longer than
+/// the time limit has queried it only once, and would map every reference picture of the pass.
 const MIN_STATUS_QUERIES: u32 = 10;
 
-/// The GPU operations that a pass needs. Implemented by the hardware, and by a scripted fake in tests.
+/// The GPU operations that a pass needs. Implemented by the hardware, and by a scripted fake in
+/// tests.
 pub(crate) trait DecoderDriver {
     /// Destroyed when dropped.
     type Decoder;
@@ -44,7 +46,11 @@ pub(crate) trait DecoderDriver {
     /// How many pictures a decoder can hold.
     fn surfaces(&self, decoder: &Self::Decoder) -> u32;
     /// May be called only within the decode callback that delivered the picture.
-    fn decode(&mut self, decoder: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()>;
+    fn decode(
+        &mut self,
+        decoder: &mut Self::Decoder,
+        picture: &mut sys::CUVIDPICPARAMS,
+    ) -> Result<()>;
     /// Returns address and pitch of the converted picture.
     fn map(&mut self, decoder: &mut Self::Decoder, index: i32) -> Result<(u64, usize)>;
     fn unmap(&mut self, decoder: &mut Self::Decoder, address: u64) -> Result<()>;
@@ -92,7 +98,8 @@ pub(crate) struct DecodePass<B: DecoderDriver> {
     decoder: Option<B::Decoder>,
     tracker: PictureTracker,
     pending: VecDeque<PendingMap>,
-    /// Why a callback failed. Kept here because the driver does not necessarily report a callback's failure.
+    /// Why a callback failed. Kept here because the driver does not necessarily report a callback's
+    /// failure.
     stop_reason: Option<StopReason>,
     /// Whether the driver did not report the status of a picture that was not mapped.
     status_needs_map: bool,
@@ -120,7 +127,11 @@ impl<B: DecoderDriver> DecodePass<B> {
         data: &[u8],
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
     ) -> Result<(), StopReason> {
-        let packet = Packet { data, flags: 0, timestamp: 0 };
+        let packet = Packet {
+            data,
+            flags: 0,
+            timestamp: 0,
+        };
         self.parse(packet, &mut |_, _| ControlFlow::Continue(()), parse)
     }
 
@@ -131,8 +142,9 @@ impl<B: DecoderDriver> DecodePass<B> {
         on_frame: &mut FrameCallback<'_>,
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
     ) -> Result<(), StopReason> {
-        // NVIDIA's parser merges a picture that it has not reported yet with the picture of a packet that has
-        // the flag, for example a second field with the frame that follows it (seen with driver 580).
+        // NVIDIA's parser merges a picture that it has not reported yet with the picture of a
+        // packet that has the flag, for example a second field with the frame that follows it (seen
+        // with driver 580).
         let single_frame =
             unit.single_frame && (!self.codec.reorders() || self.tracker.previous_single_frame);
         let pictures = match (single_frame, self.codec.reorders()) {
@@ -145,7 +157,15 @@ impl<B: DecoderDriver> DecodePass<B> {
         if single_frame {
             flags |= sys::CUVID_PKT_ENDOFPICTURE;
         }
-        self.parse(Packet { data: unit.data, flags, timestamp: unit.timestamp }, on_frame, parse)?;
+        self.parse(
+            Packet {
+                data: unit.data,
+                flags,
+                timestamp: unit.timestamp,
+            },
+            on_frame,
+            parse,
+        )?;
         self.tracker.end_access_unit(single_frame)?;
         while self.pending.len() > MAP_LAG {
             self.deliver_next(on_frame)?;
@@ -159,7 +179,15 @@ impl<B: DecoderDriver> DecodePass<B> {
         on_frame: &mut FrameCallback<'_>,
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
     ) -> Result<(), StopReason> {
-        self.parse(Packet { data: &[], flags: sys::CUVID_PKT_ENDOFSTREAM, timestamp: 0 }, on_frame, parse)?;
+        self.parse(
+            Packet {
+                data: &[],
+                flags: sys::CUVID_PKT_ENDOFSTREAM,
+                timestamp: 0,
+            },
+            on_frame,
+            parse,
+        )?;
         self.deliver_all(on_frame)?;
         Ok(self.tracker.verify_complete()?)
     }
@@ -177,8 +205,15 @@ impl<B: DecoderDriver> DecodePass<B> {
         on_frame: &mut FrameCallback<'_>,
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
     ) -> Result<(), StopReason> {
-        let result = parse(packet, &mut PassCallbacks { pass: self, on_frame });
-        // An error from our callbacks has priority: the driver's code, if it returns one, is less specific.
+        let result = parse(
+            packet,
+            &mut PassCallbacks {
+                pass: self,
+                on_frame,
+            },
+        );
+        // An error from our callbacks has priority: the driver's code, if it returns one, is less
+        // specific.
         match self.stop_reason.take() {
             Some(stop_reason) => Err(stop_reason),
             None => Ok(result?),
@@ -205,13 +240,18 @@ impl<B: DecoderDriver> DecodePass<B> {
         sequence: &SequenceInfo,
         on_frame: &mut FrameCallback<'_>,
     ) -> Result<(), StopReason> {
-        let compatibility = self.decoder.as_ref().map(|decoder| self.driver.compatibility(decoder, sequence));
+        let compatibility = self
+            .decoder
+            .as_ref()
+            .map(|decoder| self.driver.compatibility(decoder, sequence));
         if compatibility == Some(Compatibility::Reuse) {
             return Ok(());
         }
         // Delivers the pending pictures of the previous sequence before their surfaces are lost.
         self.deliver_all(on_frame)?;
-        if let (Some(Compatibility::Reconfigure), Some(decoder)) = (compatibility, &mut self.decoder) {
+        if let (Some(Compatibility::Reconfigure), Some(decoder)) =
+            (compatibility, &mut self.decoder)
+        {
             match self.driver.reconfigure(decoder, sequence) {
                 Ok(()) => {
                     self.stats.reconfigured += 1;
@@ -220,8 +260,8 @@ impl<B: DecoderDriver> DecodePass<B> {
                     }
                     return Ok(());
                 }
-                // With H.264 and HEVC another decoder is created. With other codecs, later pictures may still
-                // refer to pictures in this one.
+                // With H.264 and HEVC another decoder is created. With other codecs, later pictures
+                // may still refer to pictures in this one.
                 Err(error) if error.is_lost() || !self.codec.reorders() => return Err(error.into()),
                 Err(_) => self.decoder = None,
             }
@@ -255,23 +295,32 @@ impl<B: DecoderDriver> DecodePass<B> {
         let index = picture.CurrPicIdx;
         let second_field = picture.second_field != 0;
         let sequence = self.sequence.clone().ok_or(NO_SEQUENCE)?;
-        // The surface may be reused for a new picture while its current one still waits to be mapped, so that
-        // one is mapped now.
-        if let Some(last) = self.pending.iter().rposition(|pending| pending.index == index) {
+        // The surface may be reused for a new picture while its current one still waits to be
+        // mapped, so that one is mapped now.
+        if let Some(last) = self
+            .pending
+            .iter()
+            .rposition(|pending| pending.index == index)
+        {
             self.stats.early_maps += 1;
             for _ in 0..=last {
                 self.deliver_next(on_frame)?;
             }
         }
-        if !second_field {
-            if let Some(id) = self.tracker.take_unchecked_at(index) {
-                if self.status_is_unknown(index, id)? {
-                    self.check_mapped_status(index, id)?;
-                }
-            }
+        if !second_field
+            && let Some(id) = self.tracker.take_unchecked_at(index)
+            && self.status_is_unknown(index, id)?
+        {
+            self.check_mapped_status(index, id)?;
         }
-        let (bytes, is_field) = (picture.nBitstreamDataLen as usize, picture.field_pic_flag != 0);
-        match self.tracker.on_decode(index, bytes, is_field, second_field, &sequence)? {
+        let (bytes, is_field) = (
+            picture.nBitstreamDataLen as usize,
+            picture.field_pic_flag != 0,
+        );
+        match self
+            .tracker
+            .on_decode(index, bytes, is_field, second_field, &sequence)?
+        {
             DecodeAction::Skip => self.stats.skipped += 1,
             DecodeAction::Decode => {
                 let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
@@ -292,7 +341,11 @@ impl<B: DecoderDriver> DecodePass<B> {
             return Ok(());
         };
         let is_interlaced = info.progressive_frame == 0;
-        self.pending.push_back(PendingMap { index, au_index, is_interlaced });
+        self.pending.push_back(PendingMap {
+            index,
+            au_index,
+            is_interlaced,
+        });
         Ok(())
     }
 
@@ -303,34 +356,48 @@ impl<B: DecoderDriver> DecodePass<B> {
         Ok(())
     }
 
-    /// Maps the oldest pending picture, passes it to `on_frame`, and unmaps it; its readers are enqueued by then.
+    /// Maps the oldest pending picture, passes it to `on_frame`, and unmaps it; its readers are
+    /// enqueued by then.
     fn deliver_next(&mut self, on_frame: &mut FrameCallback<'_>) -> Result<(), StopReason> {
-        let Some(PendingMap { index, au_index, is_interlaced }) = self.pending.pop_front() else {
+        let Some(PendingMap {
+            index,
+            au_index,
+            is_interlaced,
+        }) = self.pending.pop_front()
+        else {
             return Ok(());
         };
         let id = self.tracker.id(au_index);
         let state = self.tracker.surface_state(index).ok_or(NO_SEQUENCE)?;
         let (sequence, submission_number) = (state.sequence.clone(), state.submission_number);
-        let size_now = self.sequence.as_ref().map(|sequence| sequence.format.coded_size);
+        let size_now = self
+            .sequence
+            .as_ref()
+            .map(|sequence| sequence.format.coded_size);
         if size_now != Some(sequence.format.coded_size) {
             // The decoder has been reconfigured since then and would scale the picture.
-            let reason = format!("access unit {id} displays again a picture that was coded at another size");
+            let reason =
+                format!("access unit {id} displays again a picture that was coded at another size");
             return Err(Error::Unsupported { reason }.into());
         }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
         let (mut address, mut pitch_bytes) = self.driver.map(decoder, index)?;
         self.stats.mapped += 1;
-        // The engine decodes in submission order: all pictures up to this one are done, and their status is
-        // final. A picture must not be delivered before those that it may refer to are known to be valid.
+        // The engine decodes in submission order: all pictures up to this one are done, and their
+        // status is final. A picture must not be delivered before those that it may refer to are
+        // known to be valid.
         let unchecked = self.tracker.take_unchecked(submission_number);
-        let unknown = unchecked.into_iter().try_fold(Vec::new(), |mut unknown, (other, id)| {
-            if self.status_is_unknown(other, id)? {
-                unknown.push((other, id));
-            }
-            Ok(unknown)
-        });
+        let unknown = unchecked
+            .into_iter()
+            .try_fold(Vec::new(), |mut unknown, (other, id)| {
+                if self.status_is_unknown(other, id)? {
+                    unknown.push((other, id));
+                }
+                Ok(unknown)
+            });
         let unknown = unknown.or_else(|stop: StopReason| self.unmap(address).and(Err(stop)))?;
-        self.stats.late_statuses += unknown.iter().filter(|(other, _)| *other == index).count() as u64;
+        self.stats.late_statuses +=
+            unknown.iter().filter(|(other, _)| *other == index).count() as u64;
         if unknown.iter().any(|(other, _)| *other != index) {
             self.unmap(address)?;
             for (other, id) in unknown.into_iter().filter(|(other, _)| *other != index) {
@@ -340,8 +407,8 @@ impl<B: DecoderDriver> DecodePass<B> {
             (address, pitch_bytes) = self.driver.map(decoder, index)?;
         }
         let surface = Surface::new(address, pitch_bytes, &sequence, is_interlaced);
-        // A panic of the consumer is propagated after unmapping: a decoder must not be destroyed with a
-        // mapped picture.
+        // A panic of the consumer is propagated after unmapping: a decoder must not be destroyed
+        // with a mapped picture.
         let taken = catch_unwind(AssertUnwindSafe(|| match on_frame(id, &surface) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(StopReason::Callback),
@@ -358,8 +425,8 @@ impl<B: DecoderDriver> DecodePass<B> {
         Ok(self.driver.unmap(decoder, address)?)
     }
 
-    /// Fails if the picture in a surface is damaged, because later pictures may refer to it. Returns whether
-    /// the driver does not know it yet.
+    /// Fails if the picture in a surface is damaged, because later pictures may refer to it.
+    /// Returns whether the driver does not know it yet.
     fn status_is_unknown(&mut self, index: i32, id: u32) -> Result<bool, StopReason> {
         // Other codecs' engines do not report damage.
         if !self.codec.reorders() {
@@ -379,9 +446,9 @@ impl<B: DecoderDriver> DecodePass<B> {
         }
     }
 
-    /// Asks again for a status that is unknown, after mapping the picture: mapping waits until the picture is
-    /// decoded, and some drivers report the status of mapped pictures only. A status that is unknown even
-    /// then is counted and does not end the pass.
+    /// Asks again for a status that is unknown, after mapping the picture: mapping waits until the
+    /// picture is decoded, and some drivers report the status of mapped pictures only. A status
+    /// that is unknown even then is counted and does not end the pass.
     fn check_mapped_status(&mut self, index: i32, id: u32) -> Result<(), StopReason> {
         self.status_needs_map = true;
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
@@ -407,8 +474,8 @@ struct PassCallbacks<'r, 'e, B: DecoderDriver> {
 }
 
 impl<B: DecoderDriver> PassCallbacks<'_, '_, B> {
-    /// Runs a callback unless an earlier one failed, and stores its failure: the driver may return success
-    /// nevertheless.
+    /// Runs a callback unless an earlier one failed, and stores its failure: the driver may return
+    /// success nevertheless.
     fn run_callback(
         &mut self,
         call: impl FnOnce(&mut DecodePass<B>, &mut FrameCallback<'_>) -> Result<u32, StopReason>,

@@ -1,5 +1,5 @@
-//! Matches the parser's callbacks to the units that were fed, and decides what is decoded and delivered.
-//! An inconsistency is reported as an error; nothing is guessed.
+//! Matches the parser's callbacks to the units that were fed, and decides what is decoded and
+//! delivered. An inconsistency is reported as an error; nothing is guessed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ struct ExpectedPictures {
 /// State of the picture in one of the decoder's surfaces.
 #[derive(Clone)]
 pub(super) struct SurfaceState {
-    /// The unit of its first field or its frame, and the unit of a second field that came in a separate unit.
+    /// The unit of its first field or its frame, and the unit of a second field that came in a
+    /// separate unit.
     owners: [Option<AuIndex>; 2],
     /// Whether it was given to the decoder.
     pub submitted: bool,
@@ -95,14 +96,24 @@ impl PictureTracker {
         }
     }
 
-    /// Registers a unit that is about to be fed, in which `pictures` pictures start (unused for codecs that
-    /// display in coding order).
+    /// Registers a unit that is about to be fed, in which `pictures` pictures start (unused for
+    /// codecs that display in coding order).
     pub fn begin_access_unit(&mut self, unit: &AccessUnit<'_>, pictures: u32) -> Result<()> {
         if unit.wanted && !unit.decode {
-            return Err(Error::Misuse("an access unit whose picture is requested must be decoded"));
+            return Err(Error::Misuse(
+                "an access unit whose picture is requested must be decoded",
+            ));
         }
         let au_index = self.units.len();
-        let AccessUnit { data, id, timestamp, wanted, mut decode, single_frame, .. } = *unit;
+        let AccessUnit {
+            data,
+            id,
+            timestamp,
+            wanted,
+            mut decode,
+            single_frame,
+            ..
+        } = *unit;
         decode |= match self.codec {
             Codec::H264 | Codec::Hevc => false,
             // A callback that comes now must belong to this unit and not to the previous one.
@@ -110,31 +121,42 @@ impl PictureTracker {
             // They carry state from every picture to the next, so no picture may be skipped.
             Codec::Vp8 | Codec::Vp9 => true,
         };
-        self.units.push(TrackedUnit { id, timestamp, bytes: data.len(), wanted, decode, delivered: false });
+        self.units.push(TrackedUnit {
+            id,
+            timestamp,
+            bytes: data.len(),
+            wanted,
+            decode,
+            delivered: false,
+        });
         self.current = Some(au_index);
         if self.codec.reorders() {
             if pictures > 0 {
-                self.expected.push_back(ExpectedPictures { au_index, pictures });
+                self.expected
+                    .push_back(ExpectedPictures { au_index, pictures });
             }
         } else {
-            self.awaiting_display.extend((0..unit.num_displayed).map(|_| au_index));
+            self.awaiting_display
+                .extend((0..unit.num_displayed).map(|_| au_index));
         }
         Ok(())
     }
 
-    /// Registers that the unit was fed: its callbacks were made, or are made only while the next unit is fed.
+    /// Registers that the unit was fed: its callbacks were made, or are made only while the next
+    /// unit is fed.
     pub fn end_access_unit(&mut self, single_frame: bool) -> Result<()> {
         let au_index = self.current.take();
         self.previous_single_frame = single_frame;
         if self.codec.reorders() {
-            // A whole picture is reported while its unit is fed, and any other picture when the next one
-            // begins. Pictures of earlier units that are still expected were dropped by the parser; without
-            // this, later pictures would be matched to those units.
+            // A whole picture is reported while its unit is fed, and any other picture when the
+            // next one begins. Pictures of earlier units that are still expected were dropped by
+            // the parser; without this, later pictures would be matched to those units.
             let last = self.expected.back().map(|expected| expected.au_index);
             if single_frame {
                 self.expected.clear();
             } else if last == au_index {
-                self.expected.retain(|expected| Some(expected.au_index) == au_index);
+                self.expected
+                    .retain(|expected| Some(expected.au_index) == au_index);
             }
             return Ok(());
         }
@@ -144,7 +166,10 @@ impl PictureTracker {
         let undisplayed = self.awaiting_display.len();
         match self.display_lag {
             Some(display_lag) if undisplayed > display_lag => {
-                let id = self.awaiting_display.front().map_or(0, |&au_index| self.units[au_index].id);
+                let id = self
+                    .awaiting_display
+                    .front()
+                    .map_or(0, |&au_index| self.units[au_index].id);
                 Err(mismatch(format!(
                     "a picture that access unit {id} or a later one displays was not reported"
                 )))
@@ -158,7 +183,10 @@ impl PictureTracker {
 
     /// The state of a surface.
     pub fn surface_state(&self, index: i32) -> Option<&SurfaceState> {
-        usize::try_from(index).ok().and_then(|index| self.surface_states.get(index)).and_then(Option::as_ref)
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| self.surface_states.get(index))
+            .and_then(Option::as_ref)
     }
 
     fn surface_state_mut(&mut self, index: i32) -> Option<&mut SurfaceState> {
@@ -168,8 +196,8 @@ impl PictureTracker {
             .and_then(Option::as_mut)
     }
 
-    /// Handles the decode callback: the surface `index` is about to receive a new picture of `bytes` bytes, or
-    /// its second field.
+    /// Handles the decode callback: the surface `index` is about to receive a new picture of
+    /// `bytes` bytes, or its second field.
     pub fn on_decode(
         &mut self,
         index: i32,
@@ -183,8 +211,15 @@ impl PictureTracker {
                 "a picture was assigned to surface {index}, which is out of range"
             )));
         }
-        let unit = if self.codec.reorders() { Some(self.next_expected()?) } else { self.current };
-        if let Some(unit) = unit.filter(|_| self.codec.reorders()).map(|unit| &self.units[unit]) {
+        let unit = if self.codec.reorders() {
+            Some(self.next_expected()?)
+        } else {
+            self.current
+        };
+        if let Some(unit) = unit
+            .filter(|_| self.codec.reorders())
+            .map(|unit| &self.units[unit])
+        {
             // A parser that merges two pictures reports the slices of both as one.
             if bytes > unit.bytes + MAX_START_CODE {
                 let TrackedUnit { id, bytes: fed, .. } = unit;
@@ -212,13 +247,23 @@ impl PictureTracker {
             self.surface_states.resize(position + 1, None);
         }
         self.surface_states[position] = Some(state);
-        Ok(if decode { DecodeAction::Decode } else { DecodeAction::Skip })
+        Ok(if decode {
+            DecodeAction::Decode
+        } else {
+            DecodeAction::Skip
+        })
     }
 
-    fn second_field(&mut self, index: i32, unit: Option<AuIndex>, decode: bool) -> Result<DecodeAction> {
+    fn second_field(
+        &mut self,
+        index: i32,
+        unit: Option<AuIndex>,
+        decode: bool,
+    ) -> Result<DecodeAction> {
         let is_last = self.last_index == Some(index);
-        let first =
-            self.surface_state_mut(index).filter(|state| is_last && !state.complete && !state.displayed);
+        let first = self
+            .surface_state_mut(index)
+            .filter(|state| is_last && !state.complete && !state.displayed);
         let Some(first) = first else {
             return Err(mismatch(format!(
                 "a second field was reported for surface {index} without a first one"
@@ -231,9 +276,9 @@ impl PictureTracker {
         match (first.submitted, decode) {
             (true, _) => Ok(DecodeAction::Decode),
             (false, false) => Ok(DecodeAction::Skip),
-            (false, true) => {
-                Err(Error::Misuse("the second field of a picture is to be decoded, but not its first"))
-            }
+            (false, true) => Err(Error::Misuse(
+                "the second field of a picture is to be decoded, but not its first",
+            )),
         }
     }
 
@@ -242,26 +287,35 @@ impl PictureTracker {
         self.submitted += 1;
         let submission_number = self.submitted;
         if let Some(state) = self.surface_state_mut(index) {
-            (state.submitted, state.submission_number, state.status_checked) =
-                (true, submission_number, false);
+            (
+                state.submitted,
+                state.submission_number,
+                state.status_checked,
+            ) = (true, submission_number, false);
         }
     }
 
-    /// Handles the display callback; returns the unit for which the picture is to be delivered, if any.
+    /// Handles the display callback; returns the unit for which the picture is to be delivered, if
+    /// any.
     pub fn on_display(&mut self, index: i32, timestamp: i64) -> Result<Option<AuIndex>> {
         self.any_displayed = true;
         let au_index = match self.codec.reorders() {
             true => self.owner_of_displayed(index, timestamp)?,
             false => Some(self.next_to_display()?),
         };
-        let Some(au_index) = au_index else { return Ok(None) };
+        let Some(au_index) = au_index else {
+            return Ok(None);
+        };
         let unit = &self.units[au_index];
         if !unit.wanted || unit.delivered {
             return Ok(None);
         }
         let id = unit.id;
-        let refuse =
-            |what: &str| Err(mismatch(format!("the picture of access unit {id} is displayed, but {what}")));
+        let refuse = |what: &str| {
+            Err(mismatch(format!(
+                "the picture of access unit {id} is displayed, but {what}"
+            )))
+        };
         let owners = match self.surface_state(index) {
             // Mapping a surface whose picture was not decoded returns its previous content.
             Some(state) if !state.submitted => return refuse("it was not decoded"),
@@ -272,8 +326,12 @@ impl PictureTracker {
         };
         self.units[au_index].delivered = true;
         if self.codec.reorders() {
-            // Two fields are one picture, which is delivered once, if any of their units requested it.
-            owners.into_iter().flatten().for_each(|owner| self.units[owner].delivered = true);
+            // Two fields are one picture, which is delivered once, if any of their units requested
+            // it.
+            owners
+                .into_iter()
+                .flatten()
+                .for_each(|owner| self.units[owner].delivered = true);
         }
         Ok(Some(au_index))
     }
@@ -294,25 +352,35 @@ impl PictureTracker {
             self.unmatched += 1;
             return Ok(None);
         };
-        let timestamps: Vec<i64> = known.clone().map(|au_index| self.units[au_index].timestamp).collect();
+        let timestamps: Vec<i64> = known
+            .clone()
+            .map(|au_index| self.units[au_index].timestamp)
+            .collect();
         if !timestamps.contains(&timestamp) {
             let id = self.units[first].id;
-            let text =
-                format!("the picture of access unit {id} was reported with timestamp {timestamp} instead of {timestamps:?}");
+            let text = format!(
+                "the picture of access unit {id} was reported with timestamp {timestamp} instead of {timestamps:?}"
+            );
             return Err(mismatch(text));
         }
-        Ok(known.clone().find(|&au_index| self.units[au_index].wanted).or(Some(first)))
+        Ok(known
+            .clone()
+            .find(|&au_index| self.units[au_index].wanted)
+            .or(Some(first)))
     }
 
     fn next_to_display(&mut self) -> Result<AuIndex> {
         let au_index = self.awaiting_display.pop_front();
-        au_index
-            .ok_or_else(|| mismatch("more pictures are displayed than the access units contain".to_owned()))
+        au_index.ok_or_else(|| {
+            mismatch("more pictures are displayed than the access units contain".to_owned())
+        })
     }
 
     fn next_expected(&mut self) -> Result<AuIndex> {
         let Some(expected) = self.expected.front_mut() else {
-            return Err(mismatch("a picture to decode does not start in any access unit".to_owned()));
+            return Err(mismatch(
+                "a picture to decode does not start in any access unit".to_owned(),
+            ));
         };
         expected.pictures -= 1;
         let (au_index, left) = (expected.au_index, expected.pictures);
@@ -327,8 +395,8 @@ impl PictureTracker {
         self.units[au_index].id
     }
 
-    /// Submitted pictures up to sequence number `up_to` whose decode status was not queried yet. Marks them
-    /// as queried.
+    /// Submitted pictures up to sequence number `up_to` whose decode status was not queried yet.
+    /// Marks them as queried.
     pub fn take_unchecked(&mut self, up_to: u64) -> Vec<(i32, u32)> {
         let units = &self.units;
         let mut found = Vec::new();
@@ -336,13 +404,17 @@ impl PictureTracker {
             let Some(state) = state else { continue };
             if state.submitted && !state.status_checked && state.submission_number <= up_to {
                 state.status_checked = true;
-                found.push((index, state.owners[0].map_or(u32::MAX, |au_index| units[au_index].id)));
+                found.push((
+                    index,
+                    state.owners[0].map_or(u32::MAX, |au_index| units[au_index].id),
+                ));
             }
         }
         found
     }
 
-    /// Like [`PictureTracker::take_unchecked`], for the picture in a surface that is about to be reused.
+    /// Like [`PictureTracker::take_unchecked`], for the picture in a surface that is about to be
+    /// reused.
     pub fn take_unchecked_at(&mut self, index: i32) -> Option<u32> {
         let state = self.surface_state_mut(index)?;
         if !state.submitted || std::mem::replace(&mut state.status_checked, true) {
@@ -367,9 +439,15 @@ impl PictureTracker {
     /// # Errors
     /// [`Error::MissingPicture`] with the first unit whose picture was not delivered.
     pub fn verify_complete(&self) -> Result<()> {
-        let mut missing = self.units.iter().filter(|unit| unit.wanted && !unit.delivered);
+        let mut missing = self
+            .units
+            .iter()
+            .filter(|unit| unit.wanted && !unit.delivered);
         match missing.next() {
-            Some(first) => Err(Error::MissingPicture { id: first.id, count: 1 + missing.count() as u32 }),
+            Some(first) => Err(Error::MissingPicture {
+                id: first.id,
+                count: 1 + missing.count() as u32,
+            }),
             None => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! Tests decoding passes with scripted parser callbacks and a fake GPU whose pictures are labels. They need no driver.
+//! Tests decoding passes with scripted parser callbacks and a fake GPU whose pictures are labels.
+//! They need no driver.
 
 mod harness;
 mod reordered;

@@ -51,7 +51,11 @@ where
 {
     #[inline]
     fn extract_bit(byte: u8, index: usize) -> bool {
-        let bit_index = if cfg!(target_endian = "big") { 7 - (index % 8) } else { index % 8 };
+        let bit_index = if cfg!(target_endian = "big") {
+            7 - (index % 8)
+        } else {
+            index % 8
+        };
         let mask = 1 << bit_index;
         byte & mask == mask
     }
@@ -66,19 +70,20 @@ where
     pub unsafe fn raw_get_bit(this: *const Self, index: usize) -> bool {
         debug_assert!(index / 8 < core::mem::size_of::<Storage>());
         let byte_index = index / 8;
-        let byte =
-            unsafe { *(core::ptr::addr_of!((*this).storage) as *const u8).offset(byte_index as isize) };
+        let byte = unsafe {
+            *(core::ptr::addr_of!((*this).storage) as *const u8).offset(byte_index as isize)
+        };
         Self::extract_bit(byte, index)
     }
     #[inline]
     fn change_bit(byte: u8, index: usize, val: bool) -> u8 {
-        let bit_index = if cfg!(target_endian = "big") { 7 - (index % 8) } else { index % 8 };
-        let mask = 1 << bit_index;
-        if val {
-            byte | mask
+        let bit_index = if cfg!(target_endian = "big") {
+            7 - (index % 8)
         } else {
-            byte & !mask
-        }
+            index % 8
+        };
+        let mask = 1 << bit_index;
+        if val { byte | mask } else { byte & !mask }
     }
     #[inline]
     pub fn set_bit(&mut self, index: usize, val: bool) {
@@ -91,8 +96,9 @@ where
     pub unsafe fn raw_set_bit(this: *mut Self, index: usize, val: bool) {
         debug_assert!(index / 8 < core::mem::size_of::<Storage>());
         let byte_index = index / 8;
-        let byte =
-            unsafe { (core::ptr::addr_of_mut!((*this).storage) as *mut u8).offset(byte_index as isize) };
+        let byte = unsafe {
+            (core::ptr::addr_of_mut!((*this).storage) as *mut u8).offset(byte_index as isize)
+        };
         unsafe { *byte = Self::change_bit(*byte, index, val) };
     }
     #[inline]
@@ -130,7 +136,9 @@ where
     pub unsafe fn raw_get(this: *const Self, bit_offset: usize, bit_width: u8) -> u64 {
         debug_assert!(bit_width <= 64);
         debug_assert!(bit_offset / 8 < core::mem::size_of::<Storage>());
-        debug_assert!((bit_offset + (bit_width as usize) + 7) / 8 <= core::mem::size_of::<Storage>());
+        debug_assert!(
+            (bit_offset + (bit_width as usize) + 7) / 8 <= core::mem::size_of::<Storage>()
+        );
         if bit_width == 0 {
             return 0;
         }
@@ -192,7 +200,8 @@ where
                 let new_byte = (byte & !byte_mask) | (byte_val & byte_mask);
                 storage[start_byte + i] = new_byte.reverse_bits();
             } else {
-                storage[start_byte + i] = (storage[start_byte + i] & !byte_mask) | (byte_val & byte_mask);
+                storage[start_byte + i] =
+                    (storage[start_byte + i] & !byte_mask) | (byte_val & byte_mask);
             }
         }
     }
@@ -200,7 +209,9 @@ where
     pub unsafe fn raw_set(this: *mut Self, bit_offset: usize, bit_width: u8, val: u64) {
         debug_assert!(bit_width <= 64);
         debug_assert!(bit_offset / 8 < core::mem::size_of::<Storage>());
-        debug_assert!((bit_offset + (bit_width as usize) + 7) / 8 <= core::mem::size_of::<Storage>());
+        debug_assert!(
+            (bit_offset + (bit_width as usize) + 7) / 8 <= core::mem::size_of::<Storage>()
+        );
         if bit_width == 0 {
             return;
         }
@@ -441,7 +452,10 @@ impl<const N: usize> __BindgenBitfieldUnit<[u8; N]> {
     #[doc = " Raw pointer set using const generics for compile-time optimization."]
     #[doc = " Uses native word size operations when the field fits in usize."]
     #[inline]
-    pub unsafe fn raw_set_const<const BIT_OFFSET: usize, const BIT_WIDTH: u8>(this: *mut Self, val: u64) {
+    pub unsafe fn raw_set_const<const BIT_OFFSET: usize, const BIT_WIDTH: u8>(
+        this: *mut Self,
+        val: u64,
+    ) {
         debug_assert!(BIT_WIDTH <= 64);
         debug_assert!(BIT_OFFSET / 8 < N);
         debug_assert!((BIT_OFFSET + (BIT_WIDTH as usize) + 7) / 8 <= N);
@@ -716,7 +730,8 @@ const _: () = {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of _CUVIDDECODECREATEINFO"][::core::mem::size_of::<_CUVIDDECODECREATEINFO>() - 176usize];
-    ["Alignment of _CUVIDDECODECREATEINFO"][::core::mem::align_of::<_CUVIDDECODECREATEINFO>() - 8usize];
+    ["Alignment of _CUVIDDECODECREATEINFO"]
+        [::core::mem::align_of::<_CUVIDDECODECREATEINFO>() - 8usize];
     ["Offset of field: _CUVIDDECODECREATEINFO::ulWidth"]
         [::core::mem::offset_of!(_CUVIDDECODECREATEINFO, ulWidth) - 0usize];
     ["Offset of field: _CUVIDDECODECREATEINFO::ulHeight"]
@@ -872,15 +887,20 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, profile_idc) - 0usize];
     ["Offset of field: _CUVIDH264SVCEXT::level_idc"]
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, level_idc) - 1usize];
-    ["Offset of field: _CUVIDH264SVCEXT::DQId"][::core::mem::offset_of!(_CUVIDH264SVCEXT, DQId) - 2usize];
+    ["Offset of field: _CUVIDH264SVCEXT::DQId"]
+        [::core::mem::offset_of!(_CUVIDH264SVCEXT, DQId) - 2usize];
     ["Offset of field: _CUVIDH264SVCEXT::DQIdMax"]
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, DQIdMax) - 3usize];
-    ["Offset of field: _CUVIDH264SVCEXT::disable_inter_layer_deblocking_filter_idc"]
-        [::core::mem::offset_of!(_CUVIDH264SVCEXT, disable_inter_layer_deblocking_filter_idc) - 4usize];
+    ["Offset of field: _CUVIDH264SVCEXT::disable_inter_layer_deblocking_filter_idc"][::core::mem::offset_of!(
+        _CUVIDH264SVCEXT,
+        disable_inter_layer_deblocking_filter_idc
+    ) - 4usize];
     ["Offset of field: _CUVIDH264SVCEXT::ref_layer_chroma_phase_y_plus1"]
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, ref_layer_chroma_phase_y_plus1) - 5usize];
-    ["Offset of field: _CUVIDH264SVCEXT::inter_layer_slice_alpha_c0_offset_div2"]
-        [::core::mem::offset_of!(_CUVIDH264SVCEXT, inter_layer_slice_alpha_c0_offset_div2) - 6usize];
+    ["Offset of field: _CUVIDH264SVCEXT::inter_layer_slice_alpha_c0_offset_div2"][::core::mem::offset_of!(
+        _CUVIDH264SVCEXT,
+        inter_layer_slice_alpha_c0_offset_div2
+    ) - 6usize];
     ["Offset of field: _CUVIDH264SVCEXT::inter_layer_slice_beta_offset_div2"]
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, inter_layer_slice_beta_offset_div2) - 7usize];
     ["Offset of field: _CUVIDH264SVCEXT::DPBEntryValidFlag"]
@@ -888,11 +908,14 @@ const _: () = {
     ["Offset of field: _CUVIDH264SVCEXT::inter_layer_deblocking_filter_control_present_flag"][::core::mem::offset_of!(
         _CUVIDH264SVCEXT,
         inter_layer_deblocking_filter_control_present_flag
-    ) - 10usize];
+    )
+        - 10usize];
     ["Offset of field: _CUVIDH264SVCEXT::extended_spatial_scalability_idc"]
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, extended_spatial_scalability_idc) - 11usize];
-    ["Offset of field: _CUVIDH264SVCEXT::adaptive_tcoeff_level_prediction_flag"]
-        [::core::mem::offset_of!(_CUVIDH264SVCEXT, adaptive_tcoeff_level_prediction_flag) - 12usize];
+    ["Offset of field: _CUVIDH264SVCEXT::adaptive_tcoeff_level_prediction_flag"][::core::mem::offset_of!(
+        _CUVIDH264SVCEXT,
+        adaptive_tcoeff_level_prediction_flag
+    ) - 12usize];
     ["Offset of field: _CUVIDH264SVCEXT::slice_header_restriction_flag"]
         [::core::mem::offset_of!(_CUVIDH264SVCEXT, slice_header_restriction_flag) - 13usize];
     ["Offset of field: _CUVIDH264SVCEXT::chroma_phase_x_plus1_flag"]
@@ -1055,8 +1078,10 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDH264PICPARAMS, bit_depth_luma_minus8) - 29usize];
     ["Offset of field: _CUVIDH264PICPARAMS::bit_depth_chroma_minus8"]
         [::core::mem::offset_of!(_CUVIDH264PICPARAMS, bit_depth_chroma_minus8) - 30usize];
-    ["Offset of field: _CUVIDH264PICPARAMS::qpprime_y_zero_transform_bypass_flag"]
-        [::core::mem::offset_of!(_CUVIDH264PICPARAMS, qpprime_y_zero_transform_bypass_flag) - 31usize];
+    ["Offset of field: _CUVIDH264PICPARAMS::qpprime_y_zero_transform_bypass_flag"][::core::mem::offset_of!(
+        _CUVIDH264PICPARAMS,
+        qpprime_y_zero_transform_bypass_flag
+    ) - 31usize];
     ["Offset of field: _CUVIDH264PICPARAMS::entropy_coding_mode_flag"]
         [::core::mem::offset_of!(_CUVIDH264PICPARAMS, entropy_coding_mode_flag) - 32usize];
     ["Offset of field: _CUVIDH264PICPARAMS::pic_order_present_flag"]
@@ -1071,8 +1096,10 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDH264PICPARAMS, weighted_bipred_idc) - 52usize];
     ["Offset of field: _CUVIDH264PICPARAMS::pic_init_qp_minus26"]
         [::core::mem::offset_of!(_CUVIDH264PICPARAMS, pic_init_qp_minus26) - 56usize];
-    ["Offset of field: _CUVIDH264PICPARAMS::deblocking_filter_control_present_flag"]
-        [::core::mem::offset_of!(_CUVIDH264PICPARAMS, deblocking_filter_control_present_flag) - 60usize];
+    ["Offset of field: _CUVIDH264PICPARAMS::deblocking_filter_control_present_flag"][::core::mem::offset_of!(
+        _CUVIDH264PICPARAMS,
+        deblocking_filter_control_present_flag
+    ) - 60usize];
     ["Offset of field: _CUVIDH264PICPARAMS::redundant_pic_cnt_present_flag"]
         [::core::mem::offset_of!(_CUVIDH264PICPARAMS, redundant_pic_cnt_present_flag) - 64usize];
     ["Offset of field: _CUVIDH264PICPARAMS::transform_8x8_mode_flag"]
@@ -1245,34 +1272,54 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pic_width_in_luma_samples) - 0usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pic_height_in_luma_samples"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pic_height_in_luma_samples) - 4usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_min_luma_coding_block_size_minus3"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_min_luma_coding_block_size_minus3) - 8usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_diff_max_min_luma_coding_block_size"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_diff_max_min_luma_coding_block_size) - 9usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_min_transform_block_size_minus2"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_min_transform_block_size_minus2) - 10usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_diff_max_min_transform_block_size"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_diff_max_min_transform_block_size) - 11usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_min_luma_coding_block_size_minus3"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        log2_min_luma_coding_block_size_minus3
+    ) - 8usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_diff_max_min_luma_coding_block_size"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        log2_diff_max_min_luma_coding_block_size
+    ) - 9usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_min_transform_block_size_minus2"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        log2_min_transform_block_size_minus2
+    ) - 10usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_diff_max_min_transform_block_size"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        log2_diff_max_min_transform_block_size
+    ) - 11usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pcm_enabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pcm_enabled_flag) - 12usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_min_pcm_luma_coding_block_size_minus3"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_min_pcm_luma_coding_block_size_minus3) - 13usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_min_pcm_luma_coding_block_size_minus3"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        log2_min_pcm_luma_coding_block_size_minus3
+    )
+        - 13usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::log2_diff_max_min_pcm_luma_coding_block_size"][::core::mem::offset_of!(
         _CUVIDHEVCPICPARAMS,
         log2_diff_max_min_pcm_luma_coding_block_size
-    ) - 14usize];
+    )
+        - 14usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pcm_sample_bit_depth_luma_minus1"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pcm_sample_bit_depth_luma_minus1) - 15usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::pcm_sample_bit_depth_chroma_minus1"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pcm_sample_bit_depth_chroma_minus1) - 16usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::pcm_sample_bit_depth_chroma_minus1"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        pcm_sample_bit_depth_chroma_minus1
+    ) - 16usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pcm_loop_filter_disabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pcm_loop_filter_disabled_flag) - 17usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::strong_intra_smoothing_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, strong_intra_smoothing_enabled_flag) - 18usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::max_transform_hierarchy_depth_intra"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, max_transform_hierarchy_depth_intra) - 19usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::max_transform_hierarchy_depth_inter"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, max_transform_hierarchy_depth_inter) - 20usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::strong_intra_smoothing_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        strong_intra_smoothing_enabled_flag
+    ) - 18usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::max_transform_hierarchy_depth_intra"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        max_transform_hierarchy_depth_intra
+    ) - 19usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::max_transform_hierarchy_depth_inter"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        max_transform_hierarchy_depth_inter
+    ) - 20usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::amp_enabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, amp_enabled_flag) - 21usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::separate_colour_plane_flag"]
@@ -1287,8 +1334,10 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, num_long_term_ref_pics_sps) - 26usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::sps_temporal_mvp_enabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, sps_temporal_mvp_enabled_flag) - 27usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::sample_adaptive_offset_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, sample_adaptive_offset_enabled_flag) - 28usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::sample_adaptive_offset_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        sample_adaptive_offset_enabled_flag
+    ) - 28usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::scaling_list_enable_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, scaling_list_enable_flag) - 29usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::IrapPicFlag"]
@@ -1299,20 +1348,30 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, bit_depth_luma_minus8) - 32usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::bit_depth_chroma_minus8"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, bit_depth_chroma_minus8) - 33usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_max_transform_skip_block_size_minus2"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_max_transform_skip_block_size_minus2) - 34usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::log2_max_transform_skip_block_size_minus2"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        log2_max_transform_skip_block_size_minus2
+    )
+        - 34usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::log2_sao_offset_scale_luma"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_sao_offset_scale_luma) - 35usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::log2_sao_offset_scale_chroma"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_sao_offset_scale_chroma) - 36usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::high_precision_offsets_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, high_precision_offsets_enabled_flag) - 37usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::high_precision_offsets_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        high_precision_offsets_enabled_flag
+    ) - 37usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::reserved1"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, reserved1) - 38usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::dependent_slice_segments_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, dependent_slice_segments_enabled_flag) - 48usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::slice_segment_header_extension_present_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, slice_segment_header_extension_present_flag) - 49usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::dependent_slice_segments_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        dependent_slice_segments_enabled_flag
+    ) - 48usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::slice_segment_header_extension_present_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        slice_segment_header_extension_present_flag
+    )
+        - 49usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::sign_data_hiding_enabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, sign_data_hiding_enabled_flag) - 50usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::cu_qp_delta_enabled_flag"]
@@ -1341,26 +1400,40 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, log2_parallel_merge_level_minus2) - 62usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::num_extra_slice_header_bits"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, num_extra_slice_header_bits) - 63usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::loop_filter_across_tiles_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, loop_filter_across_tiles_enabled_flag) - 64usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::loop_filter_across_slices_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, loop_filter_across_slices_enabled_flag) - 65usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::loop_filter_across_tiles_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        loop_filter_across_tiles_enabled_flag
+    ) - 64usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::loop_filter_across_slices_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        loop_filter_across_slices_enabled_flag
+    ) - 65usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::output_flag_present_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, output_flag_present_flag) - 66usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::num_ref_idx_l0_default_active_minus1"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, num_ref_idx_l0_default_active_minus1) - 67usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::num_ref_idx_l1_default_active_minus1"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, num_ref_idx_l1_default_active_minus1) - 68usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::num_ref_idx_l0_default_active_minus1"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        num_ref_idx_l0_default_active_minus1
+    ) - 67usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::num_ref_idx_l1_default_active_minus1"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        num_ref_idx_l1_default_active_minus1
+    ) - 68usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::lists_modification_present_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, lists_modification_present_flag) - 69usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::cabac_init_present_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, cabac_init_present_flag) - 70usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::pps_slice_chroma_qp_offsets_present_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pps_slice_chroma_qp_offsets_present_flag) - 71usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::deblocking_filter_override_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, deblocking_filter_override_enabled_flag) - 72usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::pps_deblocking_filter_disabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pps_deblocking_filter_disabled_flag) - 73usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::pps_slice_chroma_qp_offsets_present_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        pps_slice_chroma_qp_offsets_present_flag
+    ) - 71usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::deblocking_filter_override_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        deblocking_filter_override_enabled_flag
+    ) - 72usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::pps_deblocking_filter_disabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        pps_deblocking_filter_disabled_flag
+    ) - 73usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pps_beta_offset_div2"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pps_beta_offset_div2) - 74usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pps_tc_offset_div2"]
@@ -1379,28 +1452,42 @@ const _: () = {
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, row_height_minus1) - 122usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::sps_range_extension_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, sps_range_extension_flag) - 164usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::transform_skip_rotation_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, transform_skip_rotation_enabled_flag) - 165usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::transform_skip_context_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, transform_skip_context_enabled_flag) - 166usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::transform_skip_rotation_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        transform_skip_rotation_enabled_flag
+    ) - 165usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::transform_skip_context_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        transform_skip_context_enabled_flag
+    ) - 166usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::implicit_rdpcm_enabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, implicit_rdpcm_enabled_flag) - 167usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::explicit_rdpcm_enabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, explicit_rdpcm_enabled_flag) - 168usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::extended_precision_processing_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, extended_precision_processing_flag) - 169usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::extended_precision_processing_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        extended_precision_processing_flag
+    ) - 169usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::intra_smoothing_disabled_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, intra_smoothing_disabled_flag) - 170usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::persistent_rice_adaptation_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, persistent_rice_adaptation_enabled_flag) - 171usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::cabac_bypass_alignment_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, cabac_bypass_alignment_enabled_flag) - 172usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::persistent_rice_adaptation_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        persistent_rice_adaptation_enabled_flag
+    ) - 171usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::cabac_bypass_alignment_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        cabac_bypass_alignment_enabled_flag
+    ) - 172usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::pps_range_extension_flag"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, pps_range_extension_flag) - 173usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::cross_component_prediction_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, cross_component_prediction_enabled_flag) - 174usize];
-    ["Offset of field: _CUVIDHEVCPICPARAMS::chroma_qp_offset_list_enabled_flag"]
-        [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, chroma_qp_offset_list_enabled_flag) - 175usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::cross_component_prediction_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        cross_component_prediction_enabled_flag
+    ) - 174usize];
+    ["Offset of field: _CUVIDHEVCPICPARAMS::chroma_qp_offset_list_enabled_flag"][::core::mem::offset_of!(
+        _CUVIDHEVCPICPARAMS,
+        chroma_qp_offset_list_enabled_flag
+    ) - 175usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::diff_cu_chroma_qp_offset_depth"]
         [::core::mem::offset_of!(_CUVIDHEVCPICPARAMS, diff_cu_chroma_qp_offset_depth) - 176usize];
     ["Offset of field: _CUVIDHEVCPICPARAMS::chroma_qp_offset_list_len_minus1"]
@@ -1658,7 +1745,8 @@ pub struct _CUVIDGETDECODESTATUS {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of _CUVIDGETDECODESTATUS"][::core::mem::size_of::<_CUVIDGETDECODESTATUS>() - 192usize];
-    ["Alignment of _CUVIDGETDECODESTATUS"][::core::mem::align_of::<_CUVIDGETDECODESTATUS>() - 8usize];
+    ["Alignment of _CUVIDGETDECODESTATUS"]
+        [::core::mem::align_of::<_CUVIDGETDECODESTATUS>() - 8usize];
     ["Offset of field: _CUVIDGETDECODESTATUS::decodeStatus"]
         [::core::mem::offset_of!(_CUVIDGETDECODESTATUS, decodeStatus) - 0usize];
     ["Offset of field: _CUVIDGETDECODESTATUS::reserved"]
@@ -1764,7 +1852,10 @@ pub type CUVIDRECONFIGUREDECODERINFO = _CUVIDRECONFIGUREDECODERINFO;
 pub type tcuvidGetDecoderCaps =
     ::core::option::Option<unsafe extern "C" fn(pdc: *mut CUVIDDECODECAPS) -> CUresult>;
 pub type tcuvidCreateDecoder = ::core::option::Option<
-    unsafe extern "C" fn(phDecoder: *mut CUvideodecoder, pdci: *mut CUVIDDECODECREATEINFO) -> CUresult,
+    unsafe extern "C" fn(
+        phDecoder: *mut CUvideodecoder,
+        pdci: *mut CUVIDDECODECREATEINFO,
+    ) -> CUresult,
 >;
 pub type tcuvidDestroyDecoder =
     ::core::option::Option<unsafe extern "C" fn(hDecoder: CUvideodecoder) -> CUresult>;
@@ -1828,7 +1919,8 @@ pub struct CUVIDEOFORMAT__bindgen_ty_1 {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUVIDEOFORMAT__bindgen_ty_1"][::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_1>() - 8usize];
+    ["Size of CUVIDEOFORMAT__bindgen_ty_1"]
+        [::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_1>() - 8usize];
     ["Alignment of CUVIDEOFORMAT__bindgen_ty_1"]
         [::core::mem::align_of::<CUVIDEOFORMAT__bindgen_ty_1>() - 4usize];
     ["Offset of field: CUVIDEOFORMAT__bindgen_ty_1::numerator"]
@@ -1846,7 +1938,8 @@ pub struct CUVIDEOFORMAT__bindgen_ty_2 {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUVIDEOFORMAT__bindgen_ty_2"][::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_2>() - 16usize];
+    ["Size of CUVIDEOFORMAT__bindgen_ty_2"]
+        [::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_2>() - 16usize];
     ["Alignment of CUVIDEOFORMAT__bindgen_ty_2"]
         [::core::mem::align_of::<CUVIDEOFORMAT__bindgen_ty_2>() - 4usize];
     ["Offset of field: CUVIDEOFORMAT__bindgen_ty_2::left"]
@@ -1866,7 +1959,8 @@ pub struct CUVIDEOFORMAT__bindgen_ty_3 {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUVIDEOFORMAT__bindgen_ty_3"][::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_3>() - 8usize];
+    ["Size of CUVIDEOFORMAT__bindgen_ty_3"]
+        [::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_3>() - 8usize];
     ["Alignment of CUVIDEOFORMAT__bindgen_ty_3"]
         [::core::mem::align_of::<CUVIDEOFORMAT__bindgen_ty_3>() - 4usize];
     ["Offset of field: CUVIDEOFORMAT__bindgen_ty_3::x"]
@@ -1884,7 +1978,8 @@ pub struct CUVIDEOFORMAT__bindgen_ty_4 {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUVIDEOFORMAT__bindgen_ty_4"][::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_4>() - 4usize];
+    ["Size of CUVIDEOFORMAT__bindgen_ty_4"]
+        [::core::mem::size_of::<CUVIDEOFORMAT__bindgen_ty_4>() - 4usize];
     ["Alignment of CUVIDEOFORMAT__bindgen_ty_4"]
         [::core::mem::align_of::<CUVIDEOFORMAT__bindgen_ty_4>() - 1usize];
     ["Offset of field: CUVIDEOFORMAT__bindgen_ty_4::color_primaries"]
@@ -1912,9 +2007,11 @@ impl CUVIDEOFORMAT__bindgen_ty_4 {
     #[allow(unnecessary_transmutes)]
     pub unsafe fn video_format_raw(this: *const Self) -> ::core::ffi::c_uchar {
         unsafe {
-            ::core::mem::transmute(<__BindgenBitfieldUnit<[u8; 1usize]>>::raw_get_const::<0usize, 3u8>(
-                ::core::ptr::addr_of!((*this)._bitfield_1),
-            ) as u8)
+            ::core::mem::transmute(
+                <__BindgenBitfieldUnit<[u8; 1usize]>>::raw_get_const::<0usize, 3u8>(
+                    ::core::ptr::addr_of!((*this)._bitfield_1),
+                ) as u8,
+            )
         }
     }
     #[inline]
@@ -1945,9 +2042,11 @@ impl CUVIDEOFORMAT__bindgen_ty_4 {
     #[allow(unnecessary_transmutes)]
     pub unsafe fn video_full_range_flag_raw(this: *const Self) -> ::core::ffi::c_uchar {
         unsafe {
-            ::core::mem::transmute(<__BindgenBitfieldUnit<[u8; 1usize]>>::raw_get_const::<3usize, 1u8>(
-                ::core::ptr::addr_of!((*this)._bitfield_1),
-            ) as u8)
+            ::core::mem::transmute(
+                <__BindgenBitfieldUnit<[u8; 1usize]>>::raw_get_const::<3usize, 1u8>(
+                    ::core::ptr::addr_of!((*this)._bitfield_1),
+                ) as u8,
+            )
         }
     }
     #[inline]
@@ -1978,9 +2077,11 @@ impl CUVIDEOFORMAT__bindgen_ty_4 {
     #[allow(unnecessary_transmutes)]
     pub unsafe fn reserved_zero_bits_raw(this: *const Self) -> ::core::ffi::c_uchar {
         unsafe {
-            ::core::mem::transmute(<__BindgenBitfieldUnit<[u8; 1usize]>>::raw_get_const::<4usize, 4u8>(
-                ::core::ptr::addr_of!((*this)._bitfield_1),
-            ) as u8)
+            ::core::mem::transmute(
+                <__BindgenBitfieldUnit<[u8; 1usize]>>::raw_get_const::<4usize, 4u8>(
+                    ::core::ptr::addr_of!((*this)._bitfield_1),
+                ) as u8,
+            )
         }
     }
     #[inline]
@@ -2007,7 +2108,8 @@ impl CUVIDEOFORMAT__bindgen_ty_4 {
             video_format as u64
         });
         __bindgen_bitfield_unit.set_const::<3usize, 1u8>({
-            let video_full_range_flag: u8 = unsafe { ::core::mem::transmute(video_full_range_flag) };
+            let video_full_range_flag: u8 =
+                unsafe { ::core::mem::transmute(video_full_range_flag) };
             video_full_range_flag as u64
         });
         __bindgen_bitfield_unit.set_const::<4usize, 4u8>({
@@ -2021,7 +2123,8 @@ impl CUVIDEOFORMAT__bindgen_ty_4 {
 const _: () = {
     ["Size of CUVIDEOFORMAT"][::core::mem::size_of::<CUVIDEOFORMAT>() - 64usize];
     ["Alignment of CUVIDEOFORMAT"][::core::mem::align_of::<CUVIDEOFORMAT>() - 4usize];
-    ["Offset of field: CUVIDEOFORMAT::codec"][::core::mem::offset_of!(CUVIDEOFORMAT, codec) - 0usize];
+    ["Offset of field: CUVIDEOFORMAT::codec"]
+        [::core::mem::offset_of!(CUVIDEOFORMAT, codec) - 0usize];
     ["Offset of field: CUVIDEOFORMAT::frame_rate"]
         [::core::mem::offset_of!(CUVIDEOFORMAT, frame_rate) - 4usize];
     ["Offset of field: CUVIDEOFORMAT::progressive_sequence"]
@@ -2040,7 +2143,8 @@ const _: () = {
         [::core::mem::offset_of!(CUVIDEOFORMAT, display_area) - 24usize];
     ["Offset of field: CUVIDEOFORMAT::chroma_format"]
         [::core::mem::offset_of!(CUVIDEOFORMAT, chroma_format) - 40usize];
-    ["Offset of field: CUVIDEOFORMAT::bitrate"][::core::mem::offset_of!(CUVIDEOFORMAT, bitrate) - 44usize];
+    ["Offset of field: CUVIDEOFORMAT::bitrate"]
+        [::core::mem::offset_of!(CUVIDEOFORMAT, bitrate) - 44usize];
     ["Offset of field: CUVIDEOFORMAT::display_aspect_ratio"]
         [::core::mem::offset_of!(CUVIDEOFORMAT, display_aspect_ratio) - 48usize];
     ["Offset of field: CUVIDEOFORMAT::video_signal_description"]
@@ -2082,20 +2186,21 @@ const _: () = {
         [::core::mem::size_of::<CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1>() - 68usize];
     ["Alignment of CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1"]
         [::core::mem::align_of::<CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1>() - 2usize];
-    ["Offset of field: CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1::operating_points_cnt"][::core::mem::offset_of!(
-        CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1,
-        operating_points_cnt
-    )
-        - 0usize];
+    ["Offset of field: CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1::operating_points_cnt"]
+        [::core::mem::offset_of!(
+            CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1,
+            operating_points_cnt
+        ) - 0usize];
     ["Offset of field: CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1::reserved24_bits"][::core::mem::offset_of!(
         CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1,
         reserved24_bits
-    ) - 1usize];
-    ["Offset of field: CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1::operating_points_idc"][::core::mem::offset_of!(
-        CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1,
-        operating_points_idc
     )
-        - 4usize];
+        - 1usize];
+    ["Offset of field: CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1::operating_points_idc"]
+        [::core::mem::offset_of!(
+            CUVIDOPERATINGPOINTINFO__bindgen_ty_1__bindgen_ty_1,
+            operating_points_idc
+        ) - 4usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -2119,8 +2224,10 @@ impl Default for CUVIDOPERATINGPOINTINFO__bindgen_ty_1 {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CUVIDOPERATINGPOINTINFO"][::core::mem::size_of::<CUVIDOPERATINGPOINTINFO>() - 1028usize];
-    ["Alignment of CUVIDOPERATINGPOINTINFO"][::core::mem::align_of::<CUVIDOPERATINGPOINTINFO>() - 4usize];
+    ["Size of CUVIDOPERATINGPOINTINFO"]
+        [::core::mem::size_of::<CUVIDOPERATINGPOINTINFO>() - 1028usize];
+    ["Alignment of CUVIDOPERATINGPOINTINFO"]
+        [::core::mem::align_of::<CUVIDOPERATINGPOINTINFO>() - 4usize];
     ["Offset of field: CUVIDOPERATINGPOINTINFO::codec"]
         [::core::mem::offset_of!(CUVIDOPERATINGPOINTINFO, codec) - 0usize];
 };
@@ -2148,7 +2255,8 @@ const _: () = {
         [::core::mem::offset_of!(CUVIDAV1SEQHDR, max_width) - 0usize];
     ["Offset of field: CUVIDAV1SEQHDR::max_height"]
         [::core::mem::offset_of!(CUVIDAV1SEQHDR, max_height) - 4usize];
-    ["Offset of field: CUVIDAV1SEQHDR::reserved"][::core::mem::offset_of!(CUVIDAV1SEQHDR, reserved) - 8usize];
+    ["Offset of field: CUVIDAV1SEQHDR::reserved"]
+        [::core::mem::offset_of!(CUVIDAV1SEQHDR, reserved) - 8usize];
 };
 impl Default for CUVIDAV1SEQHDR {
     fn default() -> Self {
@@ -2195,7 +2303,8 @@ impl Default for CUVIDEOFORMATEX__bindgen_ty_1 {
 const _: () = {
     ["Size of CUVIDEOFORMATEX"][::core::mem::size_of::<CUVIDEOFORMATEX>() - 1088usize];
     ["Alignment of CUVIDEOFORMATEX"][::core::mem::align_of::<CUVIDEOFORMATEX>() - 4usize];
-    ["Offset of field: CUVIDEOFORMATEX::format"][::core::mem::offset_of!(CUVIDEOFORMATEX, format) - 0usize];
+    ["Offset of field: CUVIDEOFORMATEX::format"]
+        [::core::mem::offset_of!(CUVIDEOFORMATEX, format) - 0usize];
 };
 impl Default for CUVIDEOFORMATEX {
     fn default() -> Self {
@@ -2223,7 +2332,8 @@ pub struct _CUVIDSOURCEDATAPACKET {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of _CUVIDSOURCEDATAPACKET"][::core::mem::size_of::<_CUVIDSOURCEDATAPACKET>() - 32usize];
-    ["Alignment of _CUVIDSOURCEDATAPACKET"][::core::mem::align_of::<_CUVIDSOURCEDATAPACKET>() - 8usize];
+    ["Alignment of _CUVIDSOURCEDATAPACKET"]
+        [::core::mem::align_of::<_CUVIDSOURCEDATAPACKET>() - 8usize];
     ["Offset of field: _CUVIDSOURCEDATAPACKET::flags"]
         [::core::mem::offset_of!(_CUVIDSOURCEDATAPACKET, flags) - 0usize];
     ["Offset of field: _CUVIDSOURCEDATAPACKET::payload_size"]
@@ -2269,10 +2379,16 @@ const _: () = {
 };
 pub type CUVIDPARSERDISPINFO = _CUVIDPARSERDISPINFO;
 pub type PFNVIDSEQUENCECALLBACK = ::core::option::Option<
-    unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void, arg2: *mut CUVIDEOFORMAT) -> ::core::ffi::c_int,
+    unsafe extern "C" fn(
+        arg1: *mut ::core::ffi::c_void,
+        arg2: *mut CUVIDEOFORMAT,
+    ) -> ::core::ffi::c_int,
 >;
 pub type PFNVIDDECODECALLBACK = ::core::option::Option<
-    unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void, arg2: *mut CUVIDPICPARAMS) -> ::core::ffi::c_int,
+    unsafe extern "C" fn(
+        arg1: *mut ::core::ffi::c_void,
+        arg2: *mut CUVIDPICPARAMS,
+    ) -> ::core::ffi::c_int,
 >;
 pub type PFNVIDDISPLAYCALLBACK = ::core::option::Option<
     unsafe extern "C" fn(
@@ -2362,9 +2478,11 @@ impl _CUVIDPARSERPARAMS {
     #[allow(unnecessary_transmutes)]
     pub unsafe fn bAnnexb_raw(this: *const Self) -> ::core::ffi::c_uint {
         unsafe {
-            ::core::mem::transmute(<__BindgenBitfieldUnit<[u8; 4usize]>>::raw_get_const::<0usize, 1u8>(
-                ::core::ptr::addr_of!((*this)._bitfield_1),
-            ) as u32)
+            ::core::mem::transmute(
+                <__BindgenBitfieldUnit<[u8; 4usize]>>::raw_get_const::<0usize, 1u8>(
+                    ::core::ptr::addr_of!((*this)._bitfield_1),
+                ) as u32,
+            )
         }
     }
     #[inline]
@@ -2395,9 +2513,11 @@ impl _CUVIDPARSERPARAMS {
     #[allow(unnecessary_transmutes)]
     pub unsafe fn uReserved_raw(this: *const Self) -> ::core::ffi::c_uint {
         unsafe {
-            ::core::mem::transmute(<__BindgenBitfieldUnit<[u8; 4usize]>>::raw_get_const::<1usize, 31u8>(
-                ::core::ptr::addr_of!((*this)._bitfield_1),
-            ) as u32)
+            ::core::mem::transmute(<__BindgenBitfieldUnit<[u8; 4usize]>>::raw_get_const::<
+                1usize,
+                31u8,
+            >(::core::ptr::addr_of!((*this)._bitfield_1))
+                as u32)
         }
     }
     #[inline]

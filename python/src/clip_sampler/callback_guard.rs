@@ -1,5 +1,5 @@
-//! Lets engine threads call Python functions safely: the interpreter waits for running calls before it exits.
-//! Also passes the exception of a call to the code that requested it on the same thread.
+//! Lets engine threads call Python functions safely: the interpreter waits for running calls before
+//! it exits. Also passes the exception of a call to the code that requested it on the same thread.
 //! No lock is held while a thread waits for the interpreter.
 
 use std::cell::RefCell;
@@ -18,8 +18,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub struct CallGuard(());
 
 impl CallGuard {
-    /// Returns `None` once the interpreter is about to exit: a thread that waits for the GIL then never
-    /// returns.
+    /// Returns `None` once the interpreter is about to exit: a thread that waits for the GIL then
+    /// never returns.
     pub fn get() -> Option<Self> {
         ACTIVE_CALLS.fetch_add(1, Ordering::SeqCst);
         let guard = Self(());
@@ -35,15 +35,16 @@ impl Drop for CallGuard {
 
 /// Makes the interpreter's exit wait for running calls and prevent new ones.
 pub fn register_exit_hook(py: Python<'_>) -> PyResult<()> {
-    /// The process that registered last: a forked child registers for itself. The GIL is held here, so no
-    /// other thread registers at the same time.
+    /// The process that registered last: a forked child registers for itself. The GIL is held here,
+    /// so no other thread registers at the same time.
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
     let own = std::process::id();
     if REGISTERED.load(Ordering::SeqCst) == own {
         return Ok(());
     }
     let close = wrap_pyfunction!(close_calls, py)?;
-    py.import("atexit")?.call_method1("register", (close, own))?;
+    py.import("atexit")?
+        .call_method1("register", (close, own))?;
     if REGISTERED.swap(own, Ordering::SeqCst) != 0 {
         // Calls that ran at the fork are on threads that this child does not have.
         ACTIVE_CALLS.store(0, Ordering::SeqCst);
@@ -78,8 +79,8 @@ pub fn record_exception(raised: PyErr) {
     });
 }
 
-/// Runs `work`, which may call Python functions on this thread. If `work` fails, its exception gets the last
-/// exception that such a function raised as its cause.
+/// Runs `work`, which may call Python functions on this thread. If `work` fails, its exception gets
+/// the last exception that such a function raised as its cause.
 pub fn with_cause<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let outer = LAST_EXCEPTION.replace(Some(None));
     let result = work();

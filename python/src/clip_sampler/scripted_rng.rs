@@ -34,7 +34,11 @@ pub struct ScriptedRng {
 
 impl ScriptedRng {
     pub fn new(draws: Vec<RandomValue>) -> Self {
-        Self { draws: draws.into_iter(), used: 0, mismatch: None }
+        Self {
+            draws: draws.into_iter(),
+            used: 0,
+            mismatch: None,
+        }
     }
 
     /// Checks that the clip sampler drew exactly the given numbers.
@@ -46,14 +50,20 @@ impl ScriptedRng {
             0 => None,
             left => Some(format!("{left} are left over after {}", self.used)),
         });
-        mismatch
-            .map_or(Ok(()), |what| Err(Error::Argument(format!("the recorded draws do not match: {what}"))))
+        mismatch.map_or(Ok(()), |what| {
+            Err(Error::Argument(format!(
+                "the recorded draws do not match: {what}"
+            )))
+        })
     }
 
     fn next(&mut self, wanted: &str) -> Option<RandomValue> {
         let next = self.draws.next();
         if next.is_none() {
-            self.record_mismatch(format!("the clip sampler draws {wanted} after the last of {}", self.used));
+            self.record_mismatch(format!(
+                "the clip sampler draws {wanted} after the last of {}",
+                self.used
+            ));
         }
         self.used += 1;
         next

@@ -1,26 +1,26 @@
-//! Reads a clip sampler that Python passes as data: its name, a dict of its arguments, and a function for a custom one.
-//! It sets no defaults: the Python package passes them all.
+//! Reads a clip sampler that Python passes as data: its name, a dict of its arguments, and a
+//! function for a custom one. It sets no defaults: the Python package passes them all.
 
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::Preset;
 use framespool::clip_sampler::{
-    ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random, SegmentMode, Segments,
-    Spacing, StartSampling, Uniform, Windows,
+    ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random, SegmentMode,
+    Segments, Spacing, StartSampling, Uniform, Windows,
 };
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
 use super::callback_sampler::CallbackSampler;
 use crate::errors::OrRaise;
 
-/// A Python function. All clones share one Python reference, so that Python's garbage collector can account
-/// for it.
+/// A Python function. All clones share one Python reference, so that Python's garbage collector can
+/// account for it.
 #[derive(Clone, Debug)]
 pub struct Callable(pub Arc<Py<PyAny>>);
 
@@ -40,9 +40,13 @@ impl<'py> FromPyObject<'_, 'py> for SamplerArg {
         let function = function.map(|function| Callable(Arc::new(function)));
         let sampler = match name.strip_prefix("preset:") {
             Some(preset) => read::<Preset>(preset, &arguments).and_then(Preset::build),
-            None => read::<SamplerSpec>(&name, &arguments).and_then(|spec| spec.build(function.as_ref())),
+            None => read::<SamplerSpec>(&name, &arguments)
+                .and_then(|spec| spec.build(function.as_ref())),
         };
-        Ok(Self { sampler: sampler.or_raise(object.py())?, function })
+        Ok(Self {
+            sampler: sampler.or_raise(object.py())?,
+            function,
+        })
     }
 }
 
@@ -117,12 +121,24 @@ enum SamplerSpec {
 impl SamplerSpec {
     fn build(self, function: Option<&Callable>) -> Result<ClipSamplerRef> {
         Ok(match self {
-            Self::Windows { sequence_length, stride, step, padding, fps, duration_seconds, step_seconds } => {
-                Arc::new(match spacing(sequence_length, stride, fps, duration_seconds)? {
-                    Spacing::Stride(stride) => Windows::new(sequence_length, stride, step, padding)?,
-                    Spacing::Fps(fps) => Windows::by_seconds(sequence_length, fps, step_seconds, padding)?,
-                })
-            }
+            Self::Windows {
+                sequence_length,
+                stride,
+                step,
+                padding,
+                fps,
+                duration_seconds,
+                step_seconds,
+            } => Arc::new(
+                match spacing(sequence_length, stride, fps, duration_seconds)? {
+                    Spacing::Stride(stride) => {
+                        Windows::new(sequence_length, stride, step, padding)?
+                    }
+                    Spacing::Fps(fps) => {
+                        Windows::by_seconds(sequence_length, fps, step_seconds, padding)?
+                    }
+                },
+            ),
             Self::Random {
                 sequence_length,
                 stride,
@@ -137,20 +153,47 @@ impl SamplerSpec {
             } => {
                 let spacing = spacing(sequence_length, stride, fps, duration_seconds)?;
                 let random = Random::new(sequence_length, spacing, clips_per_video, padding)?;
-                let random = random.with_start_sampling(group).with_frame_jitter(frame_jitter);
+                let random = random
+                    .with_start_sampling(group)
+                    .with_frame_jitter(frame_jitter);
                 let random = random.with_reverse(reverse)?;
                 Arc::new(match speed {
                     Some(speed) => random.with_speed(speed)?,
                     None => random,
                 })
             }
-            Self::Uniform { sequence_length, stride, clips_per_video, padding, fps, duration_seconds } => {
+            Self::Uniform {
+                sequence_length,
+                stride,
+                clips_per_video,
+                padding,
+                fps,
+                duration_seconds,
+            } => {
                 let spacing = spacing(sequence_length, stride, fps, duration_seconds)?;
-                Arc::new(Uniform::new(sequence_length, spacing, clips_per_video, padding)?)
+                Arc::new(Uniform::new(
+                    sequence_length,
+                    spacing,
+                    clips_per_video,
+                    padding,
+                )?)
             }
-            Self::Segments { num_segments, frames_per_segment, stride, mode, clips_per_video, padding } => {
+            Self::Segments {
+                num_segments,
+                frames_per_segment,
+                stride,
+                mode,
+                clips_per_video,
+                padding,
+            } => {
                 let snippet = (frames_per_segment, stride);
-                Arc::new(Segments::new(num_segments, snippet, mode, clips_per_video, padding)?)
+                Arc::new(Segments::new(
+                    num_segments,
+                    snippet,
+                    mode,
+                    clips_per_video,
+                    padding,
+                )?)
             }
             Self::Dense {
                 sequence_length,
@@ -161,17 +204,33 @@ impl SamplerSpec {
                 padding,
             } => {
                 let frames = (sequence_length, stride);
-                Arc::new(Dense::new(frames, clips_per_video, sample_range, num_positions, padding)?)
+                Arc::new(Dense::new(
+                    frames,
+                    clips_per_video,
+                    sample_range,
+                    num_positions,
+                    padding,
+                )?)
             }
             Self::Indices { frames, padding } => Arc::new(ExplicitFrames::frames(frames, padding)?),
             Self::Seconds { times, padding } => Arc::new(ExplicitFrames::seconds(times, padding)?),
-            Self::Delta { deltas_seconds, tolerance_seconds, step } => {
-                Arc::new(Delta::new(deltas_seconds, tolerance_seconds, step)?)
-            }
-            Self::Custom { clips_per_video, sequence_length } => {
-                let function =
-                    function.cloned().ok_or_else(|| Error::Argument("fn must be a function".into()))?;
-                Arc::new(CallbackSampler::new(function, clips_per_video, sequence_length)?)
+            Self::Delta {
+                deltas_seconds,
+                tolerance_seconds,
+                step,
+            } => Arc::new(Delta::new(deltas_seconds, tolerance_seconds, step)?),
+            Self::Custom {
+                clips_per_video,
+                sequence_length,
+            } => {
+                let function = function
+                    .cloned()
+                    .ok_or_else(|| Error::Argument("fn must be a function".into()))?;
+                Arc::new(CallbackSampler::new(
+                    function,
+                    clips_per_video,
+                    sequence_length,
+                )?)
             }
         })
     }
@@ -187,15 +246,23 @@ fn spacing(
         (Some(stride), ..) => Ok(Spacing::Stride(stride)),
         (None, Some(fps), _) => Ok(Spacing::Fps(fps)),
         (None, None, Some(seconds)) => Spacing::duration(length, seconds),
-        (None, None, None) => Err(Error::Argument("stride, fps or duration_seconds must be given".into())),
+        (None, None, None) => Err(Error::Argument(
+            "stride, fps or duration_seconds must be given".into(),
+        )),
     }
 }
 
 /// Reads an enum: its variant, and the fields of that.
 fn read<T: DeserializeOwned>(variant: &str, fields: &Bound<'_, PyDict>) -> Result<T> {
     let values = fields.iter().filter(|(_, value)| !value.is_none());
-    let values = values.map(|(name, value)| (name.to_string(), to_json(&value))).collect();
-    let spec = Value::Object([(variant.to_owned(), Value::Object(values))].into_iter().collect());
+    let values = values
+        .map(|(name, value)| (name.to_string(), to_json(&value)))
+        .collect();
+    let spec = Value::Object(
+        [(variant.to_owned(), Value::Object(values))]
+            .into_iter()
+            .collect(),
+    );
     serde_path_to_error::deserialize(spec).map_err(|error| {
         let mut got = PyString::new(fields.py(), variant).into_any();
         let mut name = None;
@@ -225,11 +292,17 @@ fn to_json(value: &Bound<'_, PyAny>) -> Value {
 
 /// The message for an error of serde: what the argument must be, and what it is.
 fn describe(name: Option<&str>, error: &str, got: &Bound<'_, PyAny>) -> String {
-    if let Some(field) = error.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+    if let Some(field) = error
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.strip_suffix('`'))
+    {
         return format!("{field} must be given, got None");
     }
     // A type of the engine says what its option must be. serde says it after this word.
-    let wanted = match error.rsplit_once(", expected ").map_or(error, |(_, wanted)| wanted) {
+    let wanted = match error
+        .rsplit_once(", expected ")
+        .map_or(error, |(_, wanted)| wanted)
+    {
         "u32" => "an int from 0 to 4294967295",
         "i64" => "an int",
         "f64" => "a finite number",
@@ -239,7 +312,13 @@ fn describe(name: Option<&str>, error: &str, got: &Bound<'_, PyAny>) -> String {
     };
     let got = match got.extract::<String>() {
         Ok(text) => format!("{text:?}"),
-        Err(_) => got.repr().map_or_else(|_| got.get_type().to_string(), |text| text.to_string()),
+        Err(_) => got
+            .repr()
+            .map_or_else(|_| got.get_type().to_string(), |text| text.to_string()),
     };
-    format!("{} must be {}, got {got}", name.unwrap_or("the clip sampler"), wanted.replace('`', "\""))
+    format!(
+        "{} must be {}, got {got}",
+        name.unwrap_or("the clip sampler"),
+        wanted.replace('`', "\"")
+    )
 }

@@ -1,5 +1,6 @@
-//! Reimplements the parts of libstdc++'s `<random>` and `std::shuffle` that DALI uses, as on 64-bit Linux.
-//! Other C++ standard libraries give other orders. Only ranges below that of the generator are supported.
+//! Reimplements the parts of libstdc++'s `<random>` and `std::shuffle` that DALI uses, as on 64-bit
+//! Linux. Other C++ standard libraries give other orders. Only ranges below that of the generator
+//! are supported.
 
 use rand_mt::Mt;
 
@@ -24,9 +25,9 @@ impl MinstdRand0 {
         self.0
     }
 
-    /// `std::uniform_int_distribution<int>(0, n - 1)` for `n` from 1 to 2^31 - 3: the generator's outputs,
-    /// shifted to start at 0, are divided into `n` intervals of equal length; outputs past the last interval
-    /// are rejected.
+    /// `std::uniform_int_distribution<int>(0, n - 1)` for `n` from 1 to 2^31 - 3: the generator's
+    /// outputs, shifted to start at 0, are divided into `n` intervals of equal length; outputs past
+    /// the last interval are rejected.
     pub fn uniform_int(&mut self, n: u32) -> u32 {
         let part = (MODULUS as u32 - 2) / n.max(1); // outputs are 1 to MODULUS - 1
         loop {
@@ -43,8 +44,8 @@ impl MinstdRand0 {
 fn seed_seq(seed: u32) -> [u32; 4] {
     let fold = |x: u32| x ^ x >> 27;
     let mut words = [0x8b8b_8b8b_u32; 4];
-    // In the notation of the standard, with n = 4 outputs and s = 1 seed: p = 1, q = 2, m = 4 steps of each
-    // kind.
+    // In the notation of the standard, with n = 4 outputs and s = 1 seed: p = 1, q = 2, m = 4 steps
+    // of each kind.
     for step in 0..8_u32 {
         let [at, after, beyond, before] = [0, 1, 2, 3].map(|by| (step as usize + by) % 4);
         let place = step % 4;
@@ -58,20 +59,27 @@ fn seed_seq(seed: u32) -> [u32; 4] {
             words[after] = words[after].wrapping_add(mixed);
             words[at] = mixed.wrapping_add(seeded);
         } else {
-            let sum = words[at].wrapping_add(words[after]).wrapping_add(words[before]);
+            let sum = words[at]
+                .wrapping_add(words[after])
+                .wrapping_add(words[before]);
             let mixed = fold(sum).wrapping_mul(1_566_083_941);
             words[after] ^= mixed;
             words[at] = mixed.wrapping_sub(place);
         }
         let other = words[at];
-        words[beyond] = if step < 4 { words[beyond].wrapping_add(other) } else { words[beyond] ^ other };
+        words[beyond] = if step < 4 {
+            words[beyond].wrapping_add(other)
+        } else {
+            words[beyond] ^ other
+        };
     }
     words
 }
 
 /// `std::shuffle(list, std::mt19937(seed))`.
 ///
-/// Lists of up to 65,535 entries use one random number for two positions, longer ones use one for each.
+/// Lists of up to 65,535 entries use one random number for two positions, longer ones use one for
+/// each.
 pub fn std_shuffle(list: &mut [u32], seed: u32) {
     let mut random = Mt::new(seed);
     let n = list.len() as u64;
@@ -96,8 +104,8 @@ pub fn std_shuffle(list: &mut [u32], seed: u32) {
     }
 }
 
-/// `std::uniform_int_distribution(0, n - 1)` over a generator of exactly 32 bits: the high half of a product;
-/// the few low halves that would bias the result are rejected (libstdc++ since GCC 11).
+/// `std::uniform_int_distribution(0, n - 1)` over a generator of exactly 32 bits: the high half of
+/// a product; the few low halves that would bias the result are rejected (libstdc++ since GCC 11).
 fn uniform_int(random: &mut Mt, n: u32) -> u32 {
     let again_below = n.wrapping_neg() % n.max(1);
     loop {
@@ -112,8 +120,8 @@ fn uniform_int(random: &mut Mt, n: u32) -> u32 {
 mod tests {
     use super::*;
 
-    // All expected values here were printed by a C++ program, built with GCC 12 and its libstdc++ on x86-64
-    // Linux.
+    // All expected values here were printed by a C++ program, built with GCC 12 and its libstdc++
+    // on x86-64 Linux.
 
     #[test]
     fn minstd_is_seeded_as_by_a_seed_seq() {
@@ -127,9 +135,16 @@ mod tests {
             (-1_i64 as u64, [2134614239, 599708091, 1153130066]),
         ] {
             let mut random = MinstdRand0::from_seed_seq(seed);
-            assert_eq!([random.next(), random.next(), random.next()], draws, "seed {seed}");
+            assert_eq!(
+                [random.next(), random.next(), random.next()],
+                draws,
+                "seed {seed}"
+            );
         }
-        assert_eq!(MinstdRand0::from_seed_seq((1 << 32) + 5), MinstdRand0::from_seed_seq(5));
+        assert_eq!(
+            MinstdRand0::from_seed_seq((1 << 32) + 5),
+            MinstdRand0::from_seed_seq(5)
+        );
     }
 
     #[test]
@@ -141,7 +156,11 @@ mod tests {
             (123456789, [0, 0, 3, 529, 104280, 527376245, 947555352]),
         ] {
             let mut random = MinstdRand0::from_seed_seq(seed);
-            assert_eq!(ranges.map(|n| random.uniform_int(n)), expected, "seed {seed}");
+            assert_eq!(
+                ranges.map(|n| random.uniform_int(n)),
+                expected,
+                "seed {seed}"
+            );
         }
         // With this range, 3 of 10 generator outputs are rejected.
         let mut random = MinstdRand0::from_seed_seq(5);
@@ -150,7 +169,10 @@ mod tests {
     }
 
     fn checksum(numbers: impl Iterator<Item = u32>) -> u64 {
-        numbers.fold(0, |sum: u64, n| sum.wrapping_mul(6364136223846793005).wrapping_add(u64::from(n)))
+        numbers.fold(0, |sum: u64, n| {
+            sum.wrapping_mul(6364136223846793005)
+                .wrapping_add(u64::from(n))
+        })
     }
 
     #[test]
@@ -161,7 +183,10 @@ mod tests {
             list
         };
         assert!(shuffled(0).is_empty());
-        assert_eq!((shuffled(1), shuffled(2), shuffled(3)), (vec![0], vec![1, 0], vec![1, 0, 2]));
+        assert_eq!(
+            (shuffled(1), shuffled(2), shuffled(3)),
+            (vec![0], vec![1, 0], vec![1, 0, 2])
+        );
         assert_eq!(shuffled(4), [2, 3, 1, 0]);
         assert_eq!(shuffled(10), [5, 9, 1, 6, 7, 2, 0, 4, 8, 3]);
         assert_eq!(shuffled(11), [10, 0, 2, 4, 7, 1, 6, 5, 3, 9, 8]);

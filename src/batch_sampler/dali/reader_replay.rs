@@ -3,24 +3,25 @@
 
 use std::ops::Range;
 
-use super::libstdcxx_random::{std_shuffle, MinstdRand0};
 use super::DaliShards;
-use crate::error::{invalid_argument, Result};
+use super::libstdcxx_random::{MinstdRand0, std_shuffle};
+use crate::error::{Result, invalid_argument};
 
-/// Maximum number of samples of a reader. With one more, all of them in the ring buffer, the range would
-/// exceed that of its random numbers.
+/// Maximum number of samples of a reader. With one more, all of them in the ring buffer, the range
+/// would exceed that of its random numbers.
 pub const MAX_READER_SAMPLES: u32 = i32::MAX as u32 - 2;
 
-/// The seed of the initial shuffle of all samples, the same for all readers (`kDaliDataloaderSeed`).
+/// The seed of the initial shuffle of all samples, the same for all readers
+/// (`kDaliDataloaderSeed`).
 const INITIAL_SHUFFLE_SEED: u32 = 524_287;
 
 /// `random_shuffle=True` of DALI's `Loader` (dali/operators/reader/loader/loader.h), release 2.4.
 ///
-/// All samples are shuffled once, identically for every seed. The samples of a shard then pass through a ring
-/// buffer of `initial_fill` entries: each step picks a random entry and replaces it by the next sample. When
-/// a shard runs out of samples, DALI fills the ring buffer with samples of later epochs but picks only among
-/// those of the current epoch, so the later samples keep their order: an epoch depends on earlier epochs only
-/// through the state of the random number generator.
+/// All samples are shuffled once, identically for every seed. The samples of a shard then pass
+/// through a ring buffer of `initial_fill` entries: each step picks a random entry and replaces it
+/// by the next sample. When a shard runs out of samples, DALI fills the ring buffer with samples of
+/// later epochs but picks only among those of the current epoch, so the later samples keep their
+/// order: an epoch depends on earlier epochs only through the state of the random number generator.
 #[derive(Debug)]
 pub struct DaliReaderReplay {
     shards: DaliShards,
@@ -58,14 +59,25 @@ impl DaliReaderReplay {
         }
         list.extend(0..num_clips);
         std_shuffle(&mut list, INITIAL_SHUFFLE_SEED);
-        Ok(Self { shards, seed, list, ring })
+        Ok(Self {
+            shards,
+            seed,
+            list,
+            ring,
+        })
     }
 
     /// The beginning of epoch 0.
     pub fn start(&self) -> ReplayCursor {
         let rng = MinstdRand0::from_seed_seq(self.seed);
-        let mut cursor =
-            ReplayCursor { epoch: 0, position: 0, rng, epoch_start_rng: rng, ring: Vec::new(), last: 0 };
+        let mut cursor = ReplayCursor {
+            epoch: 0,
+            position: 0,
+            rng,
+            epoch_start_rng: rng,
+            ring: Vec::new(),
+            last: 0,
+        };
         self.fill(&mut cursor);
         cursor
     }
@@ -80,14 +92,15 @@ impl DaliReaderReplay {
         self.list.is_empty()
     }
 
-    /// The clips at a range of positions of an epoch, without those past [`Self::len`]. Leaves the cursor
-    /// behind the range.
+    /// The clips at a range of positions of an epoch, without those past [`Self::len`]. Leaves the
+    /// cursor behind the range.
     pub fn read(&self, cursor: &mut ReplayCursor, epoch: u64, positions: Range<u64>) -> Vec<u32> {
         let samples = self.shard(epoch);
         let mut positions = positions.start..positions.end.min(samples.len() as u64);
         let mut clips = Vec::with_capacity(positions.end.saturating_sub(positions.start) as usize);
         // Each batch of padding requests the last clip again.
-        if !positions.is_empty() && (cursor.epoch, cursor.position) == (epoch, positions.start + 1) {
+        if !positions.is_empty() && (cursor.epoch, cursor.position) == (epoch, positions.start + 1)
+        {
             clips.push(cursor.last);
             positions.start += 1;
         }
@@ -117,7 +130,9 @@ impl DaliReaderReplay {
 
     fn shard(&self, epoch: u64) -> &[u32] {
         let positions = self.shards.epoch_range(epoch);
-        self.list.get(positions.start as usize..positions.end as usize).unwrap_or(&[])
+        self.list
+            .get(positions.start as usize..positions.end as usize)
+            .unwrap_or(&[])
     }
 
     /// Puts the first samples of the cursor's epoch into its ring buffer.
@@ -132,7 +147,9 @@ impl DaliReaderReplay {
     fn skip_epoch(&self, cursor: &mut ReplayCursor) {
         let left = self.len(cursor.epoch) - cursor.position;
         for left in (1..=left).rev() {
-            cursor.rng.uniform_int(left.min(u64::from(self.ring)) as u32);
+            cursor
+                .rng
+                .uniform_int(left.min(u64::from(self.ring)) as u32);
         }
         cursor.epoch += 1;
         cursor.epoch_start_rng = cursor.rng;
@@ -141,14 +158,15 @@ impl DaliReaderReplay {
 }
 
 impl ReplayCursor {
-    /// Picks one of the waiting samples in the ring buffer and replaces it by the next sample of the shard,
-    /// if there is one.
+    /// Picks one of the waiting samples in the ring buffer and replaces it by the next sample of
+    /// the shard, if there is one.
     fn next_sample(&mut self, samples: &[u32]) -> u32 {
         let (position, ring) = (self.position as usize, self.ring.len());
         let waiting = (samples.len() - position).min(ring);
         let oldest = position % ring;
         let picked = oldest + self.rng.uniform_int(waiting as u32) as usize;
-        self.ring.swap(oldest, if picked < ring { picked } else { picked - ring });
+        self.ring
+            .swap(oldest, if picked < ring { picked } else { picked - ring });
         self.last = self.ring[oldest];
         if let Some(&next) = samples.get(position + ring) {
             self.ring[oldest] = next;
@@ -165,8 +183,9 @@ mod tests {
     use super::super::super::BatchSamplerConfig;
     use super::*;
 
-    /// A direct model of the reader for comparison: one ring buffer over the endless stream of all epochs,
-    /// and for each epoch in progress a window of counters from which samples may be picked.
+    /// A direct model of the reader for comparison: one ring buffer over the endless stream of all
+    /// epochs, and for each epoch in progress a window of counters from which samples may be
+    /// picked.
     struct ReferenceReader {
         list: Vec<u32>,
         config: BatchSamplerConfig,
@@ -204,8 +223,11 @@ mod tests {
             let (n, shards) = (self.list.len(), self.config.num_shards as usize);
             let begin = |shard: u32| n * shard as usize / shards;
             if begin(self.shard) + self.read == begin(self.shard + 1) {
-                self.shard =
-                    if self.config.stick_to_shard { self.shard } else { (self.shard + 1) % shards as u32 };
+                self.shard = if self.config.stick_to_shard {
+                    self.shard
+                } else {
+                    (self.shard + 1) % shards as u32
+                };
                 self.read = 0;
                 let end = self.windows.back().unwrap().end;
                 self.windows.push_back(end..end);
@@ -218,7 +240,8 @@ mod tests {
             if self.windows[0].is_empty() {
                 self.windows.pop_front();
             }
-            let picked = self.windows[0].start + self.rng.uniform_int(self.windows[0].len() as u32) as usize;
+            let picked =
+                self.windows[0].start + self.rng.uniform_int(self.windows[0].len() as u32) as usize;
             let (fill, oldest) = (self.ring.len(), self.windows[0].start);
             self.ring.swap(picked % fill, oldest % fill);
             let out = self.ring[oldest % fill];
@@ -238,27 +261,32 @@ mod tests {
                     .flat_map(move |f| [false, true].map(move |stick| (n, s, f, stick)))
             })
         });
-        all.map(|(num_clips, (num_shards, shard_id), fill, stick_to_shard)| {
-            let seed = num_clips + u64::from(fill);
-            let config = BatchSamplerConfig {
-                num_clips,
-                num_shards,
-                shard_id,
-                stick_to_shard,
-                seed,
-                ..BatchSamplerConfig::default()
-            };
-            (config, fill)
-        })
+        all.map(
+            |(num_clips, (num_shards, shard_id), fill, stick_to_shard)| {
+                let seed = num_clips + u64::from(fill);
+                let config = BatchSamplerConfig {
+                    num_clips,
+                    num_shards,
+                    shard_id,
+                    stick_to_shard,
+                    seed,
+                    ..BatchSamplerConfig::default()
+                };
+                (config, fill)
+            },
+        )
     }
 
     #[test]
     fn single_epoch_equals_the_endless_ring() {
         for (config, fill) in configs() {
-            let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
+            let reader =
+                DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
             let (mut cursor, mut reference) = (reader.start(), ReferenceReader::new(&config, fill));
             for epoch in 0..5 {
-                let expected: Vec<u32> = (0..reader.len(epoch)).map(|_| reference.read_one()).collect();
+                let expected: Vec<u32> = (0..reader.len(epoch))
+                    .map(|_| reference.read_one())
+                    .collect();
                 assert_eq!(
                     reader.read(&mut cursor, epoch, 0..u64::MAX),
                     expected,
@@ -271,8 +299,11 @@ mod tests {
     #[test]
     fn position_has_its_clip_wherever_the_cursor_was() {
         for (config, fill) in configs().filter(|(c, _)| c.num_clips > 20) {
-            let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
-            let whole: Vec<_> = (0..4).map(|e| reader.read(&mut reader.start(), e, 0..u64::MAX)).collect();
+            let reader =
+                DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
+            let whole: Vec<_> = (0..4)
+                .map(|e| reader.read(&mut reader.start(), e, 0..u64::MAX))
+                .collect();
             let mut cursor = reader.start();
             for (epoch, begin, end) in [
                 (0, 2, 5),
@@ -288,9 +319,15 @@ mod tests {
             ] {
                 let positions = begin.min(whole[epoch].len())..end.min(whole[epoch].len());
                 let expected = whole[epoch].get(positions.clone()).unwrap_or(&[]);
-                let found =
-                    reader.read(&mut cursor, epoch as u64, positions.start as u64..positions.end as u64);
-                assert_eq!(found, expected, "{config:?}, {fill}, {epoch}, {positions:?}");
+                let found = reader.read(
+                    &mut cursor,
+                    epoch as u64,
+                    positions.start as u64..positions.end as u64,
+                );
+                assert_eq!(
+                    found, expected,
+                    "{config:?}, {fill}, {epoch}, {positions:?}"
+                );
             }
         }
     }

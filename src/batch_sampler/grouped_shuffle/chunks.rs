@@ -54,18 +54,30 @@ impl VideoClips {
         }
     }
 
-    /// The videos of some clips, whose clips are numbered from 0; `None` if the range begins or ends within a video.
+    /// The videos of some clips, whose clips are numbered from 0; `None` if the range begins or
+    /// ends within a video.
     pub fn part(&self, clips: Range<u64>) -> Option<Self> {
         match self {
             Self::Equal { clips: each, .. } => {
                 let fits = clips.start.is_multiple_of(*each) && clips.end.is_multiple_of(*each);
-                fits.then(|| Self::Equal { videos: (clips.end - clips.start) / each, clips: *each })
+                fits.then(|| Self::Equal {
+                    videos: (clips.end - clips.start) / each,
+                    clips: *each,
+                })
             }
             Self::Offsets(offsets) => {
                 let first = offsets.partition_point(|&start| start < clips.start);
                 let last = offsets.partition_point(|&start| start < clips.end);
-                let fits = offsets.get(first) == Some(&clips.start) && offsets.get(last) == Some(&clips.end);
-                fits.then(|| Self::Offsets(offsets[first..=last].iter().map(|o| o - clips.start).collect()))
+                let fits = offsets.get(first) == Some(&clips.start)
+                    && offsets.get(last) == Some(&clips.end);
+                fits.then(|| {
+                    Self::Offsets(
+                        offsets[first..=last]
+                            .iter()
+                            .map(|o| o - clips.start)
+                            .collect(),
+                    )
+                })
             }
         }
     }
@@ -82,9 +94,9 @@ impl VideoClips {
     pub fn video_of(&self, clip: u64) -> u64 {
         match self {
             Self::Equal { clips, .. } => clip / (*clips).max(1),
-            Self::Offsets(offsets) => {
-                offsets.partition_point(|&first| first <= clip).saturating_sub(1) as u64
-            }
+            Self::Offsets(offsets) => offsets
+                .partition_point(|&first| first <= clip)
+                .saturating_sub(1) as u64,
         }
     }
 }
@@ -116,11 +128,21 @@ impl Chunks {
         let max_chunk = u64::from(max_chunk.max(1));
         let largest = |clips: u64| clips.div_ceil(clips.div_ceil(max_chunk).max(1));
         match &clips {
-            &VideoClips::Equal { videos, clips: each } => {
+            &VideoClips::Equal {
+                videos,
+                clips: each,
+            } => {
                 let parts = each.div_ceil(max_chunk);
                 let equal_len = (parts > 0 && each % parts == 0).then(|| each / parts);
                 let (cuts, num_chunks) = (Cuts::Equal(parts), videos.saturating_mul(parts));
-                Self { clips, cuts, equal_len, num_chunks, max_len: largest(each), max_chunk }
+                Self {
+                    clips,
+                    cuts,
+                    equal_len,
+                    num_chunks,
+                    max_len: largest(each),
+                    max_chunk,
+                }
             }
             VideoClips::Offsets(offsets) => {
                 let lengths = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
@@ -136,7 +158,14 @@ impl Chunks {
                     });
                     Cuts::Offsets(firsts.chain([num_chunks]).collect())
                 };
-                Self { clips, cuts, equal_len: None, num_chunks, max_len, max_chunk }
+                Self {
+                    clips,
+                    cuts,
+                    equal_len: None,
+                    num_chunks,
+                    max_len,
+                    max_chunk,
+                }
             }
         }
     }
@@ -144,7 +173,10 @@ impl Chunks {
     /// Sum of the squares of the chunks' lengths.
     pub fn sum_of_squares(&self) -> u128 {
         let of_video = |clips: u64, parts: u64| {
-            let (length, longer) = (u128::from(clips / parts.max(1)), u128::from(clips % parts.max(1)));
+            let (length, longer) = (
+                u128::from(clips / parts.max(1)),
+                u128::from(clips % parts.max(1)),
+            );
             let shorter = u128::from(parts) - longer.min(u128::from(parts));
             longer * (length + 1) * (length + 1) + shorter * length * length
         };
@@ -161,8 +193,8 @@ impl Chunks {
         }
     }
 
-    /// The expected number of chunks of an epoch, and of the sum of the squares of their lengths, from the expected number
-    /// of delivered clips of each video.
+    /// The expected number of chunks of an epoch, and of the sum of the squares of their lengths,
+    /// from the expected number of delivered clips of each video.
     pub fn expected(&self, clips_of_videos: impl Iterator<Item = f64>) -> (u64, u128) {
         let (mut num_chunks, mut squares) = (0.0, 0.0);
         for (video, expected) in clips_of_videos.enumerate() {
@@ -184,14 +216,19 @@ impl Chunks {
         }
     }
 
-    /// The chunks of an epoch that consist of copies of videos: of so many that they have at least `num_clips` clips.
+    /// The chunks of an epoch that consist of copies of videos: of so many that they have at least
+    /// `num_clips` clips.
     pub fn draw(&self, epoch: WeightedEpoch, num_clips: u64) -> DrawnChunks {
         let max_chunk = self.max_chunk;
         let parts_of = |copy: &Copy| (copy.clips.end - copy.clips.start).div_ceil(max_chunk);
         if let Some(len) = self.equal_len {
             let parts = parts_of(&epoch.copy(0));
             let copies = num_clips.div_ceil(len * parts);
-            return DrawnChunks { epoch, cuts: Cuts::Equal(parts), num_chunks: copies * parts };
+            return DrawnChunks {
+                epoch,
+                cuts: Cuts::Equal(parts),
+                num_chunks: copies * parts,
+            };
         }
         let (mut firsts, mut sum) = (vec![0], 0);
         for copy in (0..).map(|number| epoch.copy(number)) {
@@ -202,7 +239,11 @@ impl Chunks {
             }
         }
         let num_chunks = firsts[firsts.len() - 1];
-        DrawnChunks { epoch, cuts: Cuts::Offsets(firsts.into()), num_chunks }
+        DrawnChunks {
+            epoch,
+            cuts: Cuts::Offsets(firsts.into()),
+            num_chunks,
+        }
     }
 
     /// The clips of a chunk.
@@ -219,7 +260,11 @@ impl Cuts {
             Self::Equal(parts) => (chunk / parts, *parts, chunk % parts),
             Self::Offsets(firsts) => {
                 let video = firsts.partition_point(|&first| first <= chunk) - 1;
-                (video as u64, firsts[video + 1] - firsts[video], chunk - firsts[video])
+                (
+                    video as u64,
+                    firsts[video + 1] - firsts[video],
+                    chunk - firsts[video],
+                )
             }
         }
     }
@@ -246,6 +291,9 @@ impl DrawnChunks {
     pub fn get(&self, chunk: u64) -> Copy {
         let (copy, parts, part) = self.cuts.of(chunk);
         let Copy { clips, occurrence } = self.epoch.copy(copy);
-        Copy { clips: part_of(clips, parts, part), occurrence }
+        Copy {
+            clips: part_of(clips, parts, part),
+            occurrence,
+        }
     }
 }

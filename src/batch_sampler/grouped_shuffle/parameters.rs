@@ -2,11 +2,12 @@
 
 use serde::Deserialize;
 
+use super::VideoClips;
 use super::chunks::Chunks;
 use super::weighted::WeightedVideos;
-use super::VideoClips;
 
-/// Maximum number of places of a stream over which a chunk is spread: some multiples of it are held in memory.
+/// Maximum number of places of a stream over which a chunk is spread: some multiples of it are held
+/// in memory.
 pub(super) const MAX_SPREAD: u64 = 1 << 18;
 
 /// The parameters of a grouped shuffle.
@@ -14,8 +15,8 @@ pub(super) const MAX_SPREAD: u64 = 1 << 18;
 pub struct GroupedConfig {
     /// Number of streams. A number of ranks that divides it gives each video to one rank.
     pub num_streams: u32,
-    /// Number of positions of the order over which the clips of a chunk are spread. From twice the number of clips on,
-    /// each stream is shuffled fully.
+    /// Number of positions of the order over which the clips of a chunk are spread. From twice the
+    /// number of clips on, each stream is shuffled fully.
     pub block_size: u64,
     /// Maximum number of clips of a chunk.
     pub max_chunk: u32,
@@ -71,28 +72,35 @@ pub struct Consumers {
 impl GroupedConfig {
     /// Derives what `options` leaves open, from the arguments alone.
     ///
-    /// With `k` the mean length of the chunk of a clip, a rank holds about `(block_size / ranks) (k - 1) / 2k` clips.
-    /// The block is chosen so that 0.8 of the cached clips suffice; the rest is for chunks that start at the same time. If
-    /// all clips of a rank fit, its streams are shuffled fully.
-    /// Each rank has up to eight streams, as far as they divide the batch, few enough that the chunks that start
-    /// together fit (`streams * k <= cached_clips / 8`) and that few chunks are cut (16 chunks per stream).
+    /// With `k` the mean length of the chunk of a clip, a rank holds about
+    /// `(block_size / ranks) (k - 1) / 2k` clips. The block is chosen so that 0.8 of the cached clips suffice; the rest is
+    /// for chunks that start at the same time. If all clips of a rank fit, its streams are shuffled
+    /// fully. Each rank has up to eight streams, as far as they divide the batch, few enough that
+    /// the chunks that start together fit (`streams * k <= cached_clips / 8`) and that few chunks
+    /// are cut (16 chunks per stream).
     ///
-    /// The workers of a rank have caches of their own. With as many streams as all workers of all ranks have clip slots
-    /// in a batch, each slot of each worker has a stream of its own, so that no video is decoded by two workers. If
-    /// that left less than two chunks per stream, workers share streams. A stream holds half of a chunk even if the chunk
-    /// is not spread at all, so chunks are shortened until `streams * k` is at most 1.6 times the cached clips.
+    /// The workers of a rank have caches of their own. With as many streams as all workers of all
+    /// ranks have clip slots in a batch, each slot of each worker has a stream of its own, so that
+    /// no video is decoded by two workers. If that left less than two chunks per stream, workers
+    /// share streams. A stream holds half of a chunk even if the chunk is not spread at all, so
+    /// chunks are shortened until `streams * k` is at most 1.6 times the cached clips.
     pub fn derive(options: GroupedOptions, clips: &VideoClips, consumers: Consumers) -> Self {
         Self::derive_weighted(options, clips, consumers, None)
     }
 
-    /// See [`Self::derive`]; with weights for videos, numbers of clips and chunks are those expected of an epoch.
+    /// See [`Self::derive`]; with weights for videos, numbers of clips and chunks are those
+    /// expected of an epoch.
     pub(in super::super) fn derive_weighted(
         options: GroupedOptions,
         clips: &VideoClips,
         consumers: Consumers,
         weights: Option<&WeightedVideos>,
     ) -> Self {
-        let Consumers { num_shards, num_workers, batch_size } = consumers;
+        let Consumers {
+            num_shards,
+            num_workers,
+            batch_size,
+        } = consumers;
         // The number of chunks, and the sum of the squares of their lengths.
         let chunks_of = |max_chunk| {
             let chunks = Chunks::new(clips.clone(), max_chunk);
@@ -104,11 +112,16 @@ impl GroupedConfig {
         let (num_chunks, mut squares) = chunks_of(options.max_chunk);
         let epoch_clips = weights.map_or_else(|| clips.num_clips(), |weights| weights.epoch_clips);
         let num_clips = u128::from(epoch_clips);
-        let cached = u128::from(options.cached_clips).saturating_mul(u128::from(num_workers.max(1)));
+        let cached =
+            u128::from(options.cached_clips).saturating_mul(u128::from(num_workers.max(1)));
         let ranks = u128::from(num_shards.max(1));
         let num_streams = options.num_streams.unwrap_or_else(|| {
-            let slots = num_shards.checked_mul(num_workers).and_then(|n| n.checked_mul(batch_size));
-            if let Some(slots) = slots.filter(|&n| num_workers > 1 && 2 * u64::from(n) <= num_chunks) {
+            let slots = num_shards
+                .checked_mul(num_workers)
+                .and_then(|n| n.checked_mul(batch_size));
+            if let Some(slots) =
+                slots.filter(|&n| num_workers > 1 && 2 * u64::from(n) <= num_chunks)
+            {
                 return slots;
             }
             let fits = |streams: u32| {
@@ -116,7 +129,10 @@ impl GroupedConfig {
                     && 8 * u128::from(streams) * squares <= cached.saturating_mul(num_clips)
                     && 16 * ranks * u128::from(streams) <= u128::from(num_chunks)
             };
-            let streams = [8, 4, 2].into_iter().find(|&streams| fits(streams)).unwrap_or(1);
+            let streams = [8, 4, 2]
+                .into_iter()
+                .find(|&streams| fits(streams))
+                .unwrap_or(1);
             num_shards.max(1).saturating_mul(streams)
         });
         let mut max_chunk = options.max_chunk;
@@ -139,10 +155,16 @@ impl GroupedConfig {
             let block = match squares.checked_sub(num_clips) {
                 None | Some(0) => num_clips,
                 // 0.8 cached ranks 2k / (k - 1), where k = squares / num_clips.
-                Some(shared) => cached.saturating_mul(16 * ranks).saturating_mul(squares) / (10 * shared),
+                Some(shared) => {
+                    cached.saturating_mul(16 * ranks).saturating_mul(squares) / (10 * shared)
+                }
             };
             u64::try_from(block.min(num_clips).min(most)).unwrap_or(u64::MAX)
         });
-        Self { num_streams, block_size, max_chunk }
+        Self {
+            num_streams,
+            block_size,
+            max_chunk,
+        }
     }
 }

@@ -1,20 +1,21 @@
-//! Mixes several datasets by weight and keeps the clips of each video together: every dataset has a grouped shuffle of
-//! its own with the same streams, and in each stream the datasets take turns by weight.
+//! Mixes several datasets by weight and keeps the clips of each video together: every dataset has a
+//! grouped shuffle of its own with the same streams, and in each stream the datasets take turns by
+//! weight.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::grouped_shuffle::{GroupedConfig, GroupedEpoch, GroupedShuffle, VideoClips};
-use super::super::rng::RngKey;
-use super::interleave::{EpochDraws, WeightedInterleave};
 use super::MixConfig;
-use crate::error::{invalid_argument, Result};
+use super::interleave::{EpochDraws, WeightedInterleave};
+use crate::error::{Result, invalid_argument};
+use crate::rng::RngKey;
 
 /// Length of a block of turns in a stream, unless a weight is too small for it.
 const MIN_BLOCK_LEN: u64 = 16;
 
-/// Passes over a dataset whose orders are kept: a loader reads the start of the next epoch before the current one has
-/// ended, and the streams of a dataset do not end a pass together.
+/// Passes over a dataset whose orders are kept: a loader reads the start of the next epoch before
+/// the current one has ended, and the streams of a dataset do not end a pass together.
 const MAX_CACHED_PASSES: usize = 4;
 
 /// A mix of grouped shuffles.
@@ -39,7 +40,12 @@ struct GroupedDataset {
 impl GroupedMixSampler {
     /// # Errors
     /// `Argument` if a dataset ends within a video.
-    pub fn new(mix: &MixConfig, clips: &VideoClips, config: GroupedConfig, seed: u64) -> Result<Self> {
+    pub fn new(
+        mix: &MixConfig,
+        clips: &VideoClips,
+        config: GroupedConfig,
+        seed: u64,
+    ) -> Result<Self> {
         let num_streams = u64::from(config.num_streams);
         let epoch_clips = mix.clips_per_epoch();
         let interleave = |len| WeightedInterleave::with_min_block(&mix.weights, len, MIN_BLOCK_LEN);
@@ -60,21 +66,40 @@ impl GroupedMixSampler {
                 true => own.num_clips().saturating_mul(2),
                 false => (config.block_size as f64 * weight / sum) as u64,
             };
-            let shuffle = Arc::new(GroupedShuffle::new(own, GroupedConfig { block_size, ..config })?);
-            datasets.push(GroupedDataset { first_clip, shuffle, passes: Mutex::default() });
+            let shuffle = Arc::new(GroupedShuffle::new(
+                own,
+                GroupedConfig {
+                    block_size,
+                    ..config
+                },
+            )?);
+            datasets.push(GroupedDataset {
+                first_clip,
+                shuffle,
+                passes: Mutex::default(),
+            });
             first_clip += size;
         }
         let shorter = epoch_clips / num_streams;
         let interleaves = [interleave(shorter + 1)?, interleave(shorter.max(1))?];
-        Ok(Self { config, seed, epoch_clips, interleaves, datasets })
+        Ok(Self {
+            config,
+            seed,
+            epoch_clips,
+            interleaves,
+            datasets,
+        })
     }
 
     /// Whether every chunk is a single clip.
     pub fn is_ungrouped(&self) -> bool {
-        self.datasets.iter().all(|dataset| dataset.shuffle.is_ungrouped())
+        self.datasets
+            .iter()
+            .all(|dataset| dataset.shuffle.is_ungrouped())
     }
 
-    /// Passes the clip at each of these positions of an epoch, and its occurrence in the epoch, to `each`.
+    /// Passes the clip at each of these positions of an epoch, and its occurrence in the epoch, to
+    /// `each`.
     pub fn clips<T>(
         &self,
         epoch: u64,
@@ -92,7 +117,13 @@ impl GroupedMixSampler {
                 .entry(stream)
                 .or_insert_with(|| interleave.draws_of_stream(self.seed, epoch, stream as u32));
             let draw = draws.at(place);
-            self.datasets[draw.dataset].clip(self.seed, epoch, draw.dataset as u32, stream, draw.index)
+            self.datasets[draw.dataset].clip(
+                self.seed,
+                epoch,
+                draw.dataset as u32,
+                stream,
+                draw.index,
+            )
         };
         let clips = positions.enumerate().map(|(n, position)| {
             let (clip, occurrence) = clip(position);
@@ -103,16 +134,21 @@ impl GroupedMixSampler {
 }
 
 impl GroupedDataset {
-    /// The `index`-th clip of a stream in an epoch, counted over all passes, and the number of the pass.
+    /// The `index`-th clip of a stream in an epoch, counted over all passes, and the number of the
+    /// pass.
     fn clip(&self, seed: u64, epoch: u64, dataset: u32, stream: u64, index: u64) -> (u64, u32) {
         let num_streams = self.shuffle.num_streams();
         let length = self.shuffle.stream_len(stream);
-        // A dataset with less clips than streams has none in some of them: there its order is read across streams.
+        // A dataset with less clips than streams has none in some of them: there its order is read
+        // across streams.
         let (pass, position) = match self.shuffle.num_clips() < num_streams {
             false => (index / length, index % length * num_streams + stream),
             true => {
                 let position = index * num_streams + stream;
-                (position / self.shuffle.num_clips(), position % self.shuffle.num_clips())
+                (
+                    position / self.shuffle.num_clips(),
+                    position % self.shuffle.num_clips(),
+                )
             }
         };
         let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +157,12 @@ impl GroupedDataset {
             if passes.len() == MAX_CACHED_PASSES {
                 passes.pop_front();
             }
-            let key = RngKey { seed, epoch, clip: pass, occurrence: u64::from(dataset) };
+            let key = RngKey {
+                seed,
+                epoch,
+                clip: pass,
+                occurrence: u64::from(dataset),
+            };
             passes.push_back(((epoch, pass), self.shuffle.order(key)));
             passes.len() - 1
         });
@@ -133,8 +174,17 @@ impl GroupedDataset {
 mod tests {
     use super::*;
 
-    fn sampler(mix: &MixConfig, clips: &VideoClips, num_streams: u32, block_size: u64) -> GroupedMixSampler {
-        let config = GroupedConfig { num_streams, block_size, max_chunk: 64 };
+    fn sampler(
+        mix: &MixConfig,
+        clips: &VideoClips,
+        num_streams: u32,
+        block_size: u64,
+    ) -> GroupedMixSampler {
+        let config = GroupedConfig {
+            num_streams,
+            block_size,
+            max_chunk: 64,
+        };
         GroupedMixSampler::new(mix, clips, config, 3).unwrap()
     }
 
@@ -148,12 +198,17 @@ mod tests {
     }
 
     fn epoch(sampler: &GroupedMixSampler, number: u64) -> Vec<(u64, u32)> {
-        sampler.clips(number, 0..sampler.epoch_clips, |_, clip, occurrence| (clip, occurrence))
+        sampler.clips(number, 0..sampler.epoch_clips, |_, clip, occurrence| {
+            (clip, occurrence)
+        })
     }
 
     #[test]
     fn shares_follow_the_weights_and_passes_are_complete() {
-        let clips = VideoClips::Equal { videos: 300, clips: 8 };
+        let clips = VideoClips::Equal {
+            videos: 300,
+            clips: 8,
+        };
         for (sizes, weights, streams) in [
             ([1600_u64, 640, 160], [1.0, 1.0, 1.0], 8_u32),
             ([1600, 640, 160], [5.0, 4.0, 0.2], 4),
@@ -171,13 +226,19 @@ mod tests {
                         let found = order[..count].iter().filter(|(clip, _)| own(*clip)).count();
                         // Within one clip for each stream, and the turns of an incomplete block.
                         let most = f64::from(streams) * 4.0;
-                        assert!((found as f64 - quota(count)).abs() <= most, "{dataset} {count} {found}");
+                        assert!(
+                            (found as f64 - quota(count)).abs() <= most,
+                            "{dataset} {count} {found}"
+                        );
                     }
                     let mut seen = HashMap::new();
                     for (clip, pass) in order.iter().filter(|(clip, _)| own(*clip)) {
                         *seen.entry((*clip, *pass)).or_insert(0) += 1;
                     }
-                    assert!(seen.values().all(|&count| count == 1), "a clip comes twice in a pass");
+                    assert!(
+                        seen.values().all(|&count| count == 1),
+                        "a clip comes twice in a pass"
+                    );
                 }
             }
             assert_ne!(epoch(&sampler, 0), epoch(&sampler, 1));
@@ -186,7 +247,10 @@ mod tests {
 
     #[test]
     fn clips_of_a_video_stay_in_its_stream_and_window() {
-        let clips = VideoClips::Equal { videos: 300, clips: 8 };
+        let clips = VideoClips::Equal {
+            videos: 300,
+            clips: 8,
+        };
         let mix = mix(&[1600, 800], &[1.0, 3.0], 1600);
         let (streams, block) = (4, 160);
         let sampler = sampler(&mix, &clips, streams, block);
@@ -199,7 +263,10 @@ mod tests {
             let streams_of: Vec<u64> = found.iter().map(|p| p % u64::from(streams)).collect();
             in_two += usize::from(streams_of.iter().any(|s| s != &streams_of[0]));
             for stream in 0..u64::from(streams) {
-                let own: Vec<_> = found.iter().filter(|p| *p % u64::from(streams) == stream).collect();
+                let own: Vec<_> = found
+                    .iter()
+                    .filter(|p| *p % u64::from(streams) == stream)
+                    .collect();
                 if let (Some(first), Some(last)) = (own.first(), own.last()) {
                     // The window, the chunk, and turns of the other dataset in a block.
                     apart += usize::from(*last - *first > 2 * block + 16 * u64::from(streams));
@@ -229,8 +296,13 @@ mod tests {
     #[test]
     fn dataset_that_ends_within_a_video_is_rejected() {
         let clips = VideoClips::Offsets([0, 5, 6, 30].into());
-        let config = GroupedConfig { num_streams: 1, block_size: 9, max_chunk: 64 };
-        let error = GroupedMixSampler::new(&mix(&[4, 26], &[1.0, 1.0], 9), &clips, config, 0).unwrap_err();
+        let config = GroupedConfig {
+            num_streams: 1,
+            block_size: 9,
+            max_chunk: 64,
+        };
+        let error =
+            GroupedMixSampler::new(&mix(&[4, 26], &[1.0, 1.0], 9), &clips, config, 0).unwrap_err();
         assert!(error.to_string().contains("ends with dataset 0"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! Finds AV1 temporal units none of whose frames is kept for later ones (`refresh_frame_flags`).
-//! The reference slots hold all state that outlives a frame: one that fills none has no lasting effect.
-//! A packet that holds anything unusual besides frames is never disposable.
+//! The reference slots hold all state that outlives a frame: one that fills none has no lasting
+//! effect. A packet that holds anything unusual besides frames is never disposable.
 
-use crate::bitstream::av1::{config_obus, obu_type, parse_obus, FrameHeader, SequenceHeader};
+use crate::bitstream::av1::{FrameHeader, SequenceHeader, config_obus, obu_type, parse_obus};
 use crate::bitstream::picture_info::Dependency;
 
 pub(crate) struct Av1DependencyParser {
@@ -31,7 +31,11 @@ impl Av1DependencyParser {
                 obu_type::FRAME_HEADER | obu_type::FRAME => {
                     frames += 1;
                     let layers = unit.layers.unwrap_or_default();
-                    kept |= match self.sequence.as_ref()?.parse_frame_header(unit.payload, layers)? {
+                    kept |= match self
+                        .sequence
+                        .as_ref()?
+                        .parse_frame_header(unit.payload, layers)?
+                    {
                         FrameHeader::ShowExisting { .. } => true, // a key frame would fill all slots
                         FrameHeader::New { refresh_mask, .. } => refresh_mask != 0,
                     };
@@ -48,7 +52,11 @@ impl Av1DependencyParser {
         if !usual || frames == 0 {
             return None;
         }
-        Some(if kept { Dependency::Reference { layer: 0 } } else { Dependency::Disposable { layer: 0 } })
+        Some(if kept {
+            Dependency::Reference { layer: 0 }
+        } else {
+            Dependency::Disposable { layer: 0 }
+        })
     }
 }
 
@@ -73,11 +81,20 @@ mod tests {
         for timing in [false, true] {
             let mut parser = parser(&sequence_header(timing, false));
             let delimiter = unit(2, &[]);
-            assert_eq!(parser.parse(&[&delimiter[..], &frame(timing, 0)].concat()), DISPOSABLE);
+            assert_eq!(
+                parser.parse(&[&delimiter[..], &frame(timing, 0)].concat()),
+                DISPOSABLE
+            );
             assert_eq!(parser.parse(&frame(timing, 1)), REFERENCE);
             assert_eq!(parser.parse(&frame(timing, 0x80)), REFERENCE);
-            assert_eq!(parser.parse(&[frame(timing, 4), frame(timing, 0)].concat()), REFERENCE);
-            assert_eq!(parser.parse(&[frame(timing, 0), frame(timing, 0)].concat()), DISPOSABLE);
+            assert_eq!(
+                parser.parse(&[frame(timing, 4), frame(timing, 0)].concat()),
+                REFERENCE
+            );
+            assert_eq!(
+                parser.parse(&[frame(timing, 0), frame(timing, 0)].concat()),
+                DISPOSABLE
+            );
         }
     }
 
@@ -90,12 +107,23 @@ mod tests {
 
     #[test]
     fn unusual_or_truncated_data_is_not_disposable() {
-        assert_eq!(Av1DependencyParser::new(&[]).parse(&frame(false, 0)), None, "no sequence header");
+        assert_eq!(
+            Av1DependencyParser::new(&[]).parse(&frame(false, 0)),
+            None,
+            "no sequence header"
+        );
         let mut numbered = parser(&sequence_header(false, true));
         assert_eq!(numbered.parse(&frame(false, 0)), None, "numbered frames");
         let mut parser = parser(&sequence_header(false, false));
-        assert_eq!(parser.parse(&[sequence_header(false, false), frame(false, 0)].concat()), None);
-        assert_eq!(parser.parse(&[frame(false, 0), unit(8, &[0])].concat()), None, "a tile list");
+        assert_eq!(
+            parser.parse(&[sequence_header(false, false), frame(false, 0)].concat()),
+            None
+        );
+        assert_eq!(
+            parser.parse(&[frame(false, 0), unit(8, &[0])].concat()),
+            None,
+            "a tile list"
+        );
         assert_eq!(parser.parse(&[]), None);
         let whole = frame(false, 0);
         assert_eq!(parser.parse(&whole[..whole.len() - 1]), None);

@@ -1,8 +1,8 @@
-//! Finds the earlier AV1 temporal units that each one depends on, through the eight reference slots.
-//! A packet counts as one picture here, even if it holds several frames.
-//! Several spatial layers and sequence changes are not supported.
+//! Finds the earlier AV1 temporal units that each one depends on, through the eight reference
+//! slots. A packet counts as one picture here, even if it holds several frames. Several spatial
+//! layers and sequence changes are not supported.
 
-use crate::bitstream::av1::{config_obus, obu_type, parse_obus, FrameHeader, SequenceHeader};
+use crate::bitstream::av1::{FrameHeader, SequenceHeader, config_obus, obu_type, parse_obus};
 use crate::bitstream::picture_info::PictureReferences;
 
 pub(crate) struct Av1ReferenceParser {
@@ -13,10 +13,14 @@ pub(crate) struct Av1ReferenceParser {
 
 impl Av1ReferenceParser {
     pub fn new(extradata: &[u8]) -> Self {
-        let mut this = Self { sequence: None, slots: [None; 8] };
+        let mut this = Self {
+            sequence: None,
+            slots: [None; 8],
+        };
         for unit in parse_obus(config_obus(extradata)).unwrap_or_default() {
             if unit.kind == obu_type::SEQUENCE_HEADER {
-                this.sequence = SequenceHeader::parse(unit.payload).map(|s| (unit.payload.to_vec(), s));
+                this.sequence =
+                    SequenceHeader::parse(unit.payload).map(|s| (unit.payload.to_vec(), s));
             }
         }
         this
@@ -28,13 +32,16 @@ impl Av1ReferenceParser {
         let mut frames = 0;
         for unit in parse_obus(data)? {
             match unit.kind {
-                obu_type::SEQUENCE_HEADER => self.take_sequence(place, unit.payload, &mut picture)?,
+                obu_type::SEQUENCE_HEADER => {
+                    self.take_sequence(place, unit.payload, &mut picture)?
+                }
                 obu_type::FRAME_HEADER | obu_type::FRAME => {
                     let (_, sequence) = self.sequence.as_ref()?;
                     if !sequence.decodes_layers(unit.layers) {
                         return None;
                     }
-                    let frame = sequence.parse_frame_header(unit.payload, unit.layers.unwrap_or_default())?;
+                    let frame = sequence
+                        .parse_frame_header(unit.payload, unit.layers.unwrap_or_default())?;
                     self.take_frame(place, frame, &mut picture)?;
                     frames += 1;
                 }
@@ -48,9 +55,18 @@ impl Av1ReferenceParser {
         Some(picture)
     }
 
-    fn take_sequence(&mut self, place: usize, header: &[u8], picture: &mut PictureReferences) -> Option<()> {
+    fn take_sequence(
+        &mut self,
+        place: usize,
+        header: &[u8],
+        picture: &mut PictureReferences,
+    ) -> Option<()> {
         picture.affects_later = true;
-        if self.sequence.as_ref().is_some_and(|(known, _)| known == header) {
+        if self
+            .sequence
+            .as_ref()
+            .is_some_and(|(known, _)| known == header)
+        {
             return Some(());
         }
         // A decoder discards all state when the sequence changes.
@@ -72,7 +88,11 @@ impl Av1ReferenceParser {
                 let key = self.slots[slot as usize].is_some_and(|(_, key)| key);
                 (key, if key { 0xff } else { 0 }, 1 << slot)
             }
-            FrameHeader::New { key, refresh_mask, reference_mask } => (key, refresh_mask, reference_mask?),
+            FrameHeader::New {
+                key,
+                refresh_mask,
+                reference_mask,
+            } => (key, refresh_mask, reference_mask?),
         };
         for slot in (0..8).filter(|slot| reference_mask >> slot & 1 == 1) {
             match self.slots[slot] {
@@ -134,7 +154,14 @@ mod tests {
     #[test]
     fn repeated_frame_needs_its_slot() {
         let hidden_key = unit(6, &[0b0000_1000, 0b0000_0001, 0b0000_0100, 0]); // fills slot 2
-        let packets = [key(), inter(1 << 1, 0), again(1), hidden_key, again(2), inter(0, 7)];
+        let packets = [
+            key(),
+            inter(1 << 1, 0),
+            again(1),
+            hidden_key,
+            again(2),
+            inter(0, 7),
+        ];
         assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
         assert_eq!(needed(&packets, 4), Some(vec![0, 3, 4]));
         assert_eq!(needed(&packets, 5), Some(vec![0, 3, 4, 5]));
@@ -143,10 +170,16 @@ mod tests {
     #[test]
     fn repeated_sequence_header_is_needed() {
         let same = [sequence_header(false, false), inter(1, 0)].concat();
-        assert_eq!(needed(&[key(), same, inter(2, 7), inter(0, 1)], 2), Some(vec![0, 1, 2]));
+        assert_eq!(
+            needed(&[key(), same, inter(2, 7), inter(0, 1)], 2),
+            Some(vec![0, 1, 2])
+        );
         let other = [sequence_header(true, false), key()].concat();
         assert_eq!(needed(&[key(), other.clone(), inter(0, 0)], 0), None);
-        assert_eq!(needed(&[other, frame(true, 0, [0; 7])], 1), Some(vec![0, 1]));
+        assert_eq!(
+            needed(&[other, frame(true, 0, [0; 7])], 1),
+            Some(vec![0, 1])
+        );
     }
 
     #[test]
@@ -159,7 +192,10 @@ mod tests {
             ("tiles without a frame", unit(4, &[0])),
             ("a tile list", [inter(1, 0), unit(8, &[0])].concat()),
             ("a reserved unit", [inter(1, 0), unit(9, &[0])].concat()),
-            ("a second spatial layer", [&[6 << 3 | 4 | 2, 1 << 3][..], &inter(1, 0)[1..]].concat()),
+            (
+                "a second spatial layer",
+                [&[6 << 3 | 4 | 2, 1 << 3][..], &inter(1, 0)[1..]].concat(),
+            ),
             ("cut", cut(inter(1, 0))),
         ] {
             assert_eq!(needed(&[key(), data], 0), None, "{why}");

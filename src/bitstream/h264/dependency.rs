@@ -1,6 +1,7 @@
-//! Finds H.264 packets that hold exactly one non-reference frame and nothing that affects later packets.
-//! `nal_ref_idc` 0 affects no frame number, picture order count or reference list (H.264 7.4.3, 8.2).
-//! Fields, and streams whose output order libavcodec has to guess, have no disposable pictures.
+//! Finds H.264 packets that hold exactly one non-reference frame and nothing that affects later
+//! packets. `nal_ref_idc` 0 affects no frame number, picture order count or reference list (H.264
+//! 7.4.3, 8.2). Fields, and streams whose output order libavcodec has to guess, have no disposable
+//! pictures.
 
 mod frame_num;
 
@@ -8,7 +9,9 @@ pub(crate) use frame_num::FrameNumTracker;
 
 use std::collections::BTreeMap;
 
-use crate::bitstream::nal::{parse_sei_messages, split_nal_units, unescape_rbsp, BitReader, Framing};
+use crate::bitstream::nal::{
+    BitReader, Framing, parse_sei_messages, split_nal_units, unescape_rbsp,
+};
 use crate::bitstream::parameter_set_tracker::config_nal_units;
 use crate::bitstream::picture_info::Dependency;
 use crate::bitstream::sample_aspect::parse_vui;
@@ -21,11 +24,12 @@ struct H264Sps {
     frames_only: bool,
     /// It has a crop offset on the left or top.
     crops_left_or_top: bool,
-    /// `gaps_in_frame_num_value_allowed_flag`: frames may already be missing, and how a decoder conceals them
-    /// depends on the pictures it has decoded.
+    /// `gaps_in_frame_num_value_allowed_flag`: frames may already be missing, and how a decoder
+    /// conceals them depends on the pictures it has decoded.
     gaps: bool,
-    /// Output order equals decode order, or the stream declares its reorder depth. Otherwise libavcodec
-    /// infers the depth from the pictures it decodes, and would output too early if some were omitted.
+    /// Output order equals decode order, or the stream declares its reorder depth. Otherwise
+    /// libavcodec infers the depth from the pictures it decodes, and would output too early if some
+    /// were omitted.
     reorder_depth_declared: bool,
     sample_aspect: Option<(u32, u32)>,
 }
@@ -42,8 +46,12 @@ pub(crate) struct H264DependencyParser {
 impl H264DependencyParser {
     pub fn new(extradata: &[u8], reorder_depth_known: bool) -> Self {
         let framing = Framing::detect(false, extradata);
-        let mut this =
-            Self { framing, sps_by_id: BTreeMap::new(), sps_id_by_pps: BTreeMap::new(), reorder_depth_known };
+        let mut this = Self {
+            framing,
+            sps_by_id: BTreeMap::new(),
+            sps_id_by_pps: BTreeMap::new(),
+            reorder_depth_known,
+        };
         for unit in config_nal_units(false, framing, extradata) {
             this.insert_if_parameter_set(unit);
         }
@@ -71,7 +79,10 @@ impl H264DependencyParser {
     pub fn parse(&mut self, data: &[u8]) -> Option<Dependency> {
         let units = split_nal_units(self.framing, data);
         // Parameter sets first: a slice may refer to one in its own packet.
-        let sets = units.iter().filter(|unit| self.insert_if_parameter_set(unit)).count();
+        let sets = units
+            .iter()
+            .filter(|unit| self.insert_if_parameter_set(unit))
+            .count();
         if sets > 0 {
             return None;
         }
@@ -81,7 +92,8 @@ impl H264DependencyParser {
                 1 => {
                     references += u32::from(unit[0] >> 5 & 3 != 0);
                     let first_mb = self.first_mb_of_frame(unit)?;
-                    // Slices in order, starting at macroblock 0: exactly one picture, with its beginning.
+                    // Slices in order, starting at macroblock 0: exactly one picture, with its
+                    // beginning.
                     if next_mb.map_or(first_mb != 0, |least| first_mb < least) {
                         return None;
                     }
@@ -100,7 +112,8 @@ impl H264DependencyParser {
         })
     }
 
-    /// First macroblock of a slice, if it belongs to a frame of a stream that allows omitting pictures.
+    /// First macroblock of a slice, if it belongs to a frame of a stream that allows omitting
+    /// pictures.
     fn first_mb_of_frame(&self, unit: &[u8]) -> Option<u32> {
         let mut bits = BitReader::new(unit.get(1..)?);
         let first_mb = bits.ue()?;
@@ -151,13 +164,17 @@ pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
 /// The sample aspect ratio that a NAL unit states if it is an SPS.
 pub(crate) fn sps_sample_aspect(unit: &[u8]) -> Option<(u32, u32)> {
     let is_set = unit.first().is_some_and(|head| head & 31 == 7);
-    parse_sps(unit.get(1..).filter(|_| is_set)?)?.1.sample_aspect
+    parse_sps(unit.get(1..).filter(|_| is_set)?)?
+        .1
+        .sample_aspect
 }
 
-/// Whether an SEI message affects later pictures: a recovery point, from which libavcodec outputs pictures.
-/// libavcodec discards all other messages with their packet.
+/// Whether an SEI message affects later pictures: a recovery point, from which libavcodec outputs
+/// pictures. libavcodec discards all other messages with their packet.
 fn is_persistent_sei(unit: &[u8]) -> bool {
-    parse_sei_messages(&unescape_rbsp(unit)).iter().any(|(kind, _)| *kind == 6)
+    parse_sei_messages(&unescape_rbsp(unit))
+        .iter()
+        .any(|(kind, _)| *kind == 6)
 }
 
 /// Parses the id and the fields of a sequence parameter set (H.264 7.3.2.1.1, E.1.1).
@@ -211,7 +228,8 @@ fn parse_sps(body: &[u8]) -> Option<(u32, H264Sps)> {
         crops_left_or_top = (left, top) != (0, 0);
     }
     let sample_aspect = parse_vui(&mut bits.clone());
-    let reorder_depth_declared = order_type == 2 || (bits.bit()? == 1 && declares_reorder_depth(&mut bits)?);
+    let reorder_depth_declared =
+        order_type == 2 || (bits.bit()? == 1 && declares_reorder_depth(&mut bits)?);
     let sequence = H264Sps {
         frame_num_bits,
         separate_planes,
@@ -229,7 +247,11 @@ fn skip_scaling_list(bits: &mut BitReader, size: u32) -> Option<()> {
     for _ in 0..size {
         if next != 0 {
             let code = i64::from(bits.ue()?);
-            let delta = if code & 1 == 1 { (code + 1) / 2 } else { -(code / 2) };
+            let delta = if code & 1 == 1 {
+                (code + 1) / 2
+            } else {
+                -(code / 2)
+            };
             next = (last + delta).rem_euclid(256);
         }
         if next != 0 {
@@ -298,22 +320,73 @@ mod tests {
         pub crop: &'static str,
     }
 
-    pub const PLAIN: Says = Says { frames_only: true, gaps: false, reorder_depth_declared: true, crop: "0" };
+    pub const PLAIN: Says = Says {
+        frames_only: true,
+        gaps: false,
+        reorder_depth_declared: true,
+        crop: "0",
+    };
 
-    /// High profile with a scaling list, order type 0, 64x64, and VUI parameters with timing and HRD
-    /// parameters.
+    /// High profile with a scaling list, order type 0, 64x64, and VUI parameters with timing and
+    /// HRD parameters.
     pub fn sequence_set(says: Says) -> Vec<u8> {
         let chroma = ["010 1 1 0 1", "1", &ue(3), &"1".repeat(15), "0000000"].concat();
-        let size = [ue(0), ue(0), ue(2), ue(4), u8::from(says.gaps).to_string(), ue(3), ue(3)].concat();
+        let size = [
+            ue(0),
+            ue(0),
+            ue(2),
+            ue(4),
+            u8::from(says.gaps).to_string(),
+            ue(3),
+            ue(3),
+        ]
+        .concat();
         let frames = if says.frames_only { "1" } else { "01" };
-        let buffers = ["1", &ue(0), "00000000", &ue(5), &ue(6), "0", &"0".repeat(20)].concat();
-        let usage = ["1", "1 11111111", &"0".repeat(32), "0 0 0", "1", &"0".repeat(65)].concat();
-        let restriction = if says.reorder_depth_declared { "1" } else { "0" };
-        let body =
-            [&chroma, &size, frames, "1", says.crop, &usage, &buffers, "0 0 0", restriction, "1111111 1"]
-                .concat();
+        let buffers = [
+            "1",
+            &ue(0),
+            "00000000",
+            &ue(5),
+            &ue(6),
+            "0",
+            &"0".repeat(20),
+        ]
+        .concat();
+        let usage = [
+            "1",
+            "1 11111111",
+            &"0".repeat(32),
+            "0 0 0",
+            "1",
+            &"0".repeat(65),
+        ]
+        .concat();
+        let restriction = if says.reorder_depth_declared {
+            "1"
+        } else {
+            "0"
+        };
+        let body = [
+            &chroma,
+            &size,
+            frames,
+            "1",
+            says.crop,
+            &usage,
+            &buffers,
+            "0 0 0",
+            restriction,
+            "1111111 1",
+        ]
+        .concat();
         let body = bits(&["01100100", &"0".repeat(16), &ue(0), &body].concat());
-        [&[0, 0, 1, 0x67], &escaped(&body)[..], &[0, 0, 1, 0x68], &bits(&[ue(0), ue(0)].concat())].concat()
+        [
+            &[0, 0, 1, 0x67],
+            &escaped(&body)[..],
+            &[0, 0, 1, 0x68],
+            &bits(&[ue(0), ue(0)].concat()),
+        ]
+        .concat()
     }
 
     fn escaped(body: &[u8]) -> Vec<u8> {
@@ -327,7 +400,8 @@ mod tests {
         out
     }
 
-    /// A slice of a non-reference picture (`first_mb`, type 1, PPS id 0, frame number 1 in four bits, …).
+    /// A slice of a non-reference picture (`first_mb`, type 1, PPS id 0, frame number 1 in four
+    /// bits, …).
     pub fn slice(first_mb: u32, head: u8, field: bool) -> Vec<u8> {
         let field = if field { "11" } else { "01" };
         let body = bits(&[&ue(first_mb), &ue(1), &ue(0), "0001", field, "11111111"].concat());
@@ -343,10 +417,17 @@ mod tests {
 
     #[test]
     fn left_and_right_crops_are_distinguished() {
-        for (crop, begin) in [("1 1 010 1 010", false), ("1 010 1 1 1", true), ("1 1 1 011 1", true)] {
+        for (crop, begin) in [
+            ("1 1 010 1 010", false),
+            ("1 010 1 1 1", true),
+            ("1 1 1 011 1", true),
+        ] {
             let parser = H264DependencyParser::new(&sequence_set(Says { crop, ..PLAIN }), false);
             assert_eq!(
-                (parser.sps_by_id[&0].crops_left_or_top, parser.declares_reorder_depth()),
+                (
+                    parser.sps_by_id[&0].crops_left_or_top,
+                    parser.declares_reorder_depth()
+                ),
                 (begin, true),
                 "{crop}"
             );
@@ -355,9 +436,17 @@ mod tests {
 
     #[test]
     fn sps_is_read_to_its_last_flag() {
-        for says in
-            [PLAIN, Says { reorder_depth_declared: false, ..PLAIN }, Says { frames_only: false, ..PLAIN }]
-        {
+        for says in [
+            PLAIN,
+            Says {
+                reorder_depth_declared: false,
+                ..PLAIN
+            },
+            Says {
+                frames_only: false,
+                ..PLAIN
+            },
+        ] {
             let set = sequence_set(says);
             let parser = H264DependencyParser::new(&set, false);
             let read = parser.sps_by_id[&0];
@@ -365,7 +454,10 @@ mod tests {
                 (read.frames_only, read.reorder_depth_declared),
                 (says.frames_only, says.reorder_depth_declared)
             );
-            assert_eq!((read.frame_num_bits, read.gaps, read.separate_planes), (4, false, false));
+            assert_eq!(
+                (read.frame_num_bits, read.gaps, read.separate_planes),
+                (4, false, false)
+            );
         }
     }
 
@@ -373,31 +465,71 @@ mod tests {
     fn unreferenced_frame_is_disposable() {
         assert_eq!(dependency(PLAIN, &[slice(0, 0x01, false)]), DISPOSABLE);
         assert_eq!(
-            dependency(PLAIN, &[vec![0, 0, 1, 9, 0xf0], slice(0, 1, false), slice(8, 1, false)]),
+            dependency(
+                PLAIN,
+                &[
+                    vec![0, 0, 1, 9, 0xf0],
+                    slice(0, 1, false),
+                    slice(8, 1, false)
+                ]
+            ),
             DISPOSABLE
         );
         assert_eq!(dependency(PLAIN, &[slice(0, 0x21, false)]), REFERENCE);
-        assert_eq!(dependency(PLAIN, &[slice(0, 0x01, false), slice(8, 0x41, false)]), REFERENCE);
-        assert_eq!(dependency(Says { frames_only: false, ..PLAIN }, &[slice(0, 0x01, false)]), DISPOSABLE);
+        assert_eq!(
+            dependency(PLAIN, &[slice(0, 0x01, false), slice(8, 0x41, false)]),
+            REFERENCE
+        );
+        assert_eq!(
+            dependency(
+                Says {
+                    frames_only: false,
+                    ..PLAIN
+                },
+                &[slice(0, 0x01, false)]
+            ),
+            DISPOSABLE
+        );
     }
 
     #[test]
     fn packet_of_several_frames_is_not_disposable() {
         assert_eq!(
-            dependency(Says { frames_only: false, ..PLAIN }, &[slice(0, 0x01, true)]),
+            dependency(
+                Says {
+                    frames_only: false,
+                    ..PLAIN
+                },
+                &[slice(0, 0x01, true)]
+            ),
             None,
             "a field"
         );
         for (why, packet) in [
             ("an IDR picture", vec![slice(0, 0x65, false)]),
             ("data partitions", vec![slice(0, 0x02, false)]),
-            ("another view", vec![slice(0, 0x01, false), slice(0, 0x14, false)]),
-            ("an end of sequence", vec![slice(0, 0x01, false), vec![0, 0, 1, 10]]),
-            ("two pictures", vec![slice(0, 0x01, false), slice(0, 0x01, false)]),
+            (
+                "another view",
+                vec![slice(0, 0x01, false), slice(0, 0x14, false)],
+            ),
+            (
+                "an end of sequence",
+                vec![slice(0, 0x01, false), vec![0, 0, 1, 10]],
+            ),
+            (
+                "two pictures",
+                vec![slice(0, 0x01, false), slice(0, 0x01, false)],
+            ),
             ("no first slice", vec![slice(8, 0x01, false)]),
             ("no slice", vec![vec![0, 0, 1, 9, 0xf0]]),
-            ("a recovery point", vec![vec![0, 0, 1, 6, 6, 1, 0xc4, 0x80], slice(0, 0x01, false)]),
-            ("a parameter set", vec![vec![0, 0, 1, 0x68, 0xc0], slice(0, 0x01, false)]),
+            (
+                "a recovery point",
+                vec![vec![0, 0, 1, 6, 6, 1, 0xc4, 0x80], slice(0, 0x01, false)],
+            ),
+            (
+                "a parameter set",
+                vec![vec![0, 0, 1, 0x68, 0xc0], slice(0, 0x01, false)],
+            ),
         ] {
             assert_eq!(dependency(PLAIN, &packet), None, "{why}");
         }
@@ -405,12 +537,24 @@ mod tests {
 
     #[test]
     fn guessed_output_order_or_gaps_drop_nothing() {
-        for says in [Says { reorder_depth_declared: false, ..PLAIN }, Says { gaps: true, ..PLAIN }] {
+        for says in [
+            Says {
+                reorder_depth_declared: false,
+                ..PLAIN
+            },
+            Says {
+                gaps: true,
+                ..PLAIN
+            },
+        ] {
             let mut parser = H264DependencyParser::new(&sequence_set(says), false);
             assert!(!parser.may_have_disposable());
             assert_eq!(parser.parse(&slice(0, 0x01, false)), None);
         }
-        let silent = sequence_set(Says { reorder_depth_declared: false, ..PLAIN });
+        let silent = sequence_set(Says {
+            reorder_depth_declared: false,
+            ..PLAIN
+        });
         let mut given = H264DependencyParser::new(&silent, true);
         assert!(given.may_have_disposable() && !given.declares_reorder_depth());
         assert_eq!(given.parse(&slice(0, 0x01, false)), DISPOSABLE);

@@ -1,6 +1,7 @@
-//! Finds HEVC packets' temporal layers, and whether pictures of the same layer may refer to them (7.4.2.2).
-//! H.265: sub-layer non-reference pictures have even types below 16 and anchor no order counts (8.3.1).
-//! Random access points, and packets with more than one picture or layer, are never disposable.
+//! Finds HEVC packets' temporal layers, and whether pictures of the same layer may refer to them
+//! (7.4.2.2). H.265: sub-layer non-reference pictures have even types below 16 and anchor no order
+//! counts (8.3.1). Random access points, and packets with more than one picture or layer, are never
+//! disposable.
 
 use crate::bitstream::hevc::HevcAccessUnit;
 use crate::bitstream::nal::Framing;
@@ -19,7 +20,10 @@ pub(crate) struct HevcDependencyParser {
 impl HevcDependencyParser {
     pub fn new(extradata: &[u8]) -> Self {
         let framing = Framing::detect(true, extradata);
-        let mut this = Self { framing, highest_layer: None };
+        let mut this = Self {
+            framing,
+            highest_layer: None,
+        };
         for unit in config_nal_units(true, framing, extradata) {
             this.record_layers(unit);
         }
@@ -53,10 +57,12 @@ impl HevcDependencyParser {
     /// Records `sps_max_sub_layers_minus1` of the base layer.
     fn record_layers(&mut self, unit: &[u8]) {
         const SEQUENCE: u8 = 33;
-        if let &[first, second, set, ..] = unit {
-            if first >> 1 == SEQUENCE && first & 1 == 0 && second >> 3 == 0 {
-                self.highest_layer = self.highest_layer.max(Some(set >> 1 & 7));
-            }
+        if let &[first, second, set, ..] = unit
+            && first >> 1 == SEQUENCE
+            && first & 1 == 0
+            && second >> 3 == 0
+        {
+            self.highest_layer = self.highest_layer.max(Some(set >> 1 & 7));
         }
     }
 }
@@ -72,7 +78,15 @@ mod tests {
     /// A packet of NAL units: (type, layer, temporal id, first byte of the payload).
     fn packet(units: &[(u8, u8, u8, u8)]) -> Vec<u8> {
         let unit = |&(kind, layer, temporal, body): &(u8, u8, u8, u8)| {
-            [0, 0, 1, kind << 1 | layer >> 5, layer << 3 | (temporal + 1), body, 0x80]
+            [
+                0,
+                0,
+                1,
+                kind << 1 | layer >> 5,
+                layer << 3 | (temporal + 1),
+                body,
+                0x80,
+            ]
         };
         units.iter().flat_map(unit).collect()
     }
@@ -84,8 +98,14 @@ mod tests {
     #[test]
     fn even_nal_types_are_sublayer_non_references() {
         assert_eq!(HevcDependencyParser::new(&SEQUENCE).highest_layer(), 1);
-        assert_eq!(dependency(&[(0, 0, 0, 0x80)]), Some(Disposable { layer: 0 }));
-        assert_eq!(dependency(&[(2, 0, 1, 0x80), (2, 0, 1, 0)]), Some(Disposable { layer: 1 })); // two slices
+        assert_eq!(
+            dependency(&[(0, 0, 0, 0x80)]),
+            Some(Disposable { layer: 0 })
+        );
+        assert_eq!(
+            dependency(&[(2, 0, 1, 0x80), (2, 0, 1, 0)]),
+            Some(Disposable { layer: 1 })
+        ); // two slices
         assert_eq!(
             dependency(&[(35, 0, 0, 0), (8, 0, 0, 0x80), (62, 0, 0, 0)]),
             Some(Disposable { layer: 0 })
@@ -128,10 +148,16 @@ mod tests {
             data.extend(packet(&[(0, 0, 0, 0x80)]));
             HevcDependencyParser::new(&SEQUENCE).parse(&data)
         };
-        assert_eq!(leaf([1, 3, 0x10, 0x20, 0x30, 0x80]), Some(Disposable { layer: 0 })); // picture timing
+        assert_eq!(
+            leaf([1, 3, 0x10, 0x20, 0x30, 0x80]),
+            Some(Disposable { layer: 0 })
+        ); // picture timing
         assert_eq!(leaf([19, 3, 0x10, 0x20, 0x30, 0x80]), None);
         assert_eq!(leaf([4, 3, 0xb5, 0x58, 0x90, 0x80]), None); // AV1 film grain
-        assert_eq!(leaf([4, 3, 0xb5, 0x00, 0x3c, 0x80]), Some(Disposable { layer: 0 }));
+        assert_eq!(
+            leaf([4, 3, 0xb5, 0x00, 0x3c, 0x80]),
+            Some(Disposable { layer: 0 })
+        );
         // HDR10+
     }
 }

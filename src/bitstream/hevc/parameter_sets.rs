@@ -1,5 +1,5 @@
-//! Parses the fields of HEVC parameter sets that are needed to read slice headers up to their references
-//! (ITU-T H.265 7.3.2.2, 7.3.2.3, 7.3.4, 7.3.7).
+//! Parses the fields of HEVC parameter sets that are needed to read slice headers up to their
+//! references (ITU-T H.265 7.3.2.2, 7.3.2.3, 7.3.4, 7.3.7).
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::bitstream::nal::BitReader;
 use crate::bitstream::parameter_set_tracker::parse_sps_id;
 use crate::bitstream::sample_aspect::parse_vui;
 
-/// A short-term reference picture set: distances in picture order count, first those before in order of
-/// distance, then those after; and whether the picture itself may refer to each.
+/// A short-term reference picture set: distances in picture order count, first those before in
+/// order of distance, then those after; and whether the picture itself may refer to each.
 pub(crate) type ReferenceSet = Vec<(i32, bool)>;
 
 /// Maximum number of pictures in a set (7.4.8, A.4.2).
@@ -27,7 +27,8 @@ pub(crate) struct HevcSps {
     pub separate_color_planes: bool,
     /// It has a crop offset on the left or top.
     pub crops_left_or_top: bool,
-    /// Pictures may precede earlier-decoded ones in presentation order: `sps_max_num_reorder_pics` is not 0.
+    /// Pictures may precede earlier-decoded ones in presentation order: `sps_max_num_reorder_pics`
+    /// is not 0.
     pub reorders: bool,
     /// Number of bits of the order count in a slice header.
     pub poc_lsb_bits: u32,
@@ -49,11 +50,15 @@ pub(crate) struct HevcPps {
 impl ParameterSets {
     /// Records a NAL unit. A set that cannot be parsed is unknown from then on.
     pub fn insert(&mut self, unit: &[u8]) {
-        let Some((head, body)) = unit.split_at_checked(2) else { return };
+        let Some((head, body)) = unit.split_at_checked(2) else {
+            return;
+        };
         match head[0] >> 1 & 63 {
             33 => {
                 let mut bits = BitReader::new(body);
-                let Some(number) = parse_sps_id(&mut bits) else { return self.sequences.clear() };
+                let Some(number) = parse_sps_id(&mut bits) else {
+                    return self.sequences.clear();
+                };
                 let layers = u32::from(body[0] >> 1 & 7);
                 match parse_sps(&mut bits, layers) {
                     Some(sequence) => drop(self.sequences.insert(number, sequence)),
@@ -62,7 +67,9 @@ impl ParameterSets {
             }
             34 => {
                 let mut bits = BitReader::new(body);
-                let Some(number) = bits.ue() else { return self.pictures.clear() };
+                let Some(number) = bits.ue() else {
+                    return self.pictures.clear();
+                };
                 match parse_pps(&mut bits) {
                     Some(picture) => drop(self.pictures.insert(number, picture)),
                     None => drop(self.pictures.remove(&number)),
@@ -92,10 +99,15 @@ impl ParameterSets {
 fn parse_pps(bits: &mut BitReader) -> Option<HevcPps> {
     let sequence = bits.ue()?;
     bits.bit()?; // dependent_slice_segments_enabled_flag
-    Some(HevcPps { sequence, output_flag_present: bits.bit()? == 1, extra_slice_header_bits: bits.take(3)? })
+    Some(HevcPps {
+        sequence,
+        output_flag_present: bits.bit()? == 1,
+        extra_slice_header_bits: bits.take(3)?,
+    })
 }
 
-/// Parses an SPS after `sps_seq_parameter_set_id`, for a sequence with `layers + 1` temporal layers.
+/// Parses an SPS after `sps_seq_parameter_set_id`, for a sequence with `layers + 1` temporal
+/// layers.
 fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
     let separate_color_planes = bits.ue()? == 3 && bits.bit()? == 1;
     skip_ue_values(bits, 2)?; // size
@@ -150,8 +162,13 @@ fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
     })
 }
 
-/// Parses what follows the number of long-term pictures. `None` too if it cannot be parsed: no slice header needs it.
-fn parse_sample_aspect(bits: &mut BitReader, long_term_count: u32, poc_lsb_bits: u32) -> Option<(u32, u32)> {
+/// Parses what follows the number of long-term pictures. `None` too if it cannot be parsed: no
+/// slice header needs it.
+fn parse_sample_aspect(
+    bits: &mut BitReader,
+    long_term_count: u32,
+    poc_lsb_bits: u32,
+) -> Option<(u32, u32)> {
     if long_term_count > 32 {
         return None;
     }
@@ -207,7 +224,9 @@ pub(crate) fn parse_reference_set(
     for (count, sign) in [(before, -1), (after, 1)] {
         let mut distance = 0i32;
         for _ in 0..count {
-            distance = distance.checked_add(i32::try_from(bits.ue()?).ok()?)?.checked_add(1)?;
+            distance = distance
+                .checked_add(i32::try_from(bits.ue()?).ok()?)?
+                .checked_add(1)?;
             out.push((sign * distance, bits.bit()? == 1));
         }
     }
@@ -215,8 +234,16 @@ pub(crate) fn parse_reference_set(
 }
 
 /// Parses a set that is predicted from another one (7-61, 7-62).
-fn parse_predicted_set(bits: &mut BitReader, known: &[ReferenceSet], in_slice: bool) -> Option<ReferenceSet> {
-    let back = if in_slice { bits.ue()?.checked_add(1)? as usize } else { 1 };
+fn parse_predicted_set(
+    bits: &mut BitReader,
+    known: &[ReferenceSet],
+    in_slice: bool,
+) -> Option<ReferenceSet> {
+    let back = if in_slice {
+        bits.ue()?.checked_add(1)? as usize
+    } else {
+        1
+    };
     let from = &known[known.len().checked_sub(back)?];
     let negative = bits.bit()? == 1;
     let distance = i32::try_from(bits.ue()?).ok()?.checked_add(1)?;
@@ -246,11 +273,18 @@ mod tests {
         sets.insert(&picture_set(2));
         let (sequence, picture) = sets.for_slice(0)?;
         assert_eq!(
-            (sequence.poc_lsb_bits, sequence.long_term, sequence.separate_color_planes),
+            (
+                sequence.poc_lsb_bits,
+                sequence.long_term,
+                sequence.separate_color_planes
+            ),
             (4, true, false)
         );
         assert!(sequence.reorders, "the second number of sps() is 2");
-        assert_eq!((picture.extra_slice_header_bits, picture.output_flag_present), (2, true));
+        assert_eq!(
+            (picture.extra_slice_header_bits, picture.output_flag_present),
+            (2, true)
+        );
         Some(sequence.reference_sets.clone())
     }
 
@@ -266,12 +300,13 @@ mod tests {
     #[test]
     fn reference_set_may_be_predicted() {
         let first = set(true, &[(1, true), (3, true)], &[(2, true)]);
-        // Shifted by -1: -2, -4, 1 and -1 itself; of these -4 is kept for other pictures only, 1 is dropped.
+        // Shifted by -1: -2, -4, 1 and -1 itself; of these -4 is kept for other pictures only, 1 is
+        // dropped.
         let moved = ["1 1", &ue(0), "1", "0 1", "0 0", "1"].concat();
         let expected = vec![(-1, true), (-2, true), (-4, false)];
         assert_eq!(read(&[&first, &moved]).expect("read")[1], expected);
-        // Shifted by 1, an entry at the picture itself is dropped. In a slice, predicted from the set before
-        // the last.
+        // Shifted by 1, an entry at the picture itself is dropped. In a slice, predicted from the
+        // set before the last.
         let known = [vec![(-1, true), (-3, true)], vec![]];
         let data = bits(&["1", &ue(1), "0", &ue(0), "1 1 1"].concat());
         assert_eq!(
@@ -282,9 +317,22 @@ mod tests {
 
     #[test]
     fn out_of_bounds_values_are_not_read() {
-        assert_eq!(read(&[&set(true, &(1..=17).map(|n| (n, true)).collect::<Vec<_>>(), &[])]), None);
+        assert_eq!(
+            read(&[&set(
+                true,
+                &(1..=17).map(|n| (n, true)).collect::<Vec<_>>(),
+                &[]
+            )]),
+            None
+        );
         let beyond = bits(&["1", &ue(5), "0", &ue(0), "1"].concat());
-        assert_eq!(parse_reference_set(&mut BitReader::new(&beyond), &[vec![]], true), None);
-        assert_eq!(parse_reference_set(&mut BitReader::new(&[0, 0]), &[], false), None);
+        assert_eq!(
+            parse_reference_set(&mut BitReader::new(&beyond), &[vec![]], true),
+            None
+        );
+        assert_eq!(
+            parse_reference_set(&mut BitReader::new(&[0, 0]), &[], false),
+            None
+        );
     }
 }

@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 
+use crate::bitstream::hevc::HevcAccessUnit;
 use crate::bitstream::hevc::parameter_sets::ParameterSets;
 use crate::bitstream::hevc::slice_header::{is_idr, parse_slice_header};
-use crate::bitstream::hevc::HevcAccessUnit;
 use crate::bitstream::nal::Framing;
-use crate::bitstream::parameter_set_tracker::{config_nal_units, ParameterSetTracker};
+use crate::bitstream::parameter_set_tracker::{ParameterSetTracker, config_nal_units};
 use crate::bitstream::picture_info::{PictureOrderCount, PictureReferences};
 use crate::media::CodecKind;
 
@@ -26,9 +26,17 @@ impl HevcReferenceParser {
     pub fn new(extradata: &[u8]) -> Self {
         let framing = Framing::detect(true, extradata);
         let mut sets = ParameterSets::default();
-        config_nal_units(true, framing, extradata).into_iter().for_each(|unit| sets.insert(unit));
+        config_nal_units(true, framing, extradata)
+            .into_iter()
+            .for_each(|unit| sets.insert(unit));
         let changes = ParameterSetTracker::new(CodecKind::Hevc, extradata);
-        Self { framing, sets, changes, index_by_poc: HashMap::new(), anchor: 0 }
+        Self {
+            framing,
+            sets,
+            changes,
+            index_by_poc: HashMap::new(),
+            anchor: 0,
+        }
     }
 
     /// Returns `None` if the packet is not understood; then no later packet can be followed either.
@@ -41,7 +49,10 @@ impl HevcReferenceParser {
             if changes.changed() {
                 return None;
             }
-            access_unit.parameter_sets.iter().for_each(|set| self.sets.insert(set));
+            access_unit
+                .parameter_sets
+                .iter()
+                .for_each(|set| self.sets.insert(set));
         }
         let begins = place == 0;
         match access_unit.nal_type {
@@ -58,8 +69,11 @@ impl HevcReferenceParser {
             self.index_by_poc.clear();
         }
         let is_reset = idr || begins;
-        let order =
-            if is_reset { head.poc_lsb.into() } else { derive_poc(self.anchor, head.poc_lsb.into(), range) };
+        let order = if is_reset {
+            head.poc_lsb.into()
+        } else {
+            derive_poc(self.anchor, head.poc_lsb.into(), range)
+        };
         // 8.3.1: sub-layer non-reference pictures and leading pictures are not anchors.
         let leads = (6..=9).contains(&access_unit.nal_type);
         let is_anchor = access_unit.temporal_id == 0
@@ -71,7 +85,12 @@ impl HevcReferenceParser {
         let mut picture = PictureReferences {
             affects_later: access_unit.has_persistent_sei || !access_unit.parameter_sets.is_empty(),
             unresolved: head.long_term,
-            poc: Some(PictureOrderCount { order, range, is_anchor, is_reset }),
+            poc: Some(PictureOrderCount {
+                order,
+                range,
+                is_anchor,
+                is_reset,
+            }),
             ..PictureReferences::default()
         };
         for &(distance, used) in head.references.iter().filter(|_| !begins) {
@@ -101,10 +120,12 @@ fn derive_poc(anchor: i64, sent: i64, range: i64) -> i64 {
     }
 }
 
-/// Pictures that must also be decoded, because a decoder would derive wrong order counts without them.
+/// Pictures that must also be decoded, because a decoder would derive wrong order counts without
+/// them.
 pub(crate) fn missing_poc_anchors(pictures: &[PictureReferences], needed: &[bool]) -> Vec<usize> {
     let mut missing = Vec::new();
-    // The count of the last anchor that the decoder sees, and the index of the last anchor in the stream.
+    // The count of the last anchor that the decoder sees, and the index of the last anchor in the
+    // stream.
     let (mut decoded, mut last) = (0, 0);
     for (place, picture) in pictures.iter().enumerate() {
         let Some(count) = picture.poc else { continue };
@@ -128,22 +149,25 @@ pub(crate) fn missing_poc_anchors(pictures: &[PictureReferences], needed: &[bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bitstream::hevc::test_headers::{configuration, packet, picture_set, sequence, set, slice};
+    use crate::bitstream::hevc::test_headers::{
+        configuration, packet, picture_set, sequence, set, slice,
+    };
     use crate::bitstream::references::ReferenceGraph;
     use crate::media::CodecParams;
 
     const IDR: u8 = 19;
     const CRA: u8 = 21;
 
-    /// A picture that refers to the pictures with order counts `used`, and keeps those with order counts
-    /// `kept`.
+    /// A picture that refers to the pictures with order counts `used`, and keeps those with order
+    /// counts `kept`.
     fn picture(kind: u8, order: i32, used: &[i32], kept: &[i32]) -> Vec<u8> {
         let mut all: Vec<(i32, bool)> = used.iter().map(|&o| (o - order, true)).collect();
         all.extend(kept.iter().map(|&o| (o - order, false)));
         all.sort_by_key(|(distance, _)| distance.abs());
         let side = |sign: i32| -> Vec<(u32, bool)> {
             let side = all.iter().filter(|(distance, _)| distance.signum() == sign);
-            side.map(|&(distance, used)| (distance.unsigned_abs(), used)).collect()
+            side.map(|&(distance, used)| (distance.unsigned_abs(), used))
+                .collect()
         };
         let own = ["0", &set(true, &side(-1), &side(1)), "1"].concat();
         packet(&[slice(kind, 0, order.rem_euclid(16) as u32, &own)])
@@ -198,11 +222,16 @@ mod tests {
 
     #[test]
     fn count_anchors_are_decoded_in_wide_gaps() {
-        // Counts are transmitted with four bits; each picture refers to the first and keeps nothing else.
+        // Counts are transmitted with four bits; each picture refers to the first and keeps nothing
+        // else.
         let mut packets = vec![picture(IDR, 0, &[], &[])];
         packets.extend((1..=5).map(|n| picture(1, 4 * n, &[0], &[])));
         assert_eq!(needed(&packets, 2), Some(vec![0, 2]));
-        assert_eq!(needed(&packets, 3), Some(vec![0, 2, 3]), "12 could as well be -4");
+        assert_eq!(
+            needed(&packets, 3),
+            Some(vec![0, 2, 3]),
+            "12 could as well be -4"
+        );
         assert_eq!(needed(&packets, 5), Some(vec![0, 2, 3, 4, 5]));
         // Pictures that are not anchors do not help.
         packets[2] = picture(0, 8, &[0], &[]);
@@ -245,10 +274,17 @@ mod tests {
             ("a reserved type", picture(10, 4, &[0], &[])),
             ("an IDR picture that drops what is not shown yet", drops),
             ("the order of another", picture(1, 0, &[], &[])),
-            ("an end of sequence", [picture(1, 1, &[0], &[]), packet(&[vec![36 << 1, 1]])].concat()),
+            (
+                "an end of sequence",
+                [picture(1, 1, &[0], &[]), packet(&[vec![36 << 1, 1]])].concat(),
+            ),
             (
                 "a second layer",
-                [picture(1, 1, &[0], &[]), packet(&[vec![1 << 1, 1 << 3 | 1, 0x80]])].concat(),
+                [
+                    picture(1, 1, &[0], &[]),
+                    packet(&[vec![1 << 1, 1 << 3 | 1, 0x80]]),
+                ]
+                .concat(),
             ),
             ("no image", packet(&[vec![35 << 1, 1, 0x50]])),
             ("cut", picture(1, 1, &[0], &[])[..5].to_vec()),
@@ -256,16 +292,34 @@ mod tests {
             assert_eq!(needed(&[idr(), data], 0), None, "{why}");
         }
         let lost = picture(1, 4, &[2], &[]);
-        assert_eq!(needed(&[idr(), lost.clone()], 1), None, "a reference that is not there");
-        assert_eq!(needed(&[idr(), lost], 0), Some(vec![0]), "which does not concern others");
-        assert_eq!(needed(&[idr(), picture(1, 4, &[0], &[2])], 1), Some(vec![0, 1]), "kept, but missing");
+        assert_eq!(
+            needed(&[idr(), lost.clone()], 1),
+            None,
+            "a reference that is not there"
+        );
+        assert_eq!(
+            needed(&[idr(), lost], 0),
+            Some(vec![0]),
+            "which does not concern others"
+        );
+        assert_eq!(
+            needed(&[idr(), picture(1, 4, &[0], &[2])], 1),
+            Some(vec![0, 1]),
+            "kept, but missing"
+        );
     }
 
     #[test]
     fn counts_are_the_nearest_with_the_sent_low_bits() {
-        for (anchor, sent, count) in
-            [(0, 7, 7), (0, 8, 8), (0, 9, -7), (15, 0, 16), (15, 7, 23), (15, 6, 22), (24, 1, 17)]
-        {
+        for (anchor, sent, count) in [
+            (0, 7, 7),
+            (0, 8, 8),
+            (0, 9, -7),
+            (15, 0, 16),
+            (15, 7, 23),
+            (15, 6, 22),
+            (24, 1, 17),
+        ] {
             assert_eq!(derive_poc(anchor, sent, 16), count, "{anchor} {sent}");
         }
     }

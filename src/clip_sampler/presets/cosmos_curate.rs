@@ -1,18 +1,19 @@
-//! Reproduces the frames of Cosmos-Curate's `decode_video_cpu`, one clip per video, including repeated
-//! frames. Formulas: nvidia-cosmos/cosmos-curate, `pipelines/video/utils/decoder_utils.py`: `sample_closest`,
-//! `find_closest_indices`, with NumPy 2's float32.
+//! Reproduces the frames of Cosmos-Curate's `decode_video_cpu`, one clip per video, including
+//! repeated frames. Formulas: nvidia-cosmos/cosmos-curate,
+//! `pipelines/video/utils/decoder_utils.py`: `sample_closest`, `find_closest_indices`, with NumPy
+//! 2's float32.
 
 use serde::Deserialize;
 
 use super::arithmetic::arange_count;
-use super::formula::{checked_length, Formula, Shape};
+use super::formula::{Formula, Shape, checked_length};
 use super::options::Positive;
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
-/// The nearest frame to each timestamp of a sequence at a constant rate. `start`, `stop`: seconds of the video;
-/// `None`: the timestamps of the first and the last frame.
+/// The nearest frame to each timestamp of a sequence at a constant rate. `start`, `stop`: seconds
+/// of the video; `None`: the timestamps of the first and the last frame.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleClosest {
@@ -74,10 +75,16 @@ impl SampleClosest {
         let interval = 1.0 / self.sample_rate_fps.0;
         let start = self.start.map_or(Scalar::Single(first), Scalar::Python);
         let stop = self.stop.map_or(Scalar::Single(last), Scalar::Python);
-        let stop = if self.endpoint { stop.add(interval * 0.5) } else { stop };
+        let stop = if self.endpoint {
+            stop.add(interval * 0.5)
+        } else {
+            stop
+        };
         let values = checked_length(arange_count(0.0, stop.sub(start).div(interval), 1.0) as f64)?;
         let (start, next) = (start.to_f32(), start.add(interval).to_f32());
-        let mut times: Vec<f32> = (0..values).map(|i| start + i as f32 * (next - start)).collect();
+        let mut times: Vec<f32> = (0..values)
+            .map(|i| start + i as f32 * (next - start))
+            .collect();
         if let [_, second, ..] = &mut times[..] {
             *second = next;
         }
@@ -90,10 +97,19 @@ impl SampleClosest {
 
 impl Formula for SampleClosest {
     fn shape(&self) -> Shape {
-        Shape { clips: Some(1), length: None, draws_together: false }
+        Shape {
+            clips: Some(1),
+            length: None,
+            draws_together: false,
+        }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        _: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let last = video.num_frames() - 1;
         let begins = |frame: u32| video.pts_seconds(frame) as f32;
         let times = self.times(begins(0), begins(last))?;
@@ -106,7 +122,9 @@ impl Formula for SampleClosest {
             if time >= begins(last) {
                 return last;
             }
-            let right = partition_point(last + 1, |frame| begins(frame) < time).max(1).min(last);
+            let right = partition_point(last + 1, |frame| begins(frame) < time)
+                .max(1)
+                .min(last);
             let left = right.saturating_sub(1);
             match (begins(right) - time).abs() < (begins(left) - time).abs() {
                 true => right,

@@ -5,19 +5,20 @@
 use serde::Deserialize;
 
 use super::formula::{Formula, Shape};
-use super::options::{only_for, Count};
+use super::options::{Count, only_for};
 use crate::clip_sampler::{ClipIndices, ClipSampler, PadMode, RandomSource, VideoTiming, Windows};
 use crate::error::{Error, Result};
 
 /// Which DALI version determines the number of sequences.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 enum Version {
-    /// `experimental.readers.video` of 2.4: a sequence needs `sequence_length * stride` frames, which is
-    /// `stride - 1` more than it spans; with a pad mode, one padded sequence follows at the end.
+    /// `experimental.readers.video` of 2.4: a sequence needs `sequence_length * stride` frames,
+    /// which is `stride - 1` more than it spans; with a pad mode, one padded sequence follows at
+    /// the end.
     #[serde(rename = "2.4")]
     V2_4,
-    /// The same reader in later versions, and `readers.video` of all versions: a sequence needs the frames
-    /// that it spans; with a pad mode, every start inside the video gives a sequence.
+    /// The same reader in later versions, and `readers.video` of all versions: a sequence needs the
+    /// frames that it spans; with a pad mode, every start inside the video gives a sequence.
     #[serde(rename = "main")]
     Main,
 }
@@ -66,7 +67,10 @@ impl Sequences {
         let step = match self.step {
             ..=0 => None,
             step => Some(u32::try_from(step).map_err(|_| {
-                Error::Argument(format!("step must be at most {}, got {step}; use a smaller one", u32::MAX))
+                Error::Argument(format!(
+                    "step must be at most {}, got {step}; use a smaller one",
+                    u32::MAX
+                ))
             })?),
         };
         Windows::new(self.sequence_length.0, self.stride.0, step, self.pad_mode())
@@ -80,13 +84,20 @@ impl Sequences {
 impl Formula for Sequences {
     fn check(&self) -> Result<()> {
         if self.pad_sequences == Some(true) {
-            only_for("pad_sequences=False", &[("pad_mode", self.pad_mode.is_some())])?;
+            only_for(
+                "pad_sequences=False",
+                &[("pad_mode", self.pad_mode.is_some())],
+            )?;
         }
         self.windows().map(drop)
     }
 
     fn shape(&self) -> Shape {
-        Shape { clips: None, length: Some(self.sequence_length.0), draws_together: false }
+        Shape {
+            clips: None,
+            length: Some(self.sequence_length.0),
+            draws_together: false,
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
@@ -94,14 +105,23 @@ impl Formula for Sequences {
             return self.windows().map_or(0, |windows| windows.num_clips(video));
         }
         let (frames, needed) = (u64::from(video.num_frames()), self.needed());
-        let step = if self.step > 0 { self.step as u64 } else { needed };
+        let step = if self.step > 0 {
+            self.step as u64
+        } else {
+            needed
+        };
         let full = frames.checked_sub(needed).map_or(0, |last| last / step + 1);
         let tail = self.pad_mode() != PadMode::Drop && full * step < frames;
         full + u64::from(tail)
     }
 
     /// The starts of 2.4 are a prefix of those of later versions.
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         self.windows()?.clip(video, clip, rng)
     }
 
@@ -117,8 +137,8 @@ impl Formula for Sequences {
     }
 }
 
-/// One sequence per video, spread from its first frame to its last (`uniform_sample=True`); frames repeat in
-/// a video with fewer frames.
+/// One sequence per video, spread from its first frame to its last (`uniform_sample=True`); frames
+/// repeat in a video with fewer frames.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UniformSample {
@@ -127,14 +147,25 @@ pub struct UniformSample {
 
 impl Formula for UniformSample {
     fn shape(&self) -> Shape {
-        Shape { clips: Some(1), length: Some(self.sequence_length.0), draws_together: false }
+        Shape {
+            clips: Some(1),
+            length: Some(self.sequence_length.0),
+            draws_together: false,
+        }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        _: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let last = f64::from(video.num_frames() - 1);
         let intervals = (self.sequence_length.f64() - 1.0).max(1.0);
         // Both C++'s std::round and Rust's round halves away from zero.
         let frame = |i: u32| (f64::from(i) / intervals * last).round() as u32;
-        Ok(ClipIndices::unpadded((0..self.sequence_length.0).map(frame).collect()))
+        Ok(ClipIndices::unpadded(
+            (0..self.sequence_length.0).map(frame).collect(),
+        ))
     }
 }

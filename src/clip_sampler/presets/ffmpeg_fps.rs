@@ -1,9 +1,10 @@
-//! Reproduces the frames that FFmpeg's filter `fps` outputs, one clip per video. Source: `libavfilter/vf_fps.c`: a frame's
-//! time is rounded to the output's time base, and each output time shows the last frame that is not later.
+//! Reproduces the frames that FFmpeg's filter `fps` outputs, one clip per video. Source:
+//! `libavfilter/vf_fps.c`: a frame's time is rounded to the output's time base, and each output
+//! time shows the last frame that is not later.
 
 use serde::Deserialize;
 
-use super::formula::{checked_length, Formula, Shape};
+use super::formula::{Formula, Shape, checked_length};
 use super::options::Positive;
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::video_timing::Timestamp;
@@ -71,22 +72,38 @@ impl FfmpegFps {
 
 impl Formula for FfmpegFps {
     fn shape(&self) -> Shape {
-        Shape { clips: None, length: None, draws_together: false }
+        Shape {
+            clips: None,
+            length: None,
+            draws_together: false,
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
         u64::from(self.num_periods(video) >= 1.0)
     }
 
-    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        _: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let frame = |period: u32| {
             let is_shown = |frame| self.periods(video, frame, self.round) <= f64::from(period);
             partition_point(video.num_frames(), is_shown).saturating_sub(1)
         };
-        Ok(ClipIndices::unpadded((0..checked_length(self.num_periods(video))?).map(frame).collect()))
+        Ok(ClipIndices::unpadded(
+            (0..checked_length(self.num_periods(video))?)
+                .map(frame)
+                .collect(),
+        ))
     }
 
     fn min_length_hint(&self) -> String {
-        format!("the frames of half a period of {} frames per second", self.fps.0)
+        format!(
+            "the frames of half a period of {} frames per second",
+            self.fps.0
+        )
     }
 }

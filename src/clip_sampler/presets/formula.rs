@@ -1,5 +1,5 @@
-//! What a preset computes, and the clip sampler made of it.
-//! A position is the frame number that a formula yields. It may be outside the video; the frames of a clip are not.
+//! What a preset computes, and the clip sampler made of it. A position is the frame number that a
+//! formula yields. It may be outside the video; the frames of a clip are not.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,11 +15,13 @@ pub struct Shape {
     pub clips: Option<u64>,
     /// Frames of every clip; `None` if clips differ.
     pub length: Option<u32>,
-    /// Whether the original draws for all clips of a video together. Then each clip makes all of these draws.
+    /// Whether the original draws for all clips of a video together. Then each clip makes all of
+    /// these draws.
     pub draws_together: bool,
 }
 
-/// The rule of a preset, implemented by the struct of its options. The default of each method is what most presets have.
+/// The rule of a preset, implemented by the struct of its options. The default of each method is
+/// what most presets have.
 pub trait Formula: Debug + Send + Sync + Sized + 'static {
     /// Checks what the types of the options do not express.
     fn check(&self) -> Result<()> {
@@ -35,7 +37,12 @@ pub trait Formula: Debug + Send + Sync + Sized + 'static {
     }
 
     /// The frames of clip `clip`, which exists. The video has frames.
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices>;
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices>;
 
     /// Whether frames past the end are blank.
     fn pads_with_zeros(&self) -> bool {
@@ -77,7 +84,12 @@ impl<F: Formula> ClipSampler for PresetSampler<F> {
         self.0.shape().draws_together
     }
 
-    fn clip(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn clip(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         check_clip_index(clip, self.num_clips(video), video)?;
         self.0.frames(video, clip, rng)
     }
@@ -122,19 +134,27 @@ pub fn with_padding(
     let mut indices: Vec<u32> = real.into_iter().collect();
     let found = indices.len();
     indices.extend(padding);
-    ClipIndices { mask: (0..indices.len()).map(|i| i < found).collect(), indices }
+    ClipIndices {
+        mask: (0..indices.len()).map(|i| i < found).collect(),
+        indices,
+    }
 }
 
 /// The frame at each position, or the nearest one if the position is outside the video.
 pub fn clamp(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> ClipIndices {
     let last = i64::from(num_frames) - 1;
-    let shown = positions.into_iter().map(|at| (at.clamp(0, last) as u32, (0..=last).contains(&at)));
+    let shown = positions
+        .into_iter()
+        .map(|at| (at.clamp(0, last) as u32, (0..=last).contains(&at)));
     let (indices, mask) = shown.unzip();
     ClipIndices { indices, mask }
 }
 
 /// Real frames at these positions, all of which must be inside the video.
-pub fn require_in_range(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> Result<ClipIndices> {
+pub fn require_in_range(
+    positions: impl IntoIterator<Item = i64>,
+    num_frames: u32,
+) -> Result<ClipIndices> {
     let frame = |at: i64| {
         u32::try_from(at).ok().filter(|&frame| frame < num_frames).ok_or_else(|| {
             Error::Argument(format!(
@@ -142,7 +162,9 @@ pub fn require_in_range(positions: impl IntoIterator<Item = i64>, num_frames: u3
             ))
         })
     };
-    Ok(ClipIndices::unpadded(positions.into_iter().map(frame).collect::<Result<_>>()?))
+    Ok(ClipIndices::unpadded(
+        positions.into_iter().map(frame).collect::<Result<_>>()?,
+    ))
 }
 
 /// Converts the number of frames of a clip computed by a formula; at most [`MAX_COUNT`].

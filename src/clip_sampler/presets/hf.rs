@@ -1,12 +1,12 @@
-//! Reproduces the video sampling of Hugging Face Transformers, one clip per video; `fps` uses the average
-//! rate. Formulas: huggingface/transformers, `video_processing_utils.py` (`BaseVideoProcessor.sample_frames`)
-//! and `video_utils.py` (`default_sample_indices_fn`).
+//! Reproduces the video sampling of Hugging Face Transformers, one clip per video; `fps` uses the
+//! average rate. Formulas: huggingface/transformers, `video_processing_utils.py`
+//! (`BaseVideoProcessor.sample_frames`) and `video_utils.py` (`default_sample_indices_fn`).
 
 use serde::Deserialize;
 
 use super::arithmetic::{arange_count, torch_arange_f32};
-use super::formula::{checked_length, require_fps, require_in_range, Formula, Shape};
-use super::options::{only_for, Count, Positive};
+use super::formula::{Formula, Shape, checked_length, require_fps, require_in_range};
+use super::options::{Count, Positive, only_for};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -16,8 +16,9 @@ use crate::error::{Error, Result};
 enum Function {
     /// `BaseVideoProcessor.sample_frames`: `torch.arange(0, N, N / num_frames).int()`.
     SampleFrames,
-    /// `default_sample_indices_fn`, which `load_video` uses: `numpy.arange(0, N, N / num_frames, dtype=int)`.
-    /// NumPy truncates the step to an integer, so the frames do not reach the end of the video.
+    /// `default_sample_indices_fn`, which `load_video` uses: `numpy.arange(0, N, N / num_frames,
+    /// dtype=int)`. NumPy truncates the step to an integer, so the frames do not reach the end of
+    /// the video.
     DefaultSampleIndicesFn,
 }
 
@@ -52,7 +53,14 @@ impl SampleFrames {
             ),
             (None, Some(fps)) => {
                 let frames = (total / require_fps("hf", video)? * fps.0).trunc();
-                (frames.max(if self.version == Version::V5_23 { 1.0 } else { 0.0 }), false)
+                (
+                    frames.max(if self.version == Version::V5_23 {
+                        1.0
+                    } else {
+                        0.0
+                    }),
+                    false,
+                )
             }
             (None, None) => (total, false),
         };
@@ -68,9 +76,14 @@ impl SampleFrames {
 impl Formula for SampleFrames {
     fn check(&self) -> Result<()> {
         if self.num_frames.is_some() {
-            return only_for("sampling without num_frames", &[("fps", self.fps.is_some())]);
+            return only_for(
+                "sampling without num_frames",
+                &[("fps", self.fps.is_some())],
+            );
         }
-        if self.fps.is_none() && (self.version, self.function) == (Version::V4_57, Function::SampleFrames) {
+        if self.fps.is_none()
+            && (self.version, self.function) == (Version::V4_57, Function::SampleFrames)
+        {
             return Err(Error::Argument(
                 "num_frames or fps must be given, got neither; the original fails without".into(),
             ));
@@ -82,26 +95,41 @@ impl Formula for SampleFrames {
     fn shape(&self) -> Shape {
         let is_exact = self.version == Version::V5_23 || self.function == Function::SampleFrames;
         let length = self.num_frames.filter(|_| is_exact).map(|frames| frames.0);
-        Shape { clips: Some(1), length, draws_together: false }
+        Shape {
+            clips: Some(1),
+            length,
+            draws_together: false,
+        }
     }
 
-    /// `torch.arange` may return one value too many, equal to the number of frames. It is dropped, as the
-    /// readers that decode a file frame by frame do.
-    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    /// `torch.arange` may return one value too many, equal to the number of frames. It is dropped,
+    /// as the readers that decode a file frame by frame do.
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        _: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let (total, frames) = (video.num_frames(), self.num_frames(video)?);
         let step = f64::from(total) / frames;
         let values = arange_count(0.0, f64::from(total), step);
         let positions: Vec<i64> = match (self.version, self.function) {
-            (Version::V5_23, _) => (0..frames as i64).map(|i| i * i64::from(total) / frames as i64).collect(),
+            (Version::V5_23, _) => (0..frames as i64)
+                .map(|i| i * i64::from(total) / frames as i64)
+                .collect(),
             (_, Function::SampleFrames) => (0..values.min(frames as u64))
                 .map(|i| torch_arange_f32(0.0, step, values, i) as i64)
                 .collect(),
-            (_, Function::DefaultSampleIndicesFn) => (0..values).map(|i| i as i64 * step as i64).collect(),
+            (_, Function::DefaultSampleIndicesFn) => {
+                (0..values).map(|i| i as i64 * step as i64).collect()
+            }
         };
         require_in_range(positions, total)
     }
 
     fn min_length_hint(&self) -> String {
-        self.num_frames.map_or("1 frame".to_owned(), |frames| format!("{} frames", frames.0))
+        self.num_frames.map_or("1 frame".to_owned(), |frames| {
+            format!("{} frames", frames.0)
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! Reproduces the frame indices of InternVideo2: one clip over the whole video. Formulas:
-//! OpenGVLab/InternVideo, InternVideo2/multi_modality/dataset/video_utils.py, `get_frame_indices`. The
-//! readers of the original differ only in decoding.
+//! OpenGVLab/InternVideo, InternVideo2/multi_modality/dataset/video_utils.py, `get_frame_indices`.
+//! The readers of the original differ only in decoding.
 
 use serde::Deserialize;
 
 use super::arithmetic::{arange, linspace};
-use super::formula::{require_fps, with_padding, Formula, Shape};
+use super::formula::{Formula, Shape, require_fps, with_padding};
 use super::options::{Count, MAX_COUNT, MAX_PRODUCT};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -16,7 +16,8 @@ use crate::error::{Error, Result};
 enum Sample {
     /// `rand`: a random frame of each of `num_frames` intervals.
     Rand,
-    /// `middle`: the middle frame of each interval, or its first frame plus `fix_start` if that is given.
+    /// `middle`: the middle frame of each interval, or its first frame plus `fix_start` if that is
+    /// given.
     Middle,
     /// `fps0.5` and similar: this number of frames per second; the total number of frames varies.
     Fps(f64),
@@ -26,7 +27,10 @@ impl TryFrom<String> for Sample {
     type Error = &'static str;
 
     fn try_from(word: String) -> std::result::Result<Self, Self::Error> {
-        match (word.as_str(), word.strip_prefix("fps").and_then(|rate| rate.parse().ok())) {
+        match (
+            word.as_str(),
+            word.strip_prefix("fps").and_then(|rate| rate.parse().ok()),
+        ) {
             ("rand", _) => Ok(Self::Rand),
             ("middle", _) => Ok(Self::Middle),
             (_, Some(fps)) if (1e-6..=1e9).contains(&fps) => Ok(Self::Fps(fps)),
@@ -37,14 +41,16 @@ impl TryFrom<String> for Sample {
     }
 }
 
-/// `read_frames_decord`. A video of fewer than `num_frames` frames shows all frames, then repeats its last one.
+/// `read_frames_decord`. A video of fewer than `num_frames` frames shows all frames, then repeats
+/// its last one.
 ///
-/// Random numbers of `rand`: `next_below(length - 1)` for each interval (the last frame of an interval is never
-/// taken). If any interval has a single frame, the original fails at that and takes a random subset instead:
-/// `next_below(i)` for i from the number of frames down to 2, the swaps of NumPy's `permutation`.
+/// Random numbers of `rand`: `next_below(length - 1)` for each interval (the last frame of an
+/// interval is never taken). If any interval has a single frame, the original fails at that and
+/// takes a random subset instead: `next_below(i)` for i from the number of frames down to 2, the
+/// swaps of NumPy's `permutation`.
 ///
-/// With `fix_start` a frame past the end is an error. With a rate, a video too short for one frame yields no
-/// clip, and the first `max_num_frames` frames are kept, or all if that is 0 or less.
+/// With `fix_start` a frame past the end is an error. With a rate, a video too short for one frame
+/// yields no clip, and the first `max_num_frames` frames are kept, or all if that is 0 or less.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadFrames {
@@ -69,11 +75,17 @@ impl ReadFrames {
     }
 
     /// Number and positions of the frames at a rate, including positions outside the video.
-    fn at_rate(&self, video: &dyn VideoTiming, output_fps: f64) -> Result<(u64, impl Fn(u64) -> i64)> {
+    fn at_rate(
+        &self,
+        video: &dyn VideoTiming,
+        output_fps: f64,
+    ) -> Result<(u64, impl Fn(u64) -> i64)> {
         let input_fps = require_fps("internvideo2", video)?;
         let (duration, delta) = (f64::from(self.total(video)?) / input_fps, 1.0 / output_fps);
         let (count, second) = arange(delta / 2.0, duration + delta / 2.0, delta);
-        Ok((count, move |i| (second(i) * input_fps).round_ties_even() as i64))
+        Ok((count, move |i| {
+            (second(i) * input_fps).round_ties_even() as i64
+        }))
     }
 
     fn by_rate(&self, video: &dyn VideoTiming, output_fps: f64) -> Result<ClipIndices> {
@@ -84,9 +96,15 @@ impl ReadFrames {
                 "sample must be at most {MAX_PRODUCT} frames of a video, got \"fps{output_fps}\" and {count} frames; use a lower rate"
             )));
         }
-        let most = if self.max_num_frames > 0 { self.max_num_frames as usize } else { usize::MAX };
+        let most = if self.max_num_frames > 0 {
+            self.max_num_frames as usize
+        } else {
+            usize::MAX
+        };
         let inside = (0..count).map(frame).filter(|&at| at < total);
-        Ok(ClipIndices::unpadded(inside.take(most).map(|at| at as u32).collect()))
+        Ok(ClipIndices::unpadded(
+            inside.take(most).map(|at| at as u32).collect(),
+        ))
     }
 
     /// One frame of each interval.
@@ -130,9 +148,10 @@ fn subset(total: u32, count: usize, rng: &mut dyn RandomSource) -> Vec<u32> {
 
 impl Formula for ReadFrames {
     fn check(&self) -> Result<()> {
-        for (name, value) in
-            [("fix_start", self.fix_start.map_or(0, i64::from)), ("max_num_frames", self.max_num_frames)]
-        {
+        for (name, value) in [
+            ("fix_start", self.fix_start.map_or(0, i64::from)),
+            ("max_num_frames", self.max_num_frames),
+        ] {
             if value > i64::from(MAX_COUNT) {
                 return Err(Error::Argument(format!(
                     "{name} must be at most {MAX_COUNT}, got {value}; use a smaller one"
@@ -144,11 +163,17 @@ impl Formula for ReadFrames {
 
     fn shape(&self) -> Shape {
         let length = (!matches!(self.sample, Sample::Fps(_))).then_some(self.num_frames.0);
-        Shape { clips: length.map(|_| 1), length, draws_together: false }
+        Shape {
+            clips: length.map(|_| 1),
+            length,
+            draws_together: false,
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
-        let Sample::Fps(output_fps) = self.sample else { return 1 };
+        let Sample::Fps(output_fps) = self.sample else {
+            return 1;
+        };
         let has_frames = || {
             let (count, frame) = self.at_rate(video, output_fps).ok()?;
             Some(count > 0 && frame(0) < i64::from(self.total(video).ok()?))
@@ -156,7 +181,12 @@ impl Formula for ReadFrames {
         u64::from(has_frames() != Some(false)) // with an unknown rate the clip fails
     }
 
-    fn frames(&self, video: &dyn VideoTiming, _: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        _: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         if let Sample::Fps(output_fps) = self.sample {
             return self.by_rate(video, output_fps);
         }

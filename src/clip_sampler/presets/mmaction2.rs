@@ -1,12 +1,12 @@
-//! Reproduces the frame indices of mmaction2's sampling transforms (open-mmlab/mmaction2, version 1,
-//! mmaction/datasets/transforms/loading.py). One clip is one of the original's `num_clips`, which it returns
-//! in one item; a test has these clips times the crops of a transform (ThreeCrop).
+//! Reproduces the frame indices of mmaction2's sampling transforms (open-mmlab/mmaction2, version
+//! 1, mmaction/datasets/transforms/loading.py). One clip is one of the original's `num_clips`,
+//! which it returns in one item; a test has these clips times the crops of a transform (ThreeCrop).
 
 use serde::Deserialize;
 
 use super::arithmetic::{floor_div, linspace};
-use super::formula::{clamp, draw, draw_sorted, Formula, Shape};
-use super::options::{check_product, Count, Positive};
+use super::formula::{Formula, Shape, clamp, draw, draw_sorted};
+use super::options::{Count, Positive, check_product};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -21,12 +21,16 @@ enum OutOfBound {
 }
 
 impl OutOfBound {
-    /// The frames at `positions`, which must not be negative. They are truncated to integers last, as in the
-    /// original.
+    /// The frames at `positions`, which must not be negative. They are truncated to integers last,
+    /// as in the original.
     fn resolve(self, positions: &[f64], num_frames: u32) -> ClipIndices {
         let end = f64::from(num_frames);
         let inside = |at: &f64| *at < end;
-        let last = positions.iter().copied().filter(|at| inside(at)).fold(0.0, f64::max);
+        let last = positions
+            .iter()
+            .copied()
+            .filter(|at| inside(at))
+            .fold(0.0, f64::max);
         let shown = |at: &f64| match self {
             _ if inside(at) => *at,
             OutOfBound::Loop => at % end,
@@ -39,27 +43,37 @@ impl OutOfBound {
     }
 }
 
-/// `temporal_jitter`: samples a number below `frame_interval` for each frame of each clip and adds those of
-/// one clip.
-fn jitter(positions: &mut [f64], interval: Count, (clip, clips): (u64, u64), rng: &mut dyn RandomSource) {
+/// `temporal_jitter`: samples a number below `frame_interval` for each frame of each clip and adds
+/// those of one clip.
+fn jitter(
+    positions: &mut [f64],
+    interval: Count,
+    (clip, clips): (u64, u64),
+    rng: &mut dyn RandomSource,
+) {
     let frames = positions.len() as u64;
     let drawn = draw(rng, interval.u64(), frames * clips);
-    for (at, add) in positions.iter_mut().zip(drawn.iter().skip((clip * frames) as usize)) {
+    for (at, add) in positions
+        .iter_mut()
+        .zip(drawn.iter().skip((clip * frames) as usize))
+    {
         *at += *add as f64;
     }
 }
 
-/// `SampleFrames`: clips from equal parts of the video, at a random position of each in training, evenly
-/// spread in test. Starts are floats, as they are in the original if `target_fps` or `keep_tail_frames` is set.
+/// `SampleFrames`: clips from equal parts of the video, at a random position of each in training,
+/// evenly spread in test. Starts are floats, as they are in the original if `target_fps` or
+/// `keep_tail_frames` is set.
 ///
-/// Random numbers in training: one start per clip (`next_below(part)`, or `next_below(starts)` and sorted if parts
-/// would be empty; `next_f64` with `keep_tail_frames`; none if the video is too short), then with `temporal_jitter`
-/// `next_below(frame_interval)` for each frame of each clip. In test only the jitter is random.
+/// Random numbers in training: one start per clip (`next_below(part)`, or `next_below(starts)` and
+/// sorted if parts would be empty; `next_f64` with `keep_tail_frames`; none if the video is too
+/// short), then with `temporal_jitter` `next_below(frame_interval)` for each frame of each clip. In
+/// test only the jitter is random.
 ///
-/// Reproduced from the original: with `twice_sample` and more than one frame per clip, the second half of the
-/// clips continues past the end of the video (the step is that of `num_clips`). With `target_fps` the jitter
-/// is one number per clip, which NumPy adds to all frames of a single clip, or to the columns if there are as
-/// many clips as frames.
+/// Reproduced from the original: with `twice_sample` and more than one frame per clip, the second
+/// half of the clips continues past the end of the video (the step is that of `num_clips`). With
+/// `target_fps` the jitter is one number per clip, which NumPy adds to all frames of a single clip,
+/// or to the columns if there are as many clips as frames.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleFrames {
@@ -96,15 +110,23 @@ impl SampleFrames {
         let clips = self.num_clips.f64();
         let number = || (0..self.num_clips.0).map(f64::from);
         let starts = frames - span + 1.0;
-        let part = if self.keep_tail_frames { starts / clips } else { floor_div(starts, clips) };
+        let part = if self.keep_tail_frames {
+            starts / clips
+        } else {
+            floor_div(starts, clips)
+        };
         if self.keep_tail_frames && frames > span - 1.0 {
-            return number().map(|i| (i * part + part * rng.next_f64()).trunc()).collect();
+            return number()
+                .map(|i| (i * part + part * rng.next_f64()).trunc())
+                .collect();
         }
         if self.keep_tail_frames {
             return number().map(|_| 0.0).collect();
         }
         if part > 0.0 {
-            return number().map(|i| i * part + rng.next_below(part as u64) as f64).collect();
+            return number()
+                .map(|i| i * part + rng.next_below(part as u64) as f64)
+                .collect();
         }
         if frames > clips.max(span) {
             let drawn = draw_sorted(rng, starts as u64, self.num_clips.u64());
@@ -154,10 +176,19 @@ impl Formula for SampleFrames {
     }
 
     fn shape(&self) -> Shape {
-        Shape { clips: Some(self.total_clips()), length: Some(self.clip_len.0), draws_together: true }
+        Shape {
+            clips: Some(self.total_clips()),
+            length: Some(self.clip_len.0),
+            draws_together: true,
+        }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let (frames, span) = (f64::from(video.num_frames()), self.span(video));
         let start = match self.test_mode {
             true => self.test_start(frames, span, clip),
@@ -165,27 +196,36 @@ impl Formula for SampleFrames {
         };
         let interval = self.frame_interval;
         let mut positions: Vec<f64> = match self.target_fps {
-            Some(_) => {
-                linspace(0.0, span - 1.0, self.clip_len.0).into_iter().map(|at| start + at.trunc()).collect()
-            }
-            None => (0..self.clip_len.0).map(|i| start + f64::from(i) * interval.f64()).collect(),
+            Some(_) => linspace(0.0, span - 1.0, self.clip_len.0)
+                .into_iter()
+                .map(|at| start + at.trunc())
+                .collect(),
+            None => (0..self.clip_len.0)
+                .map(|i| start + f64::from(i) * interval.f64())
+                .collect(),
         };
         if self.temporal_jitter && self.target_fps.is_some() {
             let drawn = draw(rng, interval.u64(), self.total_clips());
-            positions.iter_mut().zip(drawn.iter().cycle()).for_each(|(at, &add)| *at += add as f64);
+            positions
+                .iter_mut()
+                .zip(drawn.iter().cycle())
+                .for_each(|(at, &add)| *at += add as f64);
         } else if self.temporal_jitter {
             jitter(&mut positions, interval, (clip, self.total_clips()), rng);
         }
-        Ok(self.out_of_bound_opt.resolve(&positions, video.num_frames()))
+        Ok(self
+            .out_of_bound_opt
+            .resolve(&positions, video.num_frames()))
     }
 }
 
-/// `DenseSampleFrames`: clips that start at even distances within a range of `sample_range` frames. `num_clips` clips
-/// in training, `num_sample_positions * num_clips` in test, position by position. Starts past the end wrap.
+/// `DenseSampleFrames`: clips that start at even distances within a range of `sample_range` frames.
+/// `num_clips` clips in training, `num_sample_positions * num_clips` in test, position by position.
+/// Starts past the end wrap.
 ///
 /// Random numbers: in training, for a video longer than `sample_range`, one start of the range
-/// (`next_below(frames - sample_range)`); then with `temporal_jitter` `next_below(frame_interval)` for each frame of
-/// each clip.
+/// (`next_below(frames - sample_range)`); then with `temporal_jitter` `next_below(frame_interval)`
+/// for each frame of each clip.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseSampleFrames {
@@ -201,7 +241,12 @@ pub struct DenseSampleFrames {
 
 impl DenseSampleFrames {
     fn total_clips(&self) -> u64 {
-        self.num_clips.u64() * if self.test_mode { self.num_sample_positions.u64() } else { 1 }
+        self.num_clips.u64()
+            * if self.test_mode {
+                self.num_sample_positions.u64()
+            } else {
+                1
+            }
     }
 }
 
@@ -212,10 +257,19 @@ impl Formula for DenseSampleFrames {
     }
 
     fn shape(&self) -> Shape {
-        Shape { clips: Some(self.total_clips()), length: Some(self.clip_len.0), draws_together: true }
+        Shape {
+            clips: Some(self.total_clips()),
+            length: Some(self.clip_len.0),
+            draws_together: true,
+        }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let (frames, clips) = (video.num_frames(), self.num_clips.u64());
         let range = match frames.saturating_sub(self.sample_range.0) {
             last if self.test_mode => {
@@ -227,21 +281,28 @@ impl Formula for DenseSampleFrames {
         };
         let within = clip % clips * u64::from(self.sample_range.0 / self.num_clips.0);
         let start = (range + within) % u64::from(frames);
-        let mut positions: Vec<f64> =
-            (0..self.clip_len.u64()).map(|i| (start + i * self.frame_interval.u64()) as f64).collect();
+        let mut positions: Vec<f64> = (0..self.clip_len.u64())
+            .map(|i| (start + i * self.frame_interval.u64()) as f64)
+            .collect();
         if self.temporal_jitter {
-            jitter(&mut positions, self.frame_interval, (clip, self.total_clips()), rng);
+            jitter(
+                &mut positions,
+                self.frame_interval,
+                (clip, self.total_clips()),
+                rng,
+            );
         }
         Ok(self.out_of_bound_opt.resolve(&positions, frames))
     }
 }
 
-/// `UniformSample`: one frame from each of `clip_len` equal parts of the video; short videos repeat frames. In
-/// training one clip with a random frame of each part, in test `num_clips` clips whose frames are at even distances
-/// within the parts, which are those of PySlowFast's Something-Something V2.
+/// `UniformSample`: one frame from each of `clip_len` equal parts of the video; short videos repeat
+/// frames. In training one clip with a random frame of each part, in test `num_clips` clips whose
+/// frames are at even distances within the parts, which are those of PySlowFast's
+/// Something-Something V2.
 ///
-/// Random numbers in training: `next_below(end - start + 1)` for each frame, in order. The original does not
-/// support several clips in training (its next transforms fail on them).
+/// Random numbers in training: `next_below(end - start + 1)` for each frame, in order. The original
+/// does not support several clips in training (its next transforms fail on them).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UniformSample {
@@ -262,10 +323,19 @@ impl Formula for UniformSample {
     }
 
     fn shape(&self) -> Shape {
-        Shape { clips: Some(self.num_clips.u64()), length: Some(self.clip_len.0), draws_together: true }
+        Shape {
+            clips: Some(self.num_clips.u64()),
+            length: Some(self.clip_len.0),
+            draws_together: true,
+        }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let part = f64::from(video.num_frames() - 1) / self.clip_len.f64();
         let bound = |i: u32| (part * f64::from(i)).round_ties_even() as i64;
         let within = (part / (self.num_clips.f64() + 1.0) * (clip as f64 + 1.0)) as i64;
@@ -277,9 +347,9 @@ impl Formula for UniformSample {
     }
 }
 
-/// `UntrimmedSampleFrames`: clips around frame `clip_interval / 2` and every `clip_interval` frames after it; frames
-/// outside repeat the first or the last one. A video too short for the first center yields no clips, where the
-/// original fails.
+/// `UntrimmedSampleFrames`: clips around frame `clip_interval / 2` and every `clip_interval` frames
+/// after it; frames outside repeat the first or the last one. A video too short for the first
+/// center yields no clips, where the original fails.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UntrimmedSampleFrames {
@@ -290,7 +360,11 @@ pub struct UntrimmedSampleFrames {
 
 impl Formula for UntrimmedSampleFrames {
     fn shape(&self) -> Shape {
-        Shape { clips: None, length: Some(self.clip_len.0), draws_together: false }
+        Shape {
+            clips: None,
+            length: Some(self.clip_len.0),
+            draws_together: false,
+        }
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
@@ -298,7 +372,12 @@ impl Formula for UntrimmedSampleFrames {
         after_first.div_ceil(self.clip_interval.0).into()
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let (length, interval) = (self.clip_len.i64(), self.clip_interval.i64());
         let center = interval / 2 + clip as i64 * interval; // inside the video
         let positions = (0..length).map(|i| center + (i - length / 2) * self.frame_interval.i64());

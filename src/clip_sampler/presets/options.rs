@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// Maximum number of frames of a clip and of clips of a video: a larger option is a mistake and would exhaust
-/// memory.
+/// Maximum number of frames of a clip and of clips of a video: a larger option is a mistake and
+/// would exhaust memory.
 pub const MAX_COUNT: u32 = 1 << 20;
 /// Maximum count of numbers that one call may sample or compute.
 pub const MAX_PRODUCT: u64 = 1 << 24;
@@ -35,7 +35,9 @@ impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         match Value::deserialize(deserializer)?.as_u64() {
             Some(count @ 1..=0x10_0000) => Ok(Self(count as u32)),
-            _ => Err(D::Error::custom(format_args!("an int from 1 to {MAX_COUNT}"))),
+            _ => Err(D::Error::custom(format_args!(
+                "an int from 1 to {MAX_COUNT}"
+            ))),
         }
     }
 }
@@ -55,7 +57,9 @@ impl<'de> Deserialize<'de> for Positive {
 
 /// Rejects numbers whose product exceeds [`MAX_PRODUCT`].
 pub fn check_product(names: &str, values: &[Count]) -> Result<()> {
-    let product = values.iter().fold(1u64, |all, value| all.saturating_mul(value.u64()));
+    let product = values
+        .iter()
+        .fold(1u64, |all, value| all.saturating_mul(value.u64()));
     if product <= MAX_PRODUCT {
         return Ok(());
     }
@@ -67,9 +71,9 @@ pub fn check_product(names: &str, values: &[Count]) -> Result<()> {
 /// Rejects options that belong to another form of the preset.
 pub fn only_for(form: &str, options: &[(&str, bool)]) -> Result<()> {
     match options.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => {
-            Err(Error::Argument(format!("{option} must be omitted, got a value; it belongs to {form}")))
-        }
+        Some((option, _)) => Err(Error::Argument(format!(
+            "{option} must be omitted, got a value; it belongs to {form}"
+        ))),
         None => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
-//! Reproduces PyTorchVideo's clip samplers, with exact times as in the original, which uses fractions.
-//! Formulas: facebookresearch/pytorchvideo, `data/clip_sampling.py`, `data/encoded_video_pyav.py` (the frames
-//! in a clip), `transforms/functional.py` (`uniform_temporal_subsample`).
+//! Reproduces PyTorchVideo's clip samplers, with exact times as in the original, which uses
+//! fractions. Formulas: facebookresearch/pytorchvideo, `data/clip_sampling.py`,
+//! `data/encoded_video_pyav.py` (the frames in a clip), `transforms/functional.py`
+//! (`uniform_temporal_subsample`).
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace;
-use super::formula::{checked_length, Formula, Shape};
-use super::options::{needed, only_for, Count, MAX_COUNT};
+use super::formula::{Formula, Shape, checked_length};
+use super::options::{Count, MAX_COUNT, needed, only_for};
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::video_timing::Timestamp;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -19,8 +20,8 @@ use crate::error::{Error, Result};
 /// Tolerance within which the original considers two times equal (`eps`), in seconds.
 const EPSILON: f64 = 1e-6;
 
-/// A number of seconds as the user gave it. Python code that uses `Fraction` computes exactly with integers
-/// and fractions, and switches to floats when an operand is a float.
+/// A number of seconds as the user gave it. Python code that uses `Fraction` computes exactly with
+/// integers and fractions, and switches to floats when an operand is a float.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(untagged, expecting = "a float, an int or a fractions.Fraction")]
 enum Seconds {
@@ -45,7 +46,9 @@ impl Seconds {
         match self {
             Seconds::Int(value) => BigRational::from_integer(value.into()),
             Seconds::Ratio(_, 0) => BigRational::zero(),
-            Seconds::Ratio(numerator, denominator) => BigRational::new(numerator.into(), denominator.into()),
+            Seconds::Ratio(numerator, denominator) => {
+                BigRational::new(numerator.into(), denominator.into())
+            }
             Seconds::Float(value) => exact(value),
         }
     }
@@ -78,15 +81,15 @@ enum SamplingType {
     Random,
     /// `RandomMultiClipSampler`; the original returns all clips in one item.
     RandomMulti,
-    /// `UniformClipSampler`: consecutive clips. The original computes each start from the end of the previous clip:
-    /// exactly, or in float64 if the stride is a float.
+    /// `UniformClipSampler`: consecutive clips. The original computes each start from the end of
+    /// the previous clip: exactly, or in float64 if the stride is a float.
     Uniform,
     /// `ConstantClipsPerVideoSampler`: evenly spread clips, each repeated `augs_per_clip` times.
     ConstantClipsPerVideo,
 }
 
-/// Clips of a given duration: the frames whose timestamps are inside, or `num_samples` evenly spread ones of them.
-/// A float stands for each random clip, as in `random.uniform(0, longest)`.
+/// Clips of a given duration: the frames whose timestamps are inside, or `num_samples` evenly
+/// spread ones of them. A float stands for each random clip, as in `random.uniform(0, longest)`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabeledVideoClips {
@@ -112,16 +115,22 @@ impl LabeledVideoClips {
             true => begin + rounded,
             false => float(&(exact(begin) + &duration)),
         };
-        std::iter::successors(Some(0.0), move |&begin| Some(end(begin) + delta)).take(MAX_COUNT as usize)
+        std::iter::successors(Some(0.0), move |&begin| Some(end(begin) + delta))
+            .take(MAX_COUNT as usize)
     }
 
     /// The start of consecutive clip `number`.
     fn uniform_start(&self, number: u64) -> BigRational {
         match self.stride {
-            Some(Seconds::Float(stride)) => {
-                exact(self.float_starts(stride).nth(number as usize).unwrap_or(0.0))
+            Some(Seconds::Float(stride)) => exact(
+                self.float_starts(stride)
+                    .nth(number as usize)
+                    .unwrap_or(0.0),
+            ),
+            stride => {
+                stride.unwrap_or(self.clip_duration).exact()
+                    * BigRational::from_integer(number.into())
             }
-            stride => stride.unwrap_or(self.clip_duration).exact() * BigRational::from_integer(number.into()),
         }
     }
 
@@ -136,12 +145,16 @@ impl LabeledVideoClips {
             _ if latest.is_negative() => 0,
             stride => {
                 let last = (latest / stride.unwrap_or(self.clip_duration).exact()).to_integer();
-                last.to_u64().unwrap_or(u64::MAX).min(u64::from(MAX_COUNT) - 1) + 1
+                last.to_u64()
+                    .unwrap_or(u64::MAX)
+                    .min(u64::from(MAX_COUNT) - 1)
+                    + 1
             }
         }
     }
 
-    /// Number of consecutive clips in a video; at least one, even if the video is shorter than a clip.
+    /// Number of consecutive clips in a video; at least one, even if the video is shorter than a
+    /// clip.
     fn num_uniform(&self, video: &dyn VideoTiming) -> u64 {
         let (epsilon, latest) = (exact(EPSILON), duration(video) - self.clip_duration.exact());
         if self.backpad_last != Some(true) {
@@ -157,12 +170,17 @@ impl LabeledVideoClips {
     /// The start of a clip, relative to the first frame's timestamp.
     fn start(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> BigRational {
         let latest = duration(video) - self.clip_duration.exact();
-        let longest = if latest.is_negative() { BigRational::zero() } else { latest };
+        let longest = if latest.is_negative() {
+            BigRational::zero()
+        } else {
+            latest
+        };
         match self.sampling_type {
             SamplingType::Random => exact(float(&longest) * rng.next_f64()),
             SamplingType::RandomMulti => {
-                let drawn: Vec<f64> =
-                    (0..self.num_clips.map_or(0, Count::u64)).map(|_| rng.next_f64()).collect();
+                let drawn: Vec<f64> = (0..self.num_clips.map_or(0, Count::u64))
+                    .map(|_| rng.next_f64())
+                    .collect();
                 exact(float(&longest) * drawn[clip as usize])
             }
             SamplingType::Uniform => {
@@ -175,7 +193,11 @@ impl LabeledVideoClips {
             }
             SamplingType::ConstantClipsPerVideo => {
                 let clip = clip / self.augs_per_clip.map_or(1, Count::u64);
-                let intervals = self.clips_per_video.map_or(1, Count::u64).saturating_sub(1).max(1);
+                let intervals = self
+                    .clips_per_video
+                    .map_or(1, Count::u64)
+                    .saturating_sub(1)
+                    .max(1);
                 longest * BigRational::new(clip.into(), intervals.into())
             }
         }
@@ -205,7 +227,8 @@ fn duration(video: &dyn VideoTiming) -> BigRational {
 impl Formula for LabeledVideoClips {
     fn check(&self) -> Result<()> {
         self.clip_duration.check("clip_duration")?;
-        self.stride.map_or(Ok(()), |stride| stride.check("stride"))?;
+        self.stride
+            .map_or(Ok(()), |stride| stride.check("stride"))?;
         use SamplingType::{ConstantClipsPerVideo, RandomMulti, Uniform};
         let own = |owner, name, is_given| (name, is_given && self.sampling_type != owner);
         only_for(
@@ -214,12 +237,25 @@ impl Formula for LabeledVideoClips {
                 own(RandomMulti, "num_clips", self.num_clips.is_some()),
                 own(Uniform, "stride", self.stride.is_some()),
                 own(Uniform, "backpad_last", self.backpad_last.is_some()),
-                own(ConstantClipsPerVideo, "clips_per_video", self.clips_per_video.is_some()),
-                own(ConstantClipsPerVideo, "augs_per_clip", self.augs_per_clip.is_some()),
+                own(
+                    ConstantClipsPerVideo,
+                    "clips_per_video",
+                    self.clips_per_video.is_some(),
+                ),
+                own(
+                    ConstantClipsPerVideo,
+                    "augs_per_clip",
+                    self.augs_per_clip.is_some(),
+                ),
             ],
         )?;
         match self.sampling_type {
-            RandomMulti => needed("num_clips", "sampling_type=\"random_multi\"", self.num_clips).map(drop),
+            RandomMulti => needed(
+                "num_clips",
+                "sampling_type=\"random_multi\"",
+                self.num_clips,
+            )
+            .map(drop),
             ConstantClipsPerVideo => {
                 let form = "sampling_type=\"constant_clips_per_video\"";
                 needed("clips_per_video", form, self.clips_per_video).map(drop)
@@ -234,9 +270,9 @@ impl Formula for LabeledVideoClips {
                 SamplingType::Random => Some(1),
                 SamplingType::RandomMulti => self.num_clips.map(Count::u64),
                 SamplingType::Uniform => None,
-                SamplingType::ConstantClipsPerVideo => {
-                    self.clips_per_video.map(|clips| clips.u64() * self.augs_per_clip.map_or(1, Count::u64))
-                }
+                SamplingType::ConstantClipsPerVideo => self
+                    .clips_per_video
+                    .map(|clips| clips.u64() * self.augs_per_clip.map_or(1, Count::u64)),
             },
             length: self.num_samples.map(|samples| samples.0),
             draws_together: self.sampling_type == SamplingType::RandomMulti,
@@ -244,13 +280,21 @@ impl Formula for LabeledVideoClips {
     }
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
-        self.shape().clips.unwrap_or_else(|| self.num_uniform(video))
+        self.shape()
+            .clips
+            .unwrap_or_else(|| self.num_uniform(video))
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let start = self.start(video, clip, rng) + frame_pts(video, 0);
         let end = &start + self.clip_duration.exact();
-        let before = |moment| partition_point(video.num_frames(), |frame| frame_pts(video, frame) < moment);
+        let before =
+            |moment| partition_point(video.num_frames(), |frame| frame_pts(video, frame) < moment);
         let (first, past) = (before(start.clone()), before(end.clone()));
         let Some(last) = (past - first).checked_sub(1) else {
             return Err(Error::Argument(format!(

@@ -1,20 +1,21 @@
 //! Reproduces the video sampling of qwen-vl-utils, one clip per video. Formulas: QwenLM/Qwen3-VL,
-//! `qwen_vl_utils/vision_process.py`: `smart_nframes`, `calculate_video_frame_range`. Converts seconds to
-//! frames by the average rate, as the original does.
+//! `qwen_vl_utils/vision_process.py`: `smart_nframes`, `calculate_video_frame_range`. Converts
+//! seconds to frames by the average rate, as the original does.
 
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace;
-use super::formula::{checked_length, require_fps, require_in_range, Formula, Shape};
-use super::options::{needed, only_for, Positive};
+use super::formula::{Formula, Shape, checked_length, require_fps, require_in_range};
+use super::options::{Positive, needed, only_for};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// The number of frames is a multiple of this (`FRAME_FACTOR`).
 const FRAME_FACTOR: f64 = 2.0;
 
-/// Frames evenly spread over the video or a part of it: `nframes`, or as many as it has at `fps`, rounded to an even
-/// number. `video_start`, `video_end`: the part, in seconds from the first frame.
+/// Frames evenly spread over the video or a part of it: `nframes`, or as many as it has at `fps`,
+/// rounded to an even number. `video_start`, `video_end`: the part, in seconds from the first
+/// frame.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QwenVl {
@@ -33,7 +34,8 @@ fn down_to_factor(frames: f64) -> f64 {
 impl QwenVl {
     /// The number of frames, if it is the same for all videos.
     fn number(&self) -> Option<f64> {
-        self.nframes.map(|frames| (f64::from(frames) / FRAME_FACTOR).round_ties_even() * FRAME_FACTOR)
+        self.nframes
+            .map(|frames| (f64::from(frames) / FRAME_FACTOR).round_ties_even() * FRAME_FACTOR)
     }
 
     /// First and last frame of the sampled part.
@@ -42,9 +44,13 @@ impl QwenVl {
             return Ok((0.0, total_frames - 1.0));
         }
         let within = |seconds: f64| seconds.min(total_frames / video_fps).max(0.0);
-        let start = self.video_start.map_or(0.0, |start| (within(start) * video_fps).ceil());
+        let start = self
+            .video_start
+            .map_or(0.0, |start| (within(start) * video_fps).ceil());
         let last = total_frames - 1.0;
-        let end = self.video_end.map_or(last, |end| (within(end) * video_fps).floor().min(last));
+        let end = self
+            .video_end
+            .map_or(last, |end| (within(end) * video_fps).floor().min(last));
         if start < end {
             return Ok((start, end));
         }
@@ -59,7 +65,12 @@ impl QwenVl {
             (None, Some(fps), Some(least), Some(most)) => {
                 let least = (f64::from(least) / FRAME_FACTOR).ceil() * FRAME_FACTOR;
                 let most = down_to_factor(most.into());
-                down_to_factor((total_frames / video_fps * fps.0).max(least).min(most).min(total_frames))
+                down_to_factor(
+                    (total_frames / video_fps * fps.0)
+                        .max(least)
+                        .min(most)
+                        .min(total_frames),
+                )
             }
             (number, ..) => number.unwrap_or(0.0),
         };
@@ -90,15 +101,25 @@ impl Formula for QwenVl {
     }
 
     fn shape(&self) -> Shape {
-        Shape { clips: Some(1), length: self.number().map(|frames| frames as u32), draws_together: false }
+        Shape {
+            clips: Some(1),
+            length: self.number().map(|frames| frames as u32),
+            draws_together: false,
+        }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, _: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        _: u64,
+        _: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let fps = require_fps("qwen_vl", video)?;
         let (start, end) = self.range(f64::from(video.num_frames()), fps)?;
         let frames = checked_length(self.nframes(end - start + 1.0, fps)?)?;
-        let positions =
-            torch_linspace(start, end, frames).into_iter().map(|at| f64::from(at).round_ties_even() as i64);
+        let positions = torch_linspace(start, end, frames)
+            .into_iter()
+            .map(|at| f64::from(at).round_ties_even() as i64);
         require_in_range(positions, video.num_frames())
     }
 

@@ -1,10 +1,10 @@
-//! Tests of invariants of every preset, with small, large and invalid options, over short and long videos.
-//! tests/python/test_presets.py compares the exact frames with recorded ones.
+//! Tests of invariants of every preset, with small, large and invalid options, over short and long
+//! videos. tests/python/test_presets.py compares the exact frames with recorded ones.
 
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::options::MAX_COUNT;
 use super::Preset;
+use super::options::MAX_COUNT;
 use crate::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
 use crate::clip_sampler::{ClipSamplerRef, RandomSource, VideoTiming};
 
@@ -14,11 +14,7 @@ struct ExtremeRng(bool);
 impl RandomSource for ExtremeRng {
     fn next_below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "a draw from nothing");
-        if self.0 {
-            n - 1
-        } else {
-            0
-        }
+        if self.0 { n - 1 } else { 0 }
     }
 
     fn next_f64(&mut self) -> f64 {
@@ -47,8 +43,8 @@ fn combinations(values: &Map<String, Value>) -> Vec<Map<String, Value>> {
     all
 }
 
-/// Every preset in every form, with `a` frames at distance `b`, `c` clips and `t` seconds. Options that are rejected give
-/// none.
+/// Every preset in every form, with `a` frames at distance `b`, `c` clips and `t` seconds. Options
+/// that are rejected give none.
 fn all(a: u32, b: u32, c: u32, t: f64) -> Vec<ClipSamplerRef> {
     let both = || json!([false, true]);
     let rates = || json!([null, t, 10.0, 29.97]);
@@ -131,17 +127,33 @@ fn all(a: u32, b: u32, c: u32, t: f64) -> Vec<ClipSamplerRef> {
 fn check(sampler: &ClipSamplerRef, video: &dyn VideoTiming, most_clips: u64) -> usize {
     let (frames, clips) = (video.num_frames(), sampler.num_clips(video));
     assert!(frames > 0 || clips == 0, "{sampler:?}");
-    assert!(sampler.fixed_num_clips().is_none_or(|n| frames == 0 || n == clips), "{sampler:?} {frames}");
-    assert!(sampler.clip(video, clips, &mut ExtremeRng(false)).is_err(), "{sampler:?} {frames}");
+    assert!(
+        sampler
+            .fixed_num_clips()
+            .is_none_or(|n| frames == 0 || n == clips),
+        "{sampler:?} {frames}"
+    );
+    assert!(
+        sampler.clip(video, clips, &mut ExtremeRng(false)).is_err(),
+        "{sampler:?} {frames}"
+    );
     assert!(!sampler.min_length_hint().is_empty());
     let wanted = (0..clips.min(most_clips)).chain(clips.checked_sub(1));
     let mut given = 0;
     for (clip, most) in wanted.flat_map(|clip| [(clip, false), (clip, true)]) {
-        let Ok(sample) = sampler.clip(video, clip, &mut ExtremeRng(most)) else { continue };
+        let Ok(sample) = sampler.clip(video, clip, &mut ExtremeRng(most)) else {
+            continue;
+        };
         given += 1;
         let place = || format!("{sampler:?} {frames} {clip} {sample:?}");
         assert!(!sample.indices.is_empty(), "{}", place());
-        assert!(sampler.sequence_length().is_none_or(|n| n as usize == sample.indices.len()), "{}", place());
+        assert!(
+            sampler
+                .sequence_length()
+                .is_none_or(|n| n as usize == sample.indices.len()),
+            "{}",
+            place()
+        );
         assert_eq!(sample.mask.len(), sample.indices.len(), "{}", place());
         assert!(sample.indices.iter().all(|&at| at < frames), "{}", place());
     }
@@ -150,12 +162,27 @@ fn check(sampler: &ClipSamplerRef, video: &dyn VideoTiming, most_clips: u64) -> 
 
 #[test]
 fn preset_clips_have_their_length_and_stay_in_range() {
-    let options = [(1, 1, 1, 0.5), (4, 2, 3, 0.2), (5, 3, 5, 1.0), (16, 1, 4, 0.04), (3, 7, 12, 2.0)];
+    let options = [
+        (1, 1, 1, 0.5),
+        (4, 2, 3, 0.2),
+        (5, 3, 5, 1.0),
+        (16, 1, 4, 0.04),
+        (3, 7, 12, 2.0),
+    ];
     let mut clips = 0;
     for sampler in options.into_iter().flat_map(|(a, b, c, t)| all(a, b, c, t)) {
         for frames in [0, 1, 2, 5, 16, 17, 64, 100] {
-            clips += check(&sampler, &ConstantFrameRate { num_frames: frames, fps: 29.97 }, 2);
-            let begins: Vec<f64> = (0..frames).map(|i| 0.1 + f64::from(i * i) / 200.0).collect();
+            clips += check(
+                &sampler,
+                &ConstantFrameRate {
+                    num_frames: frames,
+                    fps: 29.97,
+                },
+                2,
+            );
+            let begins: Vec<f64> = (0..frames)
+                .map(|i| 0.1 + f64::from(i * i) / 200.0)
+                .collect();
             let end = begins.last().map_or(0.0, |last| last + 0.1);
             clips += check(&sampler, &FrameTimestamps::new(begins, end).unwrap(), 2);
         }
@@ -165,29 +192,77 @@ fn preset_clips_have_their_length_and_stay_in_range() {
 
 #[test]
 fn invalid_numbers_are_rejected_large_ones_accepted() {
-    assert!(all(0, 1, 1, 1.0).iter().all(|sampler| sampler.sequence_length() != Some(0)));
-    assert!(all(1, 1, 0, 1.0).iter().all(|sampler| sampler.fixed_num_clips() != Some(0)));
+    assert!(
+        all(0, 1, 1, 1.0)
+            .iter()
+            .all(|sampler| sampler.sequence_length() != Some(0))
+    );
+    assert!(
+        all(1, 1, 0, 1.0)
+            .iter()
+            .all(|sampler| sampler.fixed_num_clips() != Some(0))
+    );
     for huge in [u32::MAX, MAX_COUNT + 1] {
         for sampler in all(huge, 1, 1, 1.0).iter().chain(&all(1, 1, huge, 1.0)) {
-            assert!(sampler.sequence_length().is_none_or(|n| n <= MAX_COUNT), "{sampler:?}");
-            assert!(sampler.fixed_num_clips().is_none_or(|n| n <= u64::from(MAX_COUNT)), "{sampler:?}");
+            assert!(
+                sampler.sequence_length().is_none_or(|n| n <= MAX_COUNT),
+                "{sampler:?}"
+            );
+            assert!(
+                sampler
+                    .fixed_num_clips()
+                    .is_none_or(|n| n <= u64::from(MAX_COUNT)),
+                "{sampler:?}"
+            );
         }
     }
-    for sampler in [1e-3, 1e6].into_iter().flat_map(|t| all(2, MAX_COUNT, 2, t)) {
-        for (frames, fps) in
-            [(1, 25.0), (2, 1e-9), (u32::MAX, 1e9), (u32::MAX, 25.0), (9, 0.0), (9, f64::NAN)]
-        {
-            check(&sampler, &ConstantFrameRate { num_frames: frames, fps }, 2);
+    for sampler in [1e-3, 1e6]
+        .into_iter()
+        .flat_map(|t| all(2, MAX_COUNT, 2, t))
+    {
+        for (frames, fps) in [
+            (1, 25.0),
+            (2, 1e-9),
+            (u32::MAX, 1e9),
+            (u32::MAX, 25.0),
+            (9, 0.0),
+            (9, f64::NAN),
+        ] {
+            check(
+                &sampler,
+                &ConstantFrameRate {
+                    num_frames: frames,
+                    fps,
+                },
+                2,
+            );
         }
     }
-    for sampler in [0.0, -1.0, 1e300, 1e-300].into_iter().flat_map(|t| all(2, 1, 2, t)) {
-        check(&sampler, &ConstantFrameRate { num_frames: 30, fps: 25.0 }, 2);
+    for sampler in [0.0, -1.0, 1e300, 1e-300]
+        .into_iter()
+        .flat_map(|t| all(2, 1, 2, t))
+    {
+        check(
+            &sampler,
+            &ConstantFrameRate {
+                num_frames: 30,
+                fps: 25.0,
+            },
+            2,
+        );
     }
 }
 
 #[test]
 fn unknown_and_missing_options_are_rejected() {
-    let read = |options| serde_json::from_value::<Preset>(options).unwrap_err().to_string();
+    let read = |options| {
+        serde_json::from_value::<Preset>(options)
+            .unwrap_err()
+            .to_string()
+    };
     assert!(read(json!({"dali_uniform_sample": {}})).contains("sequence_length"));
-    assert!(read(json!({"dali_uniform_sample": {"sequence_length": 4, "stride": 2}})).contains("stride"));
+    assert!(
+        read(json!({"dali_uniform_sample": {"sequence_length": 4, "stride": 2}}))
+            .contains("stride")
+    );
 }

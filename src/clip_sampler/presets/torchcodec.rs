@@ -1,11 +1,11 @@
-//! Reproduces torchcodec's clip samplers, with the options named as there.
-//! Formulas: pytorch/torchcodec, `torchcodec/samplers/_index_based.py`, `_time_based.py` and `_common.py`.
+//! Reproduces torchcodec's clip samplers, with the options named as there. Formulas:
+//! pytorch/torchcodec, `torchcodec/samplers/_index_based.py`, `_time_based.py` and `_common.py`.
 
 use serde::Deserialize;
 
 use super::arithmetic::{arange_count, torch_arange_f64, torch_linspace_int_at};
-use super::formula::{draw, require_fps, with_padding, Formula, Shape};
-use super::options::{needed, Count, Positive};
+use super::formula::{Formula, Shape, draw, require_fps, with_padding};
+use super::options::{Count, Positive, needed};
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -46,11 +46,12 @@ impl Policy {
     }
 }
 
-/// `clips_at_random_indices`, `clips_at_regular_indices`: a clip begins at a random or evenly spread frame of a range
-/// and takes frames at a constant distance. Ends of the range below 0 count from the end of the video.
+/// `clips_at_random_indices`, `clips_at_regular_indices`: a clip begins at a random or evenly
+/// spread frame of a range and takes frames at a constant distance. Ends of the range below 0 count
+/// from the end of the video.
 ///
-/// Random clips use random numbers as `torch.randint(sampling_range_start, sampling_range_end, (num_clips,))` does:
-/// the start of each clip, in order, below the length of the range.
+/// Random clips use random numbers as `torch.randint(sampling_range_start, sampling_range_end,
+/// (num_clips,))` does: the start of each clip, in order, below the length of the range.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Indices<const RANDOM: bool> {
@@ -67,9 +68,17 @@ impl<const RANDOM: bool> Indices<RANDOM> {
     fn range(&self, num_frames: u32) -> Result<(i64, i64)> {
         let frames = i64::from(num_frames);
         let span = self.num_indices_between_frames.i64() * (self.num_frames_per_clip.i64() - 1) + 1;
-        let from_end = |at: i64| if at < 0 { frames.saturating_add(at) } else { at };
+        let from_end = |at: i64| {
+            if at < 0 {
+                frames.saturating_add(at)
+            } else {
+                at
+            }
+        };
         let start = from_end(self.sampling_range_start);
-        let end = self.sampling_range_end.map_or((frames - span + 1).max(1), |end| from_end(end).min(frames));
+        let end = self
+            .sampling_range_end
+            .map_or((frames - span + 1).max(1), |end| from_end(end).min(frames));
         if (0..frames).contains(&start) && start < end {
             return Ok((start, end));
         }
@@ -89,26 +98,38 @@ impl<const RANDOM: bool> Formula for Indices<RANDOM> {
         }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let frames = video.num_frames();
         let (start, end) = self.range(frames)?;
         let begin = match RANDOM {
-            true => start + draw(rng, (end - start) as u64, self.num_clips.u64())[clip as usize] as i64,
+            true => {
+                start + draw(rng, (end - start) as u64, self.num_clips.u64())[clip as usize] as i64
+            }
             false => torch_linspace_int_at(start, end - 1, self.num_clips.0, clip as u32),
         };
-        let positions =
-            (0..self.num_frames_per_clip.i64()).map(|i| begin + i * self.num_indices_between_frames.i64());
-        let exist = positions.take_while(|&at| at < i64::from(frames)).map(|at| at as u32).collect();
+        let positions = (0..self.num_frames_per_clip.i64())
+            .map(|i| begin + i * self.num_indices_between_frames.i64());
+        let exist = positions
+            .take_while(|&at| at < i64::from(frames))
+            .map(|at| at as u32)
+            .collect();
         self.policy.fill(exist, self.num_frames_per_clip)
     }
 }
 
-/// `clips_at_random_timestamps` if `num_clips` is given, `clips_at_regular_timestamps` if `seconds_between_clip_starts`
-/// is: the frames on screen at a sequence of timestamps. Float64 results are bit-exact, so a rounding error selects the
-/// previous frame wherever it does in the original. `None`: frames at the average rate; clips begin from the first
-/// frame's timestamp to where they fit into the video.
+/// `clips_at_random_timestamps` if `num_clips` is given, `clips_at_regular_timestamps` if
+/// `seconds_between_clip_starts` is: the frames on screen at a sequence of timestamps. Float64
+/// results are bit-exact, so a rounding error selects the previous frame wherever it does in the
+/// original. `None`: frames at the average rate; clips begin from the first frame's timestamp to
+/// where they fit into the video.
 ///
-/// Random clips use random numbers as `torch.rand(num_clips, dtype=torch.float64)` does: one float each, in order.
+/// Random clips use random numbers as `torch.rand(num_clips, dtype=torch.float64)` does: one float
+/// each, in order.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamps {
@@ -144,15 +165,23 @@ impl Timestamps {
         let (begin, end_of_video) = (video.pts_seconds(0), video.pts_seconds(video.num_frames()));
         let between_frames = match self.seconds_between_frames {
             Some(seconds) => seconds.0,
-            // torchcodec's average rate: the number of frames divided by the difference of two rounded times.
-            None if end_of_video > begin => 1.0 / (f64::from(video.num_frames()) / (end_of_video - begin)),
+            // torchcodec's average rate: the number of frames divided by the difference of two
+            // rounded times.
+            None if end_of_video > begin => {
+                1.0 / (f64::from(video.num_frames()) / (end_of_video - begin))
+            }
             None => 1.0 / require_fps("torchcodec", video)?,
         };
         let last = (self.num_frames_per_clip.f64() - 1.0) * between_frames;
         let start = self.sampling_range_start.unwrap_or(begin);
         let end = self.sampling_range_end.unwrap_or(end_of_video - last);
         if start >= begin && start < end_of_video && end > begin && start < end {
-            return Ok(Range { start, end: end.min(end_of_video), between_frames, end_of_video });
+            return Ok(Range {
+                start,
+                end: end.min(end_of_video),
+                between_frames,
+                end_of_video,
+            });
         }
         Err(Error::Argument(format!(
             "sampling_range_start must be inside the video and below sampling_range_end, got {start} and {end} \
@@ -166,7 +195,12 @@ impl Formula for Timestamps {
         if self.num_clips.is_some() {
             return Ok(());
         }
-        needed("seconds_between_clip_starts", "regular clips", self.seconds_between_clip_starts).map(drop)
+        needed(
+            "seconds_between_clip_starts",
+            "regular clips",
+            self.seconds_between_clip_starts,
+        )
+        .map(drop)
     }
 
     fn shape(&self) -> Shape {
@@ -179,32 +213,51 @@ impl Formula for Timestamps {
 
     fn clips(&self, video: &dyn VideoTiming) -> u64 {
         match (self.num_clips, self.seconds_between_clip_starts) {
-            (None, Some(seconds)) => self.range(video).map_or(0, |range| range.regular(seconds.0).0),
+            (None, Some(seconds)) => self
+                .range(video)
+                .map_or(0, |range| range.regular(seconds.0).0),
             (clips, _) => clips.map_or(0, Count::u64),
         }
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let range = self.range(video)?;
         let begin = match (self.num_clips, self.seconds_between_clip_starts) {
             (None, Some(seconds)) => range.regular(seconds.0).1(clip),
             (clips, _) => {
                 // All numbers are generated, as in torch, although one is used.
-                let drawn: Vec<f64> = (0..clips.map_or(0, Count::u64)).map(|_| rng.next_f64()).collect();
+                let drawn: Vec<f64> = (0..clips.map_or(0, Count::u64))
+                    .map(|_| rng.next_f64())
+                    .collect();
                 drawn[clip as usize] * (range.end - range.start) + range.start
             }
         };
-        let moments = (0..self.num_frames_per_clip.0).map(|i| begin + f64::from(i) * range.between_frames);
-        let on_screen =
-            |at: f64| partition_point(video.num_frames(), |frame| video.pts_seconds(frame + 1) <= at);
-        let exist = moments.take_while(|&at| at < range.end_of_video).map(on_screen).collect();
+        let moments =
+            (0..self.num_frames_per_clip.0).map(|i| begin + f64::from(i) * range.between_frames);
+        let on_screen = |at: f64| {
+            partition_point(video.num_frames(), |frame| {
+                video.pts_seconds(frame + 1) <= at
+            })
+        };
+        let exist = moments
+            .take_while(|&at| at < range.end_of_video)
+            .map(on_screen)
+            .collect();
         self.policy.fill(exist, self.num_frames_per_clip)
     }
 
     fn min_length_hint(&self) -> String {
         match self.seconds_between_frames {
             Some(seconds) => {
-                format!("more than {} seconds", (self.num_frames_per_clip.f64() - 1.0) * seconds.0)
+                format!(
+                    "more than {} seconds",
+                    (self.num_frames_per_clip.f64() - 1.0) * seconds.0
+                )
             }
             None => format!("{} frames", self.num_frames_per_clip.0),
         }

@@ -1,5 +1,5 @@
-//! Reproduces torchvision's `VideoClips` and its samplers; resampling uses the ratio of two rates, not
-//! timestamps. Formulas: pytorch/vision, `torchvision/datasets/video_utils.py` and
+//! Reproduces torchvision's `VideoClips` and its samplers; resampling uses the ratio of two rates,
+//! not timestamps. Formulas: pytorch/vision, `torchvision/datasets/video_utils.py` and
 //! `torchvision/datasets/samplers/clip_sampler.py`.
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::arithmetic::torch_linspace_at;
-use super::formula::{require_in_range, Formula, Shape};
-use super::options::{needed, only_for, Count, Positive};
+use super::formula::{Formula, Shape, require_in_range};
+use super::options::{Count, Positive, needed, only_for};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
 use crate::error::Result;
 
@@ -16,20 +16,21 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Sampler {
-    /// `num_clips_per_video` windows, evenly spread, some repeated if there are fewer (`UniformClipSampler`).
-    /// torchvision counts windows through the whole dataset in float32; this clip sampler counts them in each
-    /// video, as torchvision does for its first video.
+    /// `num_clips_per_video` windows, evenly spread, some repeated if there are fewer
+    /// (`UniformClipSampler`). torchvision counts windows through the whole dataset in float32;
+    /// this clip sampler counts them in each video, as torchvision does for its first video.
     Uniform,
-    /// At most `max_clips_per_video` windows, at random without replacement (`RandomClipSampler`; the batch sampler
-    /// determines the order of clips).
+    /// At most `max_clips_per_video` windows, at random without replacement (`RandomClipSampler`;
+    /// the batch sampler determines the order of clips).
     Random,
 }
 
-/// Windows of a video, optionally resampled to another rate. Without a `sampler`, every window in order (`VideoClips`
-/// itself).
+/// Windows of a video, optionally resampled to another rate. Without a `sampler`, every window in
+/// order (`VideoClips` itself).
 ///
-/// The random sampler uses random numbers as the first entries of `torch.randperm(windows)` do: for each clip in order,
-/// below the number of windows, then one less, and so on (the last of all windows needs no random number).
+/// The random sampler uses random numbers as the first entries of `torch.randperm(windows)` do: for
+/// each clip in order, below the number of windows, then one less, and so on (the last of all
+/// windows needs no random number).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VideoClips {
@@ -62,18 +63,25 @@ impl Resampled {
 impl VideoClips {
     fn resampled(&self, video: &dyn VideoTiming) -> Resampled {
         // An unknown rate counts as 1, as in torchvision.
-        let fps = Some(video.average_fps()).filter(|fps| fps.is_finite() && *fps > 0.0).unwrap_or(1.0);
+        let fps = Some(video.average_fps())
+            .filter(|fps| fps.is_finite() && *fps > 0.0)
+            .unwrap_or(1.0);
         let rate = self.frame_rate.map_or(fps, |rate| rate.0);
         let (frames, step) = (f64::from(video.num_frames()), fps / rate);
         let frames = match step.fract() == 0.0 && step >= 1.0 {
             true => (frames / step).ceil(), // a slice: the count depends only on the step
             false => (frames * rate / fps).floor(),
         };
-        Resampled { frames: frames as u64, step }
+        Resampled {
+            frames: frames as u64,
+            step,
+        }
     }
 
     fn windows(&self, resampled: &Resampled) -> u64 {
-        let last = resampled.frames.checked_sub(self.clip_length_in_frames.u64());
+        let last = resampled
+            .frames
+            .checked_sub(self.clip_length_in_frames.u64());
         last.map_or(0, |last| last / self.frames_between_clips.u64() + 1)
     }
 
@@ -88,13 +96,16 @@ impl VideoClips {
     }
 }
 
-/// Entry `wanted` of `torch.randperm(n)[:kept]`, which the first steps of a Fisher-Yates shuffle determine.
-/// Entries that no step has moved are not stored.
+/// Entry `wanted` of `torch.randperm(n)[:kept]`, which the first steps of a Fisher-Yates shuffle
+/// determine. Entries that no step has moved are not stored.
 fn permuted(n: u64, kept: u64, wanted: u64, rng: &mut dyn RandomSource) -> u64 {
     let mut moved: HashMap<u64, u64> = HashMap::new();
     for place in 0..kept.min(n.saturating_sub(1)) {
         let other = place + rng.next_below(n - place);
-        let (a, b) = (*moved.get(&place).unwrap_or(&place), *moved.get(&other).unwrap_or(&other));
+        let (a, b) = (
+            *moved.get(&place).unwrap_or(&place),
+            *moved.get(&other).unwrap_or(&other),
+        );
         moved.insert(other, a);
         moved.insert(place, b);
     }
@@ -103,23 +114,37 @@ fn permuted(n: u64, kept: u64, wanted: u64, rng: &mut dyn RandomSource) -> u64 {
 
 impl Formula for VideoClips {
     fn check(&self) -> Result<()> {
-        let (uniform, random) =
-            (self.sampler == Some(Sampler::Uniform), self.sampler == Some(Sampler::Random));
+        let (uniform, random) = (
+            self.sampler == Some(Sampler::Uniform),
+            self.sampler == Some(Sampler::Random),
+        );
         only_for(
             "another sampler",
             &[
-                ("num_clips_per_video", self.num_clips_per_video.is_some() && !uniform),
-                ("max_clips_per_video", self.max_clips_per_video.is_some() && !random),
+                (
+                    "num_clips_per_video",
+                    self.num_clips_per_video.is_some() && !uniform,
+                ),
+                (
+                    "max_clips_per_video",
+                    self.max_clips_per_video.is_some() && !random,
+                ),
             ],
         )?;
         match self.sampler {
             None => Ok(()),
-            Some(Sampler::Uniform) => {
-                needed("num_clips_per_video", "sampler=\"uniform\"", self.num_clips_per_video).map(drop)
-            }
-            Some(Sampler::Random) => {
-                needed("max_clips_per_video", "sampler=\"random\"", self.max_clips_per_video).map(drop)
-            }
+            Some(Sampler::Uniform) => needed(
+                "num_clips_per_video",
+                "sampler=\"uniform\"",
+                self.num_clips_per_video,
+            )
+            .map(drop),
+            Some(Sampler::Random) => needed(
+                "max_clips_per_video",
+                "sampler=\"random\"",
+                self.max_clips_per_video,
+            )
+            .map(drop),
         }
     }
 
@@ -135,7 +160,12 @@ impl Formula for VideoClips {
         self.num_clips(self.windows(&self.resampled(video)))
     }
 
-    fn frames(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
+    fn frames(
+        &self,
+        video: &dyn VideoTiming,
+        clip: u64,
+        rng: &mut dyn RandomSource,
+    ) -> Result<ClipIndices> {
         let resampled = self.resampled(video);
         let windows = self.windows(&resampled);
         let window = match (self.sampler, self.num_clips_per_video) {
@@ -146,7 +176,8 @@ impl Formula for VideoClips {
             _ => clip,
         };
         let start = window.saturating_mul(self.frames_between_clips.u64());
-        let frames = (0..self.clip_length_in_frames.u64()).map(|i| resampled.frame(start.saturating_add(i)));
+        let frames =
+            (0..self.clip_length_in_frames.u64()).map(|i| resampled.frame(start.saturating_add(i)));
         require_in_range(frames, video.num_frames())
     }
 

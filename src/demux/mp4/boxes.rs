@@ -2,7 +2,7 @@
 //! Never follows a size beyond the end of the data.
 
 use crate::error::{Result, Site};
-use crate::limits::{resize, Limits};
+use crate::limits::{Limits, resize};
 use crate::source::ByteSource;
 
 /// Top-level boxes of a file.
@@ -15,8 +15,8 @@ pub(super) struct TopLevelBoxes {
 }
 
 const FIRST_BOX_TYPES: [&[u8; 4]; 14] = [
-    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"uuid", b"PICT",
-    b"moof", b"udta", b"prfl",
+    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"sidx", b"uuid",
+    b"PICT", b"moof", b"udta", b"prfl",
 ];
 
 impl TopLevelBoxes {
@@ -31,7 +31,9 @@ impl TopLevelBoxes {
         while at.checked_add(8).is_some_and(|head| head <= len) {
             let mut head = [0u8; 16];
             let got = source.read_at(at, &mut head)?;
-            let Some((kind, header, size)) = header(&head[..got]) else { break };
+            let Some((kind, header, size)) = header(&head[..got]) else {
+                break;
+            };
             if at == 0 && !FIRST_BOX_TYPES.contains(&&kind) {
                 return Ok(None);
             }
@@ -43,7 +45,12 @@ impl TopLevelBoxes {
                     return Ok(None);
                 }
                 header_bytes += size;
-                Limits::check(site, "size of the header boxes", header_bytes, limits.table_bytes)?;
+                Limits::check(
+                    site,
+                    "size of the header boxes",
+                    header_bytes,
+                    limits.table_bytes,
+                )?;
                 let skip = if &kind == b"moov" { header } else { 0 };
                 let mut bytes = Vec::new();
                 resize(site, &mut bytes, (size - skip) as usize)?;
@@ -59,7 +66,11 @@ impl TopLevelBoxes {
             }
             at = end;
         }
-        Ok(moov.map(|moov| Self { moov, moofs, has_outer_metadata }))
+        Ok(moov.map(|moov| Self {
+            moov,
+            moofs,
+            has_outer_metadata,
+        }))
     }
 }
 
@@ -68,7 +79,11 @@ fn header(bytes: &[u8]) -> Option<([u8; 4], u64, u64)> {
     let size = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
     let kind: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
     match size {
-        1 => Some((kind, 16, u64::from_be_bytes(bytes.get(8..16)?.try_into().ok()?))),
+        1 => Some((
+            kind,
+            16,
+            u64::from_be_bytes(bytes.get(8..16)?.try_into().ok()?),
+        )),
         _ => Some((kind, 8, u64::from(size))),
     }
 }
@@ -90,7 +105,9 @@ pub(crate) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])
 
 /// The first box of type `kind` inside `body`.
 pub(crate) fn find<'a>(body: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
-    children(body).find(|(k, _)| k == kind).map(|(_, inner)| inner)
+    children(body)
+        .find(|(k, _)| k == kind)
+        .map(|(_, inner)| inner)
 }
 
 #[cfg(test)]
@@ -103,13 +120,20 @@ mod tests {
         let file = [&[0, 0, 0, 8][..], b"ftyp", &endless].concat();
         let source = crate::source::MemorySource::new("m", file);
         let site = Site::file(source.name());
-        assert!(TopLevelBoxes::scan(&source, &site, &Limits::default()).unwrap().is_none());
+        assert!(
+            TopLevelBoxes::scan(&source, &site, &Limits::default())
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
     fn boxes_with_wrong_sizes_are_clamped() {
         let long = [0, 0, 0, 99, b'a', b'b', b'c', b'd', 1, 2];
-        assert_eq!(children(&long).collect::<Vec<_>>(), [(*b"abcd", &long[8..])]);
+        assert_eq!(
+            children(&long).collect::<Vec<_>>(),
+            [(*b"abcd", &long[8..])]
+        );
         let short = [0, 0, 0, 4, b'a', b'b', b'c', b'd'];
         assert_eq!(children(&short).count(), 0);
     }

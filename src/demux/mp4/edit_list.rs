@@ -1,5 +1,5 @@
-//! Applies an edit list: converts samples from media time to presentation time, and marks hidden packets.
-//! Supports one start delay and one cut; other lists are left to libavformat.
+//! Applies an edit list: converts samples from media time to presentation time, and marks hidden
+//! packets. Supports one start delay and one cut; other lists are left to libavformat.
 
 use mp4_atom::{Atom, Elst};
 
@@ -17,8 +17,8 @@ pub(super) struct EditList {
     to: i64,
 }
 
-/// The body of an `elst` box with the number of entries that its size allows: libavformat ignores the stated
-/// number.
+/// The body of an `elst` box with the number of entries that its size allows: libavformat ignores
+/// the stated number.
 fn with_true_count(body: &[u8]) -> Option<Vec<u8>> {
     let entry_bytes = if *body.first()? == 1 { 20 } else { 12 };
     let count = u32::try_from(body.len().checked_sub(8)? / entry_bytes).ok()?;
@@ -29,11 +29,23 @@ fn with_true_count(body: &[u8]) -> Option<Vec<u8>> {
 
 impl EditList {
     /// `None` for lists that are not supported.
-    pub fn parse(elst: Option<&[u8]>, movie_scale: u32, media_scale: u32, fragmented: bool) -> Option<Self> {
-        let mut this = Self { shift: 0, from: i64::MIN, to: i64::MAX };
+    pub fn parse(
+        elst: Option<&[u8]>,
+        movie_scale: u32,
+        media_scale: u32,
+        fragmented: bool,
+    ) -> Option<Self> {
+        let mut this = Self {
+            shift: 0,
+            from: i64::MIN,
+            to: i64::MAX,
+        };
         let Some(body) = elst else { return Some(this) };
         let list = Elst::decode_body(&mut &with_true_count(body)?[..]).ok()?;
-        let (movie, media) = (TimeBase::new(1, movie_scale)?, TimeBase::new(1, media_scale)?);
+        let (movie, media) = (
+            TimeBase::new(1, movie_scale)?,
+            TimeBase::new(1, media_scale)?,
+        );
         let mut cut = false;
         for entry in &list.entries {
             let length = movie.rescale(i64::try_from(entry.segment_duration).ok()?, media);
@@ -44,8 +56,8 @@ impl EditList {
                 Some(start) => {
                     let start = i64::try_from(start).ok()?;
                     this.shift = this.shift.checked_sub(start)?;
-                    // Fragments are written after the list, so it cannot define which of their samples are
-                    // hidden.
+                    // Fragments are written after the list, so it cannot define which of their
+                    // samples are hidden.
                     if !fragmented {
                         this.from = start;
                         if length > 0 {
@@ -59,15 +71,19 @@ impl EditList {
         Some(this)
     }
 
-    /// Converts samples to packets in presentation time. Where the cut falls within a frame's duration, that
-    /// frame is hidden and the first visible one moves to the start, as in libavformat.
+    /// Converts samples to packets in presentation time. Where the cut falls within a frame's
+    /// duration, that frame is hidden and the first visible one moves to the start, as in
+    /// libavformat.
     pub fn apply(&self, samples: Vec<Mp4Sample>) -> Vec<PacketInfo> {
         let visible = |s: &&Mp4Sample| s.cts >= self.from && s.cts < self.to;
         let late = match samples.iter().filter(visible).map(|s| s.cts).min() {
             Some(first) if self.from > i64::MIN => first - self.from,
             _ => 0,
         };
-        samples.into_iter().map(|s| self.packet_info(s, late)).collect()
+        samples
+            .into_iter()
+            .map(|s| self.packet_info(s, late))
+            .collect()
     }
 
     fn packet_info(&self, s: Mp4Sample, late: i64) -> PacketInfo {

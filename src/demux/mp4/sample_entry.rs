@@ -11,12 +11,15 @@ use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
 /// Length of a `VisualSampleEntry` before its child boxes (ISO/IEC 14496-12 12.1.3).
 const VISUAL_SAMPLE_ENTRY_BYTES: usize = 78;
 
-/// The only entry of the table, if it is long enough for a video entry; `None` if there are several.
+/// The only entry of the table, if it is long enough for a video entry; `None` if there are
+/// several.
 fn only_entry(stsd: &[u8]) -> Option<([u8; 4], &[u8])> {
     if read_u32_be(stsd, 4)? != 1 {
         return None;
     }
-    children(stsd.get(8..)?).next().filter(|(_, body)| body.len() >= VISUAL_SAMPLE_ENTRY_BYTES)
+    children(stsd.get(8..)?)
+        .next()
+        .filter(|(_, body)| body.len() >= VISUAL_SAMPLE_ENTRY_BYTES)
 }
 
 /// FFmpeg's name of an entry's codec; `None` for codecs that are not read here.
@@ -37,9 +40,11 @@ pub(super) fn is_supported(stsd: &[u8]) -> bool {
     only_entry(stsd).is_some_and(|(kind, _)| video_codec(&kind).is_some())
 }
 
-/// Scheme of the first encrypted entry of a table (ISO/IEC 14496-12 8.12, ISO/IEC 23001-7), as its four characters.
+/// Scheme of the first encrypted entry of a table (ISO/IEC 14496-12 8.12, ISO/IEC 23001-7), as its
+/// four characters.
 pub(super) fn encryption_scheme(stsd: &[u8]) -> Option<String> {
-    let (kind, body) = children(stsd.get(8..)?).find(|(kind, _)| [b"encv", b"drmi"].contains(&kind))?;
+    let (kind, body) =
+        children(stsd.get(8..)?).find(|(kind, _)| [b"encv", b"drmi"].contains(&kind))?;
     let scheme = || {
         let inner = body.get(VISUAL_SAMPLE_ENTRY_BYTES..)?;
         find(find(inner, b"sinf")?, b"schm")?.get(4..8)
@@ -55,11 +60,19 @@ pub(super) fn size(stsd: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// `Ok(None)` for codecs and variants left to libavformat.
-pub(super) fn codec_params(site: &Site, stsd: &[u8], limits: &Limits) -> Result<Option<CodecParams>> {
-    let Some((kind, body)) = only_entry(stsd) else { return Ok(None) };
+pub(super) fn codec_params(
+    site: &Site,
+    stsd: &[u8],
+    limits: &Limits,
+) -> Result<Option<CodecParams>> {
+    let Some((kind, body)) = only_entry(stsd) else {
+        return Ok(None);
+    };
     let inner = &body[VISUAL_SAMPLE_ENTRY_BYTES..];
     let boxed = |kind| find(inner, kind).map(<[u8]>::to_vec);
-    let Some(name) = video_codec(&kind) else { return Ok(None) };
+    let Some(name) = video_codec(&kind) else {
+        return Ok(None);
+    };
     let extradata = match name {
         "h264" => boxed(b"avcC"),
         "hevc" => boxed(b"hvcC"),
@@ -67,12 +80,30 @@ pub(super) fn codec_params(site: &Site, stsd: &[u8], limits: &Limits) -> Result<
         "mpeg4" => find(inner, b"esds").and_then(mpeg4_config),
         _ => Some(Vec::new()),
     };
-    let (Some(extradata), Some((width, height))) = (extradata, size(stsd)) else { return Ok(None) };
-    Limits::check(site, "codec configuration size", extradata.len() as u64, limits.extradata_bytes)?;
-    let Some(id) = codec_id(name) else { return Ok(None) };
-    Limits::check(site, "picture area", u64::from(width) * u64::from(height), limits.picture_samples)?;
+    let (Some(extradata), Some((width, height))) = (extradata, size(stsd)) else {
+        return Ok(None);
+    };
+    Limits::check(
+        site,
+        "codec configuration size",
+        extradata.len() as u64,
+        limits.extradata_bytes,
+    )?;
+    let Some(id) = codec_id(name) else {
+        return Ok(None);
+    };
+    Limits::check(
+        site,
+        "picture area",
+        u64::from(width) * u64::from(height),
+        limits.picture_samples,
+    )?;
     Ok(Some(CodecParams {
-        codec: Codec { id, name: name.into(), kind: CodecKind::from_name(name) },
+        codec: Codec {
+            id,
+            name: name.into(),
+            kind: CodecKind::from_name(name),
+        },
         tag: u32::from_le_bytes(kind),
         extradata,
         width,
@@ -107,7 +138,11 @@ fn colr(inner: &[u8]) -> Option<ColorTags> {
         primaries: tag(4)?,
         transfer: tag(6)?,
         matrix: tag(8)?,
-        full_range: if kind == b"nclx" { Some(body.get(10)? & 0x80 != 0) } else { None },
+        full_range: if kind == b"nclx" {
+            Some(body.get(10)? & 0x80 != 0)
+        } else {
+            None
+        },
     })
 }
 
@@ -135,7 +170,8 @@ fn mpeg4_config(esds: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// `DecoderConfigDescriptor` of an `esds` box (ISO/IEC 14496-1 7.2.6), which begins with the object type.
+/// `DecoderConfigDescriptor` of an `esds` box (ISO/IEC 14496-1 7.2.6), which begins with the object
+/// type.
 pub(super) fn decoder_config(esds: &[u8]) -> Option<&[u8]> {
     let mut rest = esds.get(4..)?;
     let (tag, mut body) = descriptor(&mut rest)?;

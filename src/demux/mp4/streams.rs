@@ -1,7 +1,7 @@
 //! Lists the streams of an MP4 file from its boxes, numbered and named as libavformat does.
 //! Returns `None` for a file with anything unusual, which is left to libavformat.
 
-use super::boxes::{children, find, TopLevelBoxes};
+use super::boxes::{TopLevelBoxes, children, find};
 use super::read_u32_be;
 use super::sample_entry;
 use crate::media::{StreamKind, StreamSummary};
@@ -19,8 +19,18 @@ pub(super) fn summarize_streams(top: &TopLevelBoxes) -> Option<Vec<(StreamSummar
     if top.has_outer_metadata || children(moov).any(may_hold_pictures) {
         return None;
     }
-    let traks = children(moov).filter(|(kind, _)| kind == b"trak").map(|(_, body)| body);
-    traks.map(|trak| if children(trak).any(may_hold_pictures) { None } else { stream(trak) }).collect()
+    let traks = children(moov)
+        .filter(|(kind, _)| kind == b"trak")
+        .map(|(_, body)| body);
+    traks
+        .map(|trak| {
+            if children(trak).any(may_hold_pictures) {
+                None
+            } else {
+                stream(trak)
+            }
+        })
+        .collect()
 }
 
 fn stream(trak: &[u8]) -> Option<(StreamSummary, u32)> {
@@ -46,18 +56,37 @@ fn stream(trak: &[u8]) -> Option<(StreamSummary, u32)> {
         _ => return None,
     };
     let is_video = kind == StreamKind::Video;
-    let (width, height) = if is_video { sample_entry::size(stsd)? } else { (0, 0) };
-    let sizes = find(stbl, b"stsz").and_then(|stsz| read_u32_be(stsz, 8)).filter(|_| is_video);
+    let (width, height) = if is_video {
+        sample_entry::size(stsd)?
+    } else {
+        (0, 0)
+    };
+    let sizes = find(stbl, b"stsz")
+        .and_then(|stsz| read_u32_be(stsz, 8))
+        .filter(|_| is_video);
     let num_frames = sizes.map(u64::from).filter(|&frames| frames > 0);
     let is_default = tkhd.get(3)? & 1 != 0;
-    Some((StreamSummary { kind, codec: codec.into(), width, height, num_frames, is_default }, id))
+    Some((
+        StreamSummary {
+            kind,
+            codec: codec.into(),
+            width,
+            height,
+            num_frames,
+            is_default,
+        },
+        id,
+    ))
 }
 
 /// FFmpeg's names of the common audio codecs.
 fn audio_codec(format: &[u8; 4], body: &[u8]) -> Option<&'static str> {
     Some(match format {
-        b"mp4a" => match sample_entry::decoder_config(find(body.get(AUDIO_SAMPLE_ENTRY_BYTES..)?, b"esds")?)?
-            .first()?
+        b"mp4a" => match sample_entry::decoder_config(find(
+            body.get(AUDIO_SAMPLE_ENTRY_BYTES..)?,
+            b"esds",
+        )?)?
+        .first()?
         {
             0x40 => "aac",
             0x69 | 0x6b => "mp3",

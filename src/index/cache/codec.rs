@@ -1,23 +1,24 @@
-//! Encodes a video index in a few bytes per packet and decodes it; decoding checks every value used as an
-//! index.
-//! Any change to the encoding or to the fields of [`VideoIndex`] requires a new [`FORMAT`].
+//! Encodes a video index in a few bytes per packet and decodes it; decoding checks every value used
+//! as an index. Any change to the encoding or to the fields of [`VideoIndex`] requires a new
+//! [`FORMAT`].
 
 use std::sync::OnceLock;
 
 use super::delta_column;
-use super::varint::{write_bytes, write_signed_varint, write_varint, VarintReader};
+use super::varint::{VarintReader, write_bytes, write_signed_varint, write_varint};
 use crate::error::Site;
 use crate::ffmpeg::codec_params::codec_id;
 use crate::index::{FrameRecord, PacketRecord, VideoIndex};
-use crate::limits::{check_index_allocatable, Limits};
+use crate::limits::{Limits, check_index_allocatable};
 use crate::media::{
-    Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo, StreamKind, StreamSummary,
+    Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo, StreamKind,
+    StreamSummary,
 };
 use crate::units::{DecodeIndex, TimeBase};
 
-/// Must be incremented whenever the encoding changes or `build` returns a different index for the same file:
-/// entries of another format are rebuilt. `tests/engine/index_cache.rs` compares indices of real files with
-/// recorded ones.
+/// Must be incremented whenever the encoding changes or `build` returns a different index for the
+/// same file: entries of another format are rebuilt. `tests/engine/index_cache.rs` compares indices
+/// of real files with recorded ones.
 pub const FORMAT: u8 = 10;
 
 /// Maximum reorder depth of a decoder.
@@ -39,7 +40,9 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     put_summaries(&mut out, &index.streams);
     let has_new_extradata = !index.new_extradata.is_empty();
     out.push(
-        u8::from(index.direct) | u8::from(index.changes_parameters) << 1 | u8::from(has_new_extradata) << 2,
+        u8::from(index.direct)
+            | u8::from(index.changes_parameters) << 1
+            | u8::from(has_new_extradata) << 2,
     );
     write_varint(&mut out, index.damaged_units.into());
     put_by_packet(&mut out, &index.in_band_headers);
@@ -68,9 +71,10 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let packets = packets(reader, direct, &site, limits)?;
     let (frames, end_pts) = frames(reader, &packets)?;
     if !reader.rest().is_empty()
-        || [&in_band_headers, &new_extradata]
-            .iter()
-            .any(|list| list.last().is_some_and(|last| last.0 as usize >= packets.len()))
+        || [&in_band_headers, &new_extradata].iter().any(|list| {
+            list.last()
+                .is_some_and(|last| last.0 as usize >= packets.len())
+        })
     {
         return None;
     }
@@ -105,7 +109,9 @@ fn put_by_packet(out: &mut Vec<u8>, list: &[(u32, Vec<u8>)]) {
 fn by_packet(reader: &mut VarintReader<'_>, max_bytes: u64) -> Option<Vec<(u32, Vec<u8>)>> {
     let mut list: Vec<(u32, Vec<u8>)> = Vec::new();
     for _ in 0..reader.varint()? {
-        let at = reader.varint_u32().filter(|&at| list.last().is_none_or(|last| last.0 < at))?;
+        let at = reader
+            .varint_u32()
+            .filter(|&at| list.last().is_none_or(|last| last.0 < at))?;
         list.push((at, reader.bytes(max_bytes)?.to_vec()));
     }
     Some(list)
@@ -120,14 +126,25 @@ fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
     write_varint(out, info.stream.into());
     // By name, because libavcodec may renumber codecs in its next major version.
     write_bytes(out, params.codec.name.as_bytes());
-    for number in [params.tag, params.width, params.height, info.time_base.num(), info.time_base.den()] {
+    for number in [
+        params.tag,
+        params.width,
+        params.height,
+        info.time_base.num(),
+        info.time_base.den(),
+    ] {
         write_varint(out, number.into());
     }
     write_bytes(out, &params.extradata);
     write_signed_varint(out, params.bits_per_coded_sample.into());
     // 0 means that the depth is unknown.
     write_varint(out, params.reorder.map_or(0, |depth| u64::from(depth) + 1));
-    let ColorTags { primaries, transfer, matrix, full_range } = params.color;
+    let ColorTags {
+        primaries,
+        transfer,
+        matrix,
+        full_range,
+    } = params.color;
     out.extend([primaries, transfer, matrix, full_range.map_or(2, u8::from)]);
     out.push(u8::from(info.orientation.mirror) << 2 | info.orientation.quarter_turns_cw & 3);
     for ratio in [info.sample_aspect, info.frame_rate] {
@@ -142,8 +159,16 @@ fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
 fn stream(reader: &mut VarintReader<'_>, limits: &Limits) -> Option<StreamInfo> {
     let stream = reader.varint_u32()?;
     let name = reader.text(MAX_NAME_BYTES)?;
-    let codec = Codec { id: codec_id(name)?, name: name.to_owned(), kind: CodecKind::from_name(name) };
-    let (tag, width, height) = (reader.varint_u32()?, reader.varint_u32()?, reader.varint_u32()?);
+    let codec = Codec {
+        id: codec_id(name)?,
+        name: name.to_owned(),
+        kind: CodecKind::from_name(name),
+    };
+    let (tag, width, height) = (
+        reader.varint_u32()?,
+        reader.varint_u32()?,
+        reader.varint_u32()?,
+    );
     if u64::from(width) * u64::from(height) > limits.picture_samples {
         return None;
     }
@@ -152,7 +177,11 @@ fn stream(reader: &mut VarintReader<'_>, limits: &Limits) -> Option<StreamInfo> 
     let bits_per_coded_sample = i32::try_from(reader.signed_varint()?).ok()?;
     let reorder = match reader.varint_u32()? {
         0 => None,
-        said => Some(u8::try_from(said - 1).ok().filter(|&depth| depth <= MAX_REORDER_DEPTH)?),
+        said => Some(
+            u8::try_from(said - 1)
+                .ok()
+                .filter(|&depth| depth <= MAX_REORDER_DEPTH)?,
+        ),
     };
     let color = ColorTags {
         primaries: reader.byte()?,
@@ -166,15 +195,34 @@ fn stream(reader: &mut VarintReader<'_>, limits: &Limits) -> Option<StreamInfo> 
         },
     };
     let turn = reader.byte().filter(|&turn| turn < 8)?;
-    let turn = DisplayOrientation { mirror: turn & 4 != 0, quarter_turns_cw: turn & 3 };
+    let turn = DisplayOrientation {
+        mirror: turn & 4 != 0,
+        quarter_turns_cw: turn & 3,
+    };
     let mut ratio = || match reader.byte()? {
         0 => Some(None),
         1 => Some(Some((reader.varint_u32()?, reader.varint_u32()?))),
         _ => None,
     };
     let (sample_aspect, frame_rate) = (ratio()?, ratio()?);
-    let params = CodecParams { codec, tag, extradata, width, height, bits_per_coded_sample, color, reorder };
-    Some(StreamInfo { stream, params, time_base, orientation: turn, sample_aspect, frame_rate })
+    let params = CodecParams {
+        codec,
+        tag,
+        extradata,
+        width,
+        height,
+        bits_per_coded_sample,
+        color,
+        reorder,
+    };
+    Some(StreamInfo {
+        stream,
+        params,
+        time_base,
+        orientation: turn,
+        sample_aspect,
+        frame_rate,
+    })
 }
 
 fn put_summaries(out: &mut Vec<u8>, streams: &[StreamSummary]) {
@@ -194,11 +242,20 @@ fn summaries(reader: &mut VarintReader<'_>) -> Option<Vec<StreamSummary>> {
     let mut streams = Vec::new();
     for _ in 0..reader.varint()? {
         let flags = reader.byte()?;
-        let kind = *StreamKind::ALL.iter().find(|&&kind| kind as u8 == flags & 0x7f)?;
+        let kind = *StreamKind::ALL
+            .iter()
+            .find(|&&kind| kind as u8 == flags & 0x7f)?;
         let codec = reader.text(MAX_NAME_BYTES)?.to_owned();
         let (width, height) = (reader.varint_u32()?, reader.varint_u32()?);
         let num_frames = Some(reader.varint()?).filter(|&frames| frames > 0);
-        streams.push(StreamSummary { kind, codec, width, height, num_frames, is_default: flags & 0x80 != 0 });
+        streams.push(StreamSummary {
+            kind,
+            codec,
+            width,
+            height,
+            num_frames,
+            is_default: flags & 0x80 != 0,
+        });
     }
     Some(streams)
 }
@@ -237,13 +294,25 @@ fn packets(
     let mut packets = Vec::with_capacity(count);
     let mut end = 0u64;
     for n in 0..count {
-        // A packet that is too large causes an error only when it is read, and does not affect the others, as
-        // without a cache.
+        // A packet that is too large causes an error only when it is read, and does not affect the
+        // others, as without a cache.
         let size = u32::try_from(sizes[n]).ok()?;
-        let offset = if direct { end.wrapping_add(gaps[n] as u64) } else { 0 };
-        end = offset.checked_add(size.into()).filter(|&end| end <= i64::MAX as u64)?;
+        let offset = if direct {
+            end.wrapping_add(gaps[n] as u64)
+        } else {
+            0
+        };
+        end = offset
+            .checked_add(size.into())
+            .filter(|&end| end <= i64::MAX as u64)?;
         let flags = u32::try_from(flags[n]).ok()?;
-        packets.push(PacketRecord { offset, order: order[n].wrapping_add(dts[n]), dts: dts[n], size, flags });
+        packets.push(PacketRecord {
+            offset,
+            order: order[n].wrapping_add(dts[n]),
+            dts: dts[n],
+            size,
+            flags,
+        });
     }
     Some(packets)
 }
@@ -251,18 +320,38 @@ fn packets(
 fn put_frames(out: &mut Vec<u8>, index: &VideoIndex) {
     write_varint(out, index.frames.len() as u64);
     write_signed_varint(out, index.end_pts);
-    delta_column::write_column(out, &index.frames.iter().map(|f| f.packet.0.into()).collect::<Vec<_>>());
+    delta_column::write_column(
+        out,
+        &index
+            .frames
+            .iter()
+            .map(|f| f.packet.0.into())
+            .collect::<Vec<_>>(),
+    );
     // Usually equal to the value that defines the presentation order.
-    let behind =
-        |f: &FrameRecord| f.pts.wrapping_sub(index.packets.get(f.packet.as_usize()).map_or(0, |p| p.order));
+    let behind = |f: &FrameRecord| {
+        f.pts.wrapping_sub(
+            index
+                .packets
+                .get(f.packet.as_usize())
+                .map_or(0, |p| p.order),
+        )
+    };
     delta_column::write_column(out, &index.frames.iter().map(behind).collect::<Vec<_>>());
 }
 
-fn frames(reader: &mut VarintReader<'_>, packets: &[PacketRecord]) -> Option<(Vec<FrameRecord>, i64)> {
-    let count = usize::try_from(reader.varint()?).ok().filter(|n| (1..=packets.len()).contains(n))?;
+fn frames(
+    reader: &mut VarintReader<'_>,
+    packets: &[PacketRecord],
+) -> Option<(Vec<FrameRecord>, i64)> {
+    let count = usize::try_from(reader.varint()?)
+        .ok()
+        .filter(|n| (1..=packets.len()).contains(n))?;
     let end_pts = reader.signed_varint()?;
-    let (numbers, behind) =
-        (delta_column::read_column(reader, count)?, delta_column::read_column(reader, count)?);
+    let (numbers, behind) = (
+        delta_column::read_column(reader, count)?,
+        delta_column::read_column(reader, count)?,
+    );
     let mut frames: Vec<FrameRecord> = Vec::with_capacity(count);
     for (number, behind) in numbers.into_iter().zip(behind) {
         let packet = DecodeIndex(u32::try_from(number).ok()?);

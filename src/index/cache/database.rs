@@ -1,6 +1,6 @@
-//! Stores entries by number in an SQLite file that processes share. Values are not trusted, see `record`.
-//! SQLite's locks belong to the process: other code in it (such as Python's sqlite3) must not open and close
-//! the file meanwhile.
+//! Stores entries by number in an SQLite file that processes share. Values are not trusted, see
+//! `record`. SQLite's locks belong to the process: other code in it (such as Python's sqlite3) must
+//! not open and close the file meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Result, TransactionBehavior};
 
-/// How long a reader waits for a writer before the entry counts as missing: building most indices takes less
-/// time.
+/// How long a reader waits for a writer before the entry counts as missing: building most indices
+/// takes less time.
 const READ_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long a writer waits for other processes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -26,7 +26,8 @@ pub enum AccessMode {
 
 /// Opens a connection for reading.
 pub fn reader(file: &Path, access: AccessMode) -> Result<Connection> {
-    // Opened for writing if permitted: a reader may have to roll back the transaction of a killed writer.
+    // Opened for writing if permitted: a reader may have to roll back the transaction of a killed
+    // writer.
     let flags = match access {
         AccessMode::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
         AccessMode::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -39,8 +40,9 @@ pub fn reader(file: &Path, access: AccessMode) -> Result<Connection> {
 
 /// Opens a connection for writing; creates the file and the table.
 pub fn writer(file: &Path) -> Result<Connection> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
     if connection.is_readonly("main")? {
         // SQLite falls back to read-only access and would report it only at the first insertion.
@@ -65,18 +67,20 @@ fn guard(connection: &Connection) -> Result<()> {
 fn create_schema(connection: &Connection) -> Result<()> {
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // A rollback journal instead of a write-ahead log: the latter needs shared memory in a mapped file, which
-    // network file systems do not support and which crashes the process if the file is truncated. A reader
-    // holds its lock only for microseconds.
+    // A rollback journal instead of a write-ahead log: the latter needs shared memory in a mapped
+    // file, which network file systems do not support and which crashes the process if the file is
+    // truncated. A reader holds its lock only for microseconds.
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    // Numbers of entries are hashes. Values are in a table of their own, where new ones are appended: in a table
-    // ordered by the hashes, each new value would change another page, which is written twice.
+    // Numbers of entries are hashes. Values are in a table of their own, where new ones are
+    // appended: in a table ordered by the hashes, each new value would change another page, which
+    // is written twice.
     let known = "SELECT count(*) FROM sqlite_schema WHERE name IN ('record', 'lookup')";
     if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 2 {
         return Ok(());
     }
     // One transaction, whose lock is taken at the start: another process may create the tables now.
-    let transaction = rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     transaction.execute_batch(
         "CREATE TABLE IF NOT EXISTS record (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, value BLOB NOT NULL);
          CREATE TABLE IF NOT EXISTS lookup (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, day INTEGER NOT NULL)",
@@ -85,10 +89,19 @@ fn create_schema(connection: &Connection) -> Result<()> {
 }
 
 /// Looks up an entry and passes it to `visit` with the day of its last recorded use.
-pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8], i64) -> T) -> Result<Option<T>> {
-    let mut statement = connection
-        .prepare_cached("SELECT value, day FROM lookup JOIN record USING (number) WHERE lookup.id = ?1")?;
-    statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?, row.get(1)?))).optional()
+pub fn get<T>(
+    connection: &Connection,
+    id: i64,
+    visit: impl FnOnce(&[u8], i64) -> T,
+) -> Result<Option<T>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT value, day FROM lookup JOIN record USING (number) WHERE lookup.id = ?1",
+    )?;
+    statement
+        .query_row([id], |row| {
+            Ok(visit(row.get_ref(0)?.as_blob()?, row.get(1)?))
+        })
+        .optional()
 }
 
 /// Passes all entries to `visit` until it returns `false`.
@@ -103,14 +116,20 @@ pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) 
     Ok(())
 }
 
-/// Inserts or replaces entries that are used on day `today`, all of them or none. A damaged B-tree may store them
-/// where lookups do not find them, so each one is read back.
-pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>, today: i64) -> Result<()> {
+/// Inserts or replaces entries that are used on day `today`, all of them or none. A damaged B-tree
+/// may store them where lookups do not find them, so each one is read back.
+pub fn put(
+    connection: &mut Connection,
+    entries: &BTreeMap<i64, Vec<u8>>,
+    today: i64,
+) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut old = transaction.prepare_cached(DELETE_RECORD)?;
-        let mut record = transaction.prepare_cached("INSERT INTO record (id, value) VALUES (?1, ?2)")?;
-        let mut lookup = transaction.prepare_cached("INSERT OR REPLACE INTO lookup VALUES (?1, ?2, ?3)")?;
+        let mut record =
+            transaction.prepare_cached("INSERT INTO record (id, value) VALUES (?1, ?2)")?;
+        let mut lookup =
+            transaction.prepare_cached("INSERT OR REPLACE INTO lookup VALUES (?1, ?2, ?3)")?;
         for (id, value) in entries {
             old.execute([id])?;
             record.execute((id, value))?;
@@ -136,7 +155,9 @@ pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in ids {
         transaction.prepare_cached(DELETE_RECORD)?.execute([id])?;
-        transaction.prepare_cached("DELETE FROM lookup WHERE id = ?1")?.execute([id])?;
+        transaction
+            .prepare_cached("DELETE FROM lookup WHERE id = ?1")?
+            .execute([id])?;
     }
     transaction.commit()
 }
@@ -145,23 +166,30 @@ pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
 pub fn touch(connection: &mut Connection, ids: &BTreeSet<i64>, today: i64) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in ids {
-        transaction.prepare_cached("UPDATE lookup SET day = ?1 WHERE id = ?2")?.execute((today, id))?;
+        transaction
+            .prepare_cached("UPDATE lookup SET day = ?1 WHERE id = ?2")?
+            .execute((today, id))?;
     }
     transaction.commit()
 }
 
-/// Removes the entries that have not been used for the longest time, until the rest has at most `max_bytes`.
+/// Removes the entries that have not been used for the longest time, until the rest has at most
+/// `max_bytes`.
 pub fn remove_least_recently_used(connection: &mut Connection, max_bytes: u64) -> Result<u64> {
     let mut removed = 0;
     while used_bytes(connection)? > max_bytes {
         let count = summary(connection)?.0;
-        let at_once = i64::try_from(count / 16).unwrap_or(i64::MAX).clamp(1, 20_000);
+        let at_once = i64::try_from(count / 16)
+            .unwrap_or(i64::MAX)
+            .clamp(1, 20_000);
         let ids = {
             let mut statement = connection.prepare_cached(
                 "SELECT id FROM lookup WHERE day = (SELECT min(day) FROM lookup) ORDER BY number LIMIT ?1",
             )?;
-            let ids = statement.query_map([at_once], |row| row.get(0))?.collect::<Result<Vec<i64>>>()?;
-            ids
+
+            statement
+                .query_map([at_once], |row| row.get(0))?
+                .collect::<Result<Vec<i64>>>()?
         };
         if ids.is_empty() {
             break; // the rest is the schema
@@ -174,8 +202,9 @@ pub fn remove_least_recently_used(connection: &mut Connection, max_bytes: u64) -
 
 /// Bytes of the pages in use. Pages of removed entries stay in the file for new ones.
 pub fn used_bytes(connection: &Connection) -> Result<u64> {
-    let value =
-        |name| connection.pragma_query_value(None, name, |row| Ok(row.get::<_, i64>(0)?.unsigned_abs()));
+    let value = |name| {
+        connection.pragma_query_value(None, name, |row| Ok(row.get::<_, i64>(0)?.unsigned_abs()))
+    };
     Ok(value("page_count")?.saturating_sub(value("freelist_count")?) * value("page_size")?)
 }
 
@@ -186,13 +215,15 @@ pub fn summary(connection: &Connection) -> Result<(u64, Option<i64>)> {
     })
 }
 
-/// Empties a damaged database in place under SQLite's own locks, so that other processes that have it open
-/// see an empty one. Does nothing if the database is valid, because another process was first. Returns
-/// whether it was emptied.
+/// Empties a damaged database in place under SQLite's own locks, so that other processes that have
+/// it open see an empty one. Does nothing if the database is valid, because another process was
+/// first. Returns whether it was emptied.
 pub fn reset(file: &Path) -> Result<bool> {
     let connection = Connection::open_with_flags(
         file,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.busy_timeout(WRITE_TIMEOUT)?;
     guard(&connection)?;
@@ -209,16 +240,20 @@ pub fn reset(file: &Path) -> Result<bool> {
 
 fn is_valid(connection: &Connection) -> bool {
     let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-    connection.query_row("PRAGMA quick_check(1)", [], check).is_ok_and(|said| said == "ok")
+    connection
+        .query_row("PRAGMA quick_check(1)", [], check)
+        .is_ok_and(|said| said == "ok")
         && get(connection, 0, |_, _| ()).is_ok()
 }
 
-/// Whether an error means that the file is damaged, rather than a failure of the machine, a lock or a
-/// permission.
+/// Whether an error means that the file is damaged, rather than a failure of the machine, a lock or
+/// a permission.
 pub fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
-            ErrorCode::SystemIoFailure => failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ,
+            ErrorCode::SystemIoFailure => {
+                failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
+            }
             ErrorCode::DatabaseCorrupt
             | ErrorCode::NotADatabase
             | ErrorCode::InternalMalfunction
@@ -242,10 +277,16 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
 /// Whether an error means that this process lacks write permission.
 pub fn is_denied(error: &rusqlite::Error) -> bool {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
-    matches!(error.sqlite_error_code(), Some(ReadOnly | CannotOpen | PermissionDenied))
+    matches!(
+        error.sqlite_error_code(),
+        Some(ReadOnly | CannotOpen | PermissionDenied)
+    )
 }
 
 /// Whether an error only means that other connections were busy for too long.
 pub fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
 }

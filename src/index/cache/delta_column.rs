@@ -1,19 +1,24 @@
-//! Compresses one property of all packets or frames: offsets from the minimum, in units of their common
-//! divisor, are stored as values, first differences or second differences, with or without run lengths,
-//! the shortest of them.
+//! Compresses one property of all packets or frames: offsets from the minimum, in units of their
+//! common divisor, are stored as values, first differences or second differences, with or without
+//! run lengths, the shortest of them.
 
 use super::varint::{
-    varint_len, write_signed_varint, write_varint, zigzag_decode, zigzag_encode, VarintReader,
+    VarintReader, varint_len, write_signed_varint, write_varint, zigzag_decode, zigzag_encode,
 };
 
-/// In run-length form a number `e` is written as `2 e`, and `n` repetitions of it as `2 n + 1`. This token, a
-/// run of length zero, precedes numbers too large to be doubled.
+/// In run-length form a number `e` is written as `2 e`, and `n` repetitions of it as `2 n + 1`.
+/// This token, a run of length zero, precedes numbers too large to be doubled.
 const LARGE_VALUE_TOKEN: u64 = 1;
 
 /// Appends a list.
 pub fn write_column(out: &mut Vec<u8>, values: &[i64]) {
-    let Some(&least) = values.iter().min() else { return };
-    let mut steps: Vec<u64> = values.iter().map(|v| v.wrapping_sub(least) as u64).collect();
+    let Some(&least) = values.iter().min() else {
+        return;
+    };
+    let mut steps: Vec<u64> = values
+        .iter()
+        .map(|v| v.wrapping_sub(least) as u64)
+        .collect();
     let mut step = 0;
     for &u in &steps {
         step = gcd(step, u);
@@ -31,7 +36,9 @@ pub fn write_column(out: &mut Vec<u8>, values: &[i64]) {
         let [plain, runs] = encoded_lengths(residues(&steps, depth));
         [(plain, depth, false), (runs, depth, true)]
     });
-    let Some((_, depth, runs)) = ways.min() else { return };
+    let Some((_, depth, runs)) = ways.min() else {
+        return;
+    };
     out.push(depth << 1 | u8::from(runs));
     if runs {
         write_run_lengths(out, residues(&steps, depth));
@@ -47,9 +54,14 @@ pub fn read_column(reader: &mut VarintReader<'_>, count: usize) -> Option<Vec<i6
     }
     let (least, step) = (reader.signed_varint()?, reader.varint()?);
     let way = reader.byte().filter(|&way| way < 6)?;
-    // One byte may encode very many numbers, so `count` alone must not determine an allocation here.
+    // One byte may encode very many numbers, so `count` alone must not determine an allocation
+    // here.
     let mut values = Vec::with_capacity(count.min(1 << 16));
-    let mut decoder = DeltaDecoder { depth: way >> 1, last: 0, slope: 0 };
+    let mut decoder = DeltaDecoder {
+        depth: way >> 1,
+        last: 0,
+        slope: 0,
+    };
     let mut value = |e: u64| least.wrapping_add(decoder.next(e).wrapping_mul(step) as i64);
     if way & 1 == 0 {
         for _ in 0..count {
@@ -61,10 +73,16 @@ pub fn read_column(reader: &mut VarintReader<'_>, count: usize) -> Option<Vec<i6
     while values.len() < count {
         let token = reader.varint()?;
         if token & 1 == 0 || token == LARGE_VALUE_TOKEN {
-            last = if token == LARGE_VALUE_TOKEN { reader.varint()? } else { token >> 1 };
+            last = if token == LARGE_VALUE_TOKEN {
+                reader.varint()?
+            } else {
+                token >> 1
+            };
             values.push(value(last));
         } else {
-            let run = usize::try_from(token >> 1).ok().filter(|&run| run <= count - values.len())?;
+            let run = usize::try_from(token >> 1)
+                .ok()
+                .filter(|&run| run <= count - values.len())?;
             values.extend((0..run).map(|_| value(last)));
         }
     }
@@ -100,7 +118,11 @@ fn encoded_lengths(residues: impl Iterator<Item = u64>) -> [usize; 2] {
             runs += varint_len(run << 1);
             run = 0;
         }
-        runs += if e >> 63 == 0 { varint_len(e << 1) } else { 1 + varint_len(e) };
+        runs += if e >> 63 == 0 {
+            varint_len(e << 1)
+        } else {
+            1 + varint_len(e)
+        };
         same = e;
     }
     [plain, runs + if run > 0 { varint_len(run << 1) } else { 0 }]
@@ -175,7 +197,10 @@ mod tests {
         let mut out = Vec::new();
         write_column(&mut out, values);
         let mut reader = VarintReader::new(&out);
-        assert_eq!(read_column(&mut reader, values.len()).as_deref(), Some(values));
+        assert_eq!(
+            read_column(&mut reader, values.len()).as_deref(),
+            Some(values)
+        );
         assert!(reader.rest().is_empty());
         out.len()
     }
@@ -185,8 +210,9 @@ mod tests {
         let even: Vec<i64> = (0..10_000).map(|i| -1024 + 512 * i).collect();
         assert!(there_and_back(&even) < 16);
         assert!(there_and_back(&[7; 10_000]) < 16);
-        let reordered: Vec<i64> =
-            (0..400).map(|i| [0, 2048, 1024, 512][i % 4] + 512 * (i as i64 / 4 * 4)).collect();
+        let reordered: Vec<i64> = (0..400)
+            .map(|i| [0, 2048, 1024, 512][i % 4] + 512 * (i as i64 / 4 * 4))
+            .collect();
         assert!(there_and_back(&reordered) < 420);
     }
 

@@ -1,23 +1,24 @@
-//! Exports and imports cached indices as lines of JSON, so that they can be distributed with a dataset.
-//! Paths are relative to a root; files are identified by length and fingerprint, not by times or inodes.
-//! An import rejects indices of files that are missing, differ or are outside the root.
+//! Exports and imports cached indices as lines of JSON, so that they can be distributed with a
+//! dataset. Paths are relative to a root; files are identified by length and fingerprint, not by
+//! times or inodes. An import rejects indices of files that are missing, differ or are outside the
+//! root.
 
 use std::io::{BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use base64::Engine;
-use serde_json::{json, Value};
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::IndexCache;
 use super::codec::{self, FORMAT};
 use super::record::content_hash;
-use super::IndexCache;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{display_name, ByteSource, FileSource};
+use crate::source::{ByteSource, FileSource, display_name};
 
 /// Maximum length of a line; the index of a day of video takes less.
 const MAX_LINE_BYTES: u64 = 1 << 28;
@@ -32,8 +33,8 @@ pub struct TransferReport {
 }
 
 impl IndexCache {
-    /// Exports the cached indices of `paths`, for stream `stream` or the best one of each, all below `root`,
-    /// as lines of JSON.
+    /// Exports the cached indices of `paths`, for stream `stream` or the best one of each, all
+    /// below `root`, as lines of JSON.
     pub fn export(
         &self,
         root: &Path,
@@ -66,10 +67,16 @@ impl IndexCache {
     ) -> std::result::Result<Value, String> {
         let said = |error: Error| error.to_string();
         let whole = absolute(path).map_err(said)?;
-        let below = whole.strip_prefix(root).map_err(|_| format!("not below {}", display_name(root)))?;
-        let name = below.to_str().ok_or("the path is not UTF-8, which JSON needs")?;
+        let below = whole
+            .strip_prefix(root)
+            .map_err(|_| format!("not below {}", display_name(root)))?;
+        let name = below
+            .to_str()
+            .ok_or("the path is not UTF-8, which JSON needs")?;
         let source = FileSource::open(path).map_err(said)?;
-        let index = self.get(path, &source, stream).ok_or("not in the index, or changed since")?;
+        let index = self
+            .get(path, &source, stream)
+            .ok_or("not in the index, or changed since")?;
         let file_hash = content_hash(&source).map_err(said)?;
         let bytes = codec::encode(&index).ok_or("cannot be exported")?;
         let ffmpeg = super::writer::ffmpeg_version_of(&index);
@@ -87,8 +94,8 @@ impl IndexCache {
         }))
     }
 
-    /// Imports lines written by [`IndexCache::export`] for the files below `root`; `name` identifies the input in
-    /// error messages.
+    /// Imports lines written by [`IndexCache::export`] for the files below `root`; `name`
+    /// identifies the input in error messages.
     pub fn import(
         &self,
         root: &Path,
@@ -102,8 +109,10 @@ impl IndexCache {
         for number in 1u64.. {
             interrupt()?;
             line.clear();
-            let got =
-                lines.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(|e| Error::io(&site, e))?;
+            let got = lines
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut line)
+                .map_err(|e| Error::io(&site, e))?;
             if got == 0 {
                 break;
             }
@@ -134,21 +143,33 @@ impl IndexCache {
     fn import_line(&self, root: &Path, line: &Value) -> std::result::Result<(), String> {
         let word = |name: &str| line[name].as_str().ok_or(format!("{name:?} is missing"));
         let hex = |name: &str| {
-            u64::from_str_radix(word(name)?, 16).map_err(|_| format!("{name:?} is not a valid number"))
+            u64::from_str_radix(word(name)?, 16)
+                .map_err(|_| format!("{name:?} is not a valid number"))
         };
         if line["format"].as_u64() != Some(FORMAT.into()) {
-            return Err(format!("of format {}, this build reads format {FORMAT}", line["format"]));
+            return Err(format!(
+                "of format {}, this build reads format {FORMAT}",
+                line["format"]
+            ));
         }
         let (below, ffmpeg) = (Path::new(word("path")?), word("ffmpeg")?);
-        if below.components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
+        if below
+            .components()
+            .any(|c| !matches!(c, Component::Normal(_) | Component::CurDir))
+        {
             return Err("the path is outside the root".into());
         }
         let version = crate::ffmpeg::version();
         if !ffmpeg.is_empty() && ffmpeg != version {
             return Err(format!("read by FFmpeg {ffmpeg}, this build has {version}"));
         }
-        let bytes = BASE64.decode(word("index")?).map_err(|e| format!("the index is not base64 ({e})"))?;
-        let (len, file_hash) = (line["bytes"].as_u64().ok_or("\"bytes\" is missing")?, hex("fingerprint")?);
+        let bytes = BASE64
+            .decode(word("index")?)
+            .map_err(|e| format!("the index is not base64 ({e})"))?;
+        let (len, file_hash) = (
+            line["bytes"].as_u64().ok_or("\"bytes\" is missing")?,
+            hex("fingerprint")?,
+        );
         let stream = match &line["stream"] {
             Value::Null => None,
             number => Some(
@@ -165,7 +186,10 @@ impl IndexCache {
         let since = SystemTime::now();
         let source = FileSource::open(&path).map_err(|e| e.to_string())?;
         if source.len() != len {
-            return Err(format!("the file has {} bytes, the one that was indexed had {len}", source.len()));
+            return Err(format!(
+                "the file has {} bytes, the one that was indexed had {len}",
+                source.len()
+            ));
         }
         if content_hash(&source).map_err(|e| e.to_string())? != file_hash {
             return Err("the file differs in content from the one that was indexed".into());

@@ -1,12 +1,14 @@
-//! Tracks the use of SQLite across fork(): connections and file locks belong to the process that opened them.
-//! A forked child may open connections of its own only if no thread of its parent was inside SQLite at the
-//! fork; otherwise SQLite's mutexes would stay locked in the child forever. Nothing here blocks.
+//! Tracks the use of SQLite across fork(): connections and file locks belong to the process that
+//! opened them. A forked child may open connections of its own only if no thread of its parent was
+//! inside SQLite at the fork; otherwise SQLite's mutexes would stay locked in the child forever.
+//! Nothing here blocks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Process that opened the caches; 0 before the first one.
 static OWNER_PID: AtomicU32 = AtomicU32::new(0);
-/// Number of threads inside SQLite or the list of caches. A child inherits its parent's number at the fork.
+/// Number of threads inside SQLite or the list of caches. A child inherits its parent's number at
+/// the fork.
 static THREADS_INSIDE: AtomicU32 = AtomicU32::new(0);
 
 /// Guard held while the database is used.
@@ -26,8 +28,8 @@ pub fn enter(owner_pid: u32) -> Option<ForkGuard> {
     })
 }
 
-/// Enters to open caches in this process; returns `None` in a child forked while a thread of its parent was
-/// inside.
+/// Enters to open caches in this process; returns `None` in a child forked while a thread of its
+/// parent was inside.
 pub fn enter_to_open() -> Option<ForkGuard> {
     let this = std::process::id();
     let owner = OWNER_PID.load(Ordering::SeqCst);

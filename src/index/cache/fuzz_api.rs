@@ -1,4 +1,5 @@
-//! Exposes the encoding of cache entries to tests/fuzz without a database. Not part of the public API.
+//! Exposes the encoding of cache entries to tests/fuzz without a database. Not part of the public
+//! API.
 
 use super::codec;
 use super::record::{CacheRecord, FileSignature};
@@ -18,12 +19,24 @@ pub fn decode_index(bytes: &[u8], limits: &Limits) -> Option<VideoIndex> {
 
 /// Wraps an encoded index in a database entry.
 pub fn encode_record(index: &[u8]) -> Vec<u8> {
-    let signature = FileSignature { len: 7, mtime_ns: 8, ctime_ns: 9 };
-    CacheRecord { key: b"/a.mp4", signature, read_ns: 10, content_hash: 11, ffmpeg: "9.0.1", index }.encode()
+    let signature = FileSignature {
+        len: 7,
+        mtime_ns: 8,
+        ctime_ns: 9,
+    };
+    CacheRecord {
+        key: b"/a.mp4",
+        signature,
+        read_ns: 10,
+        content_hash: 11,
+        ffmpeg: "9.0.1",
+        index,
+    }
+    .encode()
 }
 
-/// Decodes an entry and encodes it again; with `fix_checksum`, its checksum is corrected first. `None` if it is
-/// invalid.
+/// Decodes an entry and encodes it again; with `fix_checksum`, its checksum is corrected first.
+/// `None` if it is invalid.
 pub fn reencode_record(bytes: &[u8], fix_checksum: bool) -> Option<Vec<u8>> {
     let mut bytes = bytes.to_vec();
     if fix_checksum {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use super::IndexCache;
 use super::database::{self, AccessMode};
 use super::fork_guard;
 use super::writer::{CacheErrors, Writer};
-use super::IndexCache;
 use crate::error::{Error, Result, Site};
 
 /// Name of the database file in its folder.
@@ -28,10 +28,14 @@ static OPEN: Mutex<Vec<Weak<IndexCache>>> = Mutex::new(Vec::new());
 /// Folders that could not be opened; the next failure is returned at once.
 static UNUSABLE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Returns the default folder of the cache: `FRAMESPOOL_INDEX`, else a folder in the user's cache directory.
-/// Returns `None` if that variable is "off" or if there is no such directory.
+/// Returns the default folder of the cache: `FRAMESPOOL_INDEX`, else a folder in the user's cache
+/// directory. Returns `None` if that variable is "off" or if there is no such directory.
 pub fn default_dir() -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(place) = folder("FRAMESPOOL_INDEX") {
         return (place != Path::new("off")).then_some(place);
     }
@@ -40,13 +44,16 @@ pub fn default_dir() -> Option<PathBuf> {
 }
 
 impl IndexCache {
-    /// Opens the cache in folder `place`. With [`AccessMode::Write`] the folder is created if it does not exist;
-    /// if it is not writable, the cache is opened for reading and [`IndexCache::last_error`] reports that new indices
-    /// are not cached.
+    /// Opens the cache in folder `place`. With [`AccessMode::Write`] the folder is created if it
+    /// does not exist; if it is not writable, the cache is opened for reading and
+    /// [`IndexCache::last_error`] reports that new indices are not cached.
     pub fn open(place: &Path, access: AccessMode) -> Result<Arc<Self>> {
         let refuse = |reason: &str| {
             let site = Site::file(&place.to_string_lossy().into());
-            Err(Error::Io { site, source: Arc::new(std::io::Error::other(reason)) })
+            Err(Error::Io {
+                site,
+                source: Arc::new(std::io::Error::other(reason)),
+            })
         };
         let Some(_guard) = fork_guard::enter_to_open() else {
             return refuse(
@@ -54,9 +61,14 @@ impl IndexCache {
                  use the spawn or forkserver start method, or index=False",
             );
         };
-        // Another process may remove the folder between the steps of opening; creating it again is harmless.
+        // Another process may remove the folder between the steps of opening; creating it again is
+        // harmless.
         let unusable = || UNUSABLE.lock().unwrap_or_else(PoisonError::into_inner);
-        let retries = if unusable().contains(place) { 0 } else { OPEN_RETRIES };
+        let retries = if unusable().contains(place) {
+            0
+        } else {
+            OPEN_RETRIES
+        };
         for _ in 0..retries {
             match Self::open_once(place, access) {
                 Err(_) if access == AccessMode::Write => std::thread::sleep(RETRY_INTERVAL),
@@ -80,7 +92,10 @@ impl IndexCache {
         let place = place.canonicalize().map_err(|e| io_error(place, e))?;
         let file = place.join(FILE_NAME);
         let same = |s: &Arc<Self>| {
-            s.file == file && s.access == access && s.owner_pid == std::process::id() && s.is_same_file()
+            s.file == file
+                && s.access == access
+                && s.owner_pid == std::process::id()
+                && s.is_same_file()
         };
         if let Some(store) = open.iter().filter_map(Weak::upgrade).find(same) {
             return Ok(store);
@@ -98,7 +113,8 @@ impl IndexCache {
             AccessMode::Write => match writer(&file, &errors) {
                 Ok(connection) => {
                     let max_bytes = max_bytes(&errors);
-                    let started = Writer::start(file.clone(), connection, errors.clone(), max_bytes);
+                    let started =
+                        Writer::start(file.clone(), connection, errors.clone(), max_bytes);
                     Some(started.map_err(|e| io_error(&file, e))?)
                 }
                 // It may still be readable, which is checked below.
@@ -113,7 +129,11 @@ impl IndexCache {
                 Err(error) => return Err(failed(error)),
             },
         };
-        let access_of_readers = if writer.is_some() { access } else { AccessMode::Read };
+        let access_of_readers = if writer.is_some() {
+            access
+        } else {
+            AccessMode::Read
+        };
         let reader = database::reader(&file, access_of_readers).map_err(failed)?;
         match database::get(&reader, 0, |_, _| ()) {
             Err(error) if !database::is_busy(&error) => return Err(failed(error)),
@@ -131,9 +151,12 @@ impl IndexCache {
     }
 }
 
-/// Maximum size of the database; an invalid value of the environment variable is recorded as an error.
+/// Maximum size of the database; an invalid value of the environment variable is recorded as an
+/// error.
 pub(super) fn max_bytes(errors: &CacheErrors) -> u64 {
-    let Some(value) = std::env::var_os("FRAMESPOOL_INDEX_MAX_BYTES").filter(|value| !value.is_empty()) else {
+    let Some(value) =
+        std::env::var_os("FRAMESPOOL_INDEX_MAX_BYTES").filter(|value| !value.is_empty())
+    else {
         return MAX_BYTES;
     };
     value.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
@@ -148,8 +171,9 @@ pub(super) fn max_bytes(errors: &CacheErrors) -> u64 {
 
 /// Opens a connection for writing; a damaged database is emptied first.
 fn writer(file: &Path, errors: &CacheErrors) -> rusqlite::Result<rusqlite::Connection> {
-    let readable =
-        |connection: rusqlite::Connection| database::get(&connection, 0, |_, _| ()).map(|_| connection);
+    let readable = |connection: rusqlite::Connection| {
+        database::get(&connection, 0, |_, _| ()).map(|_| connection)
+    };
     match database::writer(file).and_then(readable) {
         Err(error) if database::is_damage(&error) => {
             if database::reset(file)? {
@@ -168,7 +192,9 @@ fn writer(file: &Path, errors: &CacheErrors) -> rusqlite::Result<rusqlite::Conne
 }
 
 pub(super) fn file_id(file: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
+    std::fs::metadata(file)
+        .ok()
+        .map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn io_error(place: &Path, error: std::io::Error) -> Error {

@@ -1,17 +1,17 @@
 //! Fills the index cache for a list of videos, or checks the cached indices, on named threads.
 //! A file that cannot be indexed is reported and does not stop the others.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::record::FileSignature;
-use super::{build_stream, record, IndexCache};
+use super::{IndexCache, build_stream, record};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{display_name, interrupt_scope, open, ByteSource};
+use crate::source::{ByteSource, display_name, interrupt_scope, open};
 
 /// Interval at which the caller's thread checks the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -49,9 +49,10 @@ enum Outcome {
 }
 
 impl IndexCache {
-    /// Ensures that the indices of `paths`, for stream `stream` or the best one of each, are cached. With
-    /// `check`, the database is verified first, and cached indices are built again and compared. `interrupt`
-    /// is called regularly; an error from it stops the work, and the indices built until then stay cached.
+    /// Ensures that the indices of `paths`, for stream `stream` or the best one of each, are
+    /// cached. With `check`, the database is verified first, and cached indices are built again and
+    /// compared. `interrupt` is called regularly; an error from it stops the work, and the indices
+    /// built until then stay cached.
     pub fn prebuild(
         &self,
         paths: &[PathBuf],
@@ -68,18 +69,34 @@ impl IndexCache {
                     let reason = "the thread that writes the index cache has ended".to_owned();
                     return Err(Error::Internal { site, reason });
                 }
-                interrupt(&Progress { total: paths.len(), ..Progress::default() })?;
+                interrupt(&Progress {
+                    total: paths.len(),
+                    ..Progress::default()
+                })?;
             }
         }
-        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (next, done, failed) = (
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
         let stop = Arc::new(AtomicBool::new(false));
         let report = Mutex::new(PrebuildReport::default());
         let take = |path: &PathBuf| {
-            let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+            let stopped = || {
+                if stop.load(Ordering::Relaxed) {
+                    Err(Error::Interrupted)
+                } else {
+                    Ok(())
+                }
+            };
             let one = || self.process_video(path, stream, check, &stopped);
             let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
                 let site = Site::file(&display_name(path));
-                Err(Error::Internal { site, reason: "a panic while indexing".into() })
+                Err(Error::Internal {
+                    site,
+                    reason: "a panic while indexing".into(),
+                })
             });
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             match outcome {
@@ -105,8 +122,13 @@ impl IndexCache {
         std::thread::scope(|scope| {
             for worker in 0..threads.max(1) {
                 let flag = stop.clone();
-                let wanted =
-                    move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                let wanted = move || {
+                    if flag.load(Ordering::Relaxed) {
+                        Err(Error::Interrupted)
+                    } else {
+                        Ok(())
+                    }
+                };
                 let (next, done, take) = (&next, &done, &take);
                 let work = move || {
                     let _scope = interrupt_scope(wanted, None);
@@ -117,7 +139,9 @@ impl IndexCache {
                 };
                 let thread = std::thread::Builder::new().name(format!("index-fill-{worker}"));
                 if thread.spawn_scoped(scope, work).is_err() && worker == 0 {
-                    return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+                    return Err(Error::Argument(
+                        "no thread can be started; raise the process limit".into(),
+                    ));
                 }
             }
             while progress().done < paths.len() {
@@ -126,7 +150,9 @@ impl IndexCache {
                     next.store(paths.len(), Ordering::Relaxed);
                     return Err(reason);
                 }
-                std::thread::sleep(POLL_INTERVAL.min(Duration::from_millis(2 + progress().done as u64)));
+                std::thread::sleep(
+                    POLL_INTERVAL.min(Duration::from_millis(2 + progress().done as u64)),
+                );
             }
             interrupt(&progress())
         })?;

@@ -1,17 +1,18 @@
-//! Defines a cache entry (key, file state, fingerprint, encoded index) and when it is valid for a source.
-//! A checksum also covers the key, so that a damaged database returns the right entry or none.
+//! Defines a cache entry (key, file state, fingerprint, encoded index) and when it is valid for a
+//! source. A checksum also covers the key, so that a damaged database returns the right entry or
+//! none.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::codec::FORMAT;
-use super::varint::{write_bytes, write_signed_varint, write_varint, VarintReader};
+use super::varint::{VarintReader, write_bytes, write_signed_varint, write_varint};
 use crate::error::Result;
-use crate::source::{as_url, ByteSource, Identity};
+use crate::source::{ByteSource, Identity, as_url};
 
 /// Number of bytes at each end of a file that its fingerprint covers.
 const HASHED_BYTES: u64 = 4096;
@@ -20,8 +21,8 @@ const MAX_KEY_BYTES: u64 = 1 << 16;
 /// Separates the path from the stream index in a key; neither paths nor URLs contain it.
 const STREAM_SEPARATOR: u8 = 0;
 
-/// State of a file to which an index belongs. Device and inode are not included: device numbers differ
-/// between machines that share a file system, and inodes are reused after deletion.
+/// State of a file to which an index belongs. Device and inode are not included: device numbers
+/// differ between machines that share a file system, and inodes are reused after deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSignature {
     /// Length in bytes.
@@ -33,28 +34,51 @@ pub struct FileSignature {
 }
 
 impl FileSignature {
-    /// Returns `None` for a source that is not a whole file. A remote file is identified by its tag: a hash
-    /// of it replaces the modification time, and no clock tick has to pass. A remote file without a tag could
-    /// change unnoticed, so it has no stamp.
+    /// Returns `None` for a source that is not a whole file. A remote file is identified by its
+    /// tag: a hash of it replaces the modification time, and no clock tick has to pass. A remote
+    /// file without a tag could change unnoticed, so it has no stamp.
     pub fn of(identity: &Identity) -> Option<Self> {
-        if let Identity::Remote { len, tag, start: 0, .. } = identity {
+        if let Identity::Remote {
+            len, tag, start: 0, ..
+        } = identity
+        {
             return (!tag.is_empty()).then(|| Self {
                 len: *len,
                 mtime_ns: xxh3_64(tag.as_bytes()) as i64,
                 ctime_ns: 0,
             });
         }
-        let &Identity::File { len, mtime_ns, ctime_ns, start: 0, .. } = identity else { return None };
-        Some(Self { len, mtime_ns: i64::try_from(mtime_ns).ok()?, ctime_ns: i64::try_from(ctime_ns).ok()? })
+        let &Identity::File {
+            len,
+            mtime_ns,
+            ctime_ns,
+            start: 0,
+            ..
+        } = identity
+        else {
+            return None;
+        };
+        Some(Self {
+            len,
+            mtime_ns: i64::try_from(mtime_ns).ok()?,
+            ctime_ns: i64::try_from(ctime_ns).ok()?,
+        })
     }
 
-    /// Returns how long after a given moment another change to the file might still leave its change time
-    /// unchanged: file systems update times every few milliseconds, those with whole-second times every two
-    /// seconds. Returns `None` if a change would already be visible.
+    /// Returns how long after a given moment another change to the file might still leave its
+    /// change time unchanged: file systems update times every few milliseconds, those with
+    /// whole-second times every two seconds. Returns `None` if a change would already be visible.
     pub fn stable_after(&self, moment_ns: i64) -> Option<Duration> {
-        let tick_ns = if self.ctime_ns % 1_000_000_000 == 0 { 2_000_000_000 } else { 20_000_000 };
+        let tick_ns = if self.ctime_ns % 1_000_000_000 == 0 {
+            2_000_000_000
+        } else {
+            20_000_000
+        };
         let left_ns = tick_ns - moment_ns.saturating_sub(self.ctime_ns).max(0);
-        u64::try_from(left_ns).ok().filter(|&left| left > 0).map(Duration::from_nanos)
+        u64::try_from(left_ns)
+            .ok()
+            .filter(|&left| left > 0)
+            .map(Duration::from_nanos)
     }
 }
 
@@ -115,9 +139,9 @@ impl<'a> CacheRecord<'a> {
 
     /// Whether this entry is valid for the current state of `source`.
     ///
-    /// If length and modification time are equal but the change time differs, the file was renamed, changed
-    /// owner, is a copy with preserved times, or is another file that was given these times. The fingerprint
-    /// distinguishes these cases.
+    /// If length and modification time are equal but the change time differs, the file was renamed,
+    /// changed owner, is a copy with preserved times, or is another file that was given these
+    /// times. The fingerprint distinguishes these cases.
     pub fn is_valid_for(&self, signature: &FileSignature, source: &dyn ByteSource) -> bool {
         (self.signature.len, self.signature.mtime_ns) == (signature.len, signature.mtime_ns)
             && self.signature.stable_after(self.read_ns).is_none()
@@ -132,8 +156,9 @@ pub fn record_id(key: &[u8]) -> i64 {
     xxh3_64(key) as i64
 }
 
-/// Hashes a file's length, beginning and end, where containers store their tables, to identify its content
-/// without reading all of it. For a remote file the tag suffices, without a request for the end.
+/// Hashes a file's length, beginning and end, where containers store their tables, to identify its
+/// content without reading all of it. For a remote file the tag suffices, without a request for the
+/// end.
 pub fn content_hash(source: &dyn ByteSource) -> Result<u64> {
     if let Identity::Remote { tag, .. } = source.identity() {
         return Ok(xxh3_64(tag.as_bytes()));
@@ -148,12 +173,15 @@ pub fn content_hash(source: &dyn ByteSource) -> Result<u64> {
     Ok(hash.digest())
 }
 
-/// Returns the key of an index: the absolute path, or the URL without its secrets, then the stream if one was
-/// requested, so that indices of several streams of a file are cached separately.
+/// Returns the key of an index: the absolute path, or the URL without its secrets, then the stream
+/// if one was requested, so that indices of several streams of a file are cached separately.
 pub fn record_key(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Vec<u8>> {
     let mut key = match source.identity() {
         Identity::Remote { url, .. } => url.as_bytes().to_vec(),
-        _ => std::path::absolute(path).ok()?.into_os_string().into_encoded_bytes(),
+        _ => std::path::absolute(path)
+            .ok()?
+            .into_os_string()
+            .into_encoded_bytes(),
     };
     if let Some(stream) = stream {
         key.push(STREAM_SEPARATOR);
@@ -164,7 +192,9 @@ pub fn record_key(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> 
 
 /// Returns the path or URL in a key.
 pub fn path_in_key(key: &[u8]) -> &[u8] {
-    key.split(|&byte| byte == STREAM_SEPARATOR).next().unwrap_or(key)
+    key.split(|&byte| byte == STREAM_SEPARATOR)
+        .next()
+        .unwrap_or(key)
 }
 
 /// Returns the path or URL of an encoded entry, whose other parts are not checked.
@@ -174,14 +204,19 @@ pub fn path_of(encoded: &[u8]) -> Option<&Path> {
         return None;
     }
     reader.u64_le()?;
-    Some(Path::new(OsStr::from_bytes(path_in_key(reader.bytes(MAX_KEY_BYTES)?))))
+    Some(Path::new(OsStr::from_bytes(path_in_key(
+        reader.bytes(MAX_KEY_BYTES)?,
+    ))))
 }
 
-/// Whether a local file was removed. If its folder is missing too, its file system may not be mounted.
+/// Whether a local file was removed. If its folder is missing too, its file system may not be
+/// mounted.
 pub fn is_missing(path: &Path) -> bool {
     as_url(path).is_none()
         && matches!(path.try_exists(), Ok(false))
-        && path.parent().is_some_and(|folder| matches!(folder.try_exists(), Ok(true)))
+        && path
+            .parent()
+            .is_some_and(|folder| matches!(folder.try_exists(), Ok(true)))
 }
 
 /// Days since 1970.
@@ -192,7 +227,8 @@ pub fn today() -> i64 {
 /// Converts a time to nanoseconds since 1970.
 pub fn unix_nanos(time: SystemTime) -> i64 {
     let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
-    time.duration_since(UNIX_EPOCH).map_or_else(|before| -ns(before.duration()), ns)
+    time.duration_since(UNIX_EPOCH)
+        .map_or_else(|before| -ns(before.duration()), ns)
 }
 
 #[cfg(test)]
@@ -203,7 +239,11 @@ mod tests {
     const DAY_NS: i64 = 86_400_000_000_000;
 
     fn entry() -> CacheRecord<'static> {
-        let signature = FileSignature { len: 3, mtime_ns: 42, ctime_ns: 123_456_789 };
+        let signature = FileSignature {
+            len: 3,
+            mtime_ns: 42,
+            ctime_ns: 123_456_789,
+        };
         let content_hash = content_hash(&MemorySource::new("m", b"abc")).unwrap();
         CacheRecord {
             key: b"/data/a.mp4",
@@ -234,7 +274,11 @@ mod tests {
         let keys = [None, Some(0), Some(1), Some(256), Some(u32::MAX)].map(key);
         for (n, key) in keys.iter().enumerate() {
             assert_eq!(path_in_key(key), b"/data/a.mp4");
-            assert!(keys[..n].iter().all(|other| other != key && record_id(other) != record_id(key)));
+            assert!(
+                keys[..n]
+                    .iter()
+                    .all(|other| other != key && record_id(other) != record_id(key))
+            );
         }
     }
 
@@ -250,34 +294,94 @@ mod tests {
         assert_eq!(signature("\"x\""), signature("\"x\""));
         assert!(signature("\"x\"").is_some() && signature("\"x\"") != signature("\"y\""));
         assert!(signature("").is_none(), "it could change unnoticed");
-        assert!(FileSignature::of(&identity(3, "\"x\"", 1)).is_none(), "a part");
+        assert!(
+            FileSignature::of(&identity(3, "\"x\"", 1)).is_none(),
+            "a part"
+        );
         assert_eq!(signature("t").unwrap().stable_after(DAY_NS), None);
     }
 
     #[test]
     fn changed_signature_does_not_match() {
-        let (same, other) = (MemorySource::new("m", b"abc"), MemorySource::new("m", b"abd"));
+        let (same, other) = (
+            MemorySource::new("m", b"abc"),
+            MemorySource::new("m", b"abd"),
+        );
         let (entry, signature) = (entry(), entry().signature);
         assert!(entry.is_valid_for(&signature, &other)); // the content is not compared
-        assert!(!entry.is_valid_for(&FileSignature { len: 4, ..signature }, &same));
-        assert!(!entry.is_valid_for(&FileSignature { mtime_ns: 1, ..signature }, &same));
-        assert!(entry.is_valid_for(&FileSignature { ctime_ns: 1, ..signature }, &same));
-        assert!(!entry.is_valid_for(&FileSignature { ctime_ns: 1, ..signature }, &other));
-        assert!(!CacheRecord { ffmpeg: "0.1", ..entry }.is_valid_for(&signature, &same));
-        assert!(CacheRecord { ffmpeg: &crate::ffmpeg::version(), ..entry }.is_valid_for(&signature, &same));
+        assert!(!entry.is_valid_for(
+            &FileSignature {
+                len: 4,
+                ..signature
+            },
+            &same
+        ));
+        assert!(!entry.is_valid_for(
+            &FileSignature {
+                mtime_ns: 1,
+                ..signature
+            },
+            &same
+        ));
+        assert!(entry.is_valid_for(
+            &FileSignature {
+                ctime_ns: 1,
+                ..signature
+            },
+            &same
+        ));
+        assert!(!entry.is_valid_for(
+            &FileSignature {
+                ctime_ns: 1,
+                ..signature
+            },
+            &other
+        ));
+        assert!(
+            !CacheRecord {
+                ffmpeg: "0.1",
+                ..entry
+            }
+            .is_valid_for(&signature, &same)
+        );
+        assert!(
+            CacheRecord {
+                ffmpeg: &crate::ffmpeg::version(),
+                ..entry
+            }
+            .is_valid_for(&signature, &same)
+        );
     }
 
     #[test]
     fn recently_changed_file_is_not_trusted() {
         let is_trusted = |signature: FileSignature, after_ns| {
-            let entry = CacheRecord { signature, read_ns: signature.ctime_ns + after_ns, ..entry() };
+            let entry = CacheRecord {
+                signature,
+                read_ns: signature.ctime_ns + after_ns,
+                ..entry()
+            };
             entry.is_valid_for(&signature, &MemorySource::new("m", b"abc"))
         };
-        let (fine, whole_seconds) =
-            (entry().signature, FileSignature { ctime_ns: DAY_NS, ..entry().signature });
-        assert!([-DAY_NS, 0, 19_999_999].iter().all(|&after_ns| !is_trusted(fine, after_ns)));
+        let (fine, whole_seconds) = (
+            entry().signature,
+            FileSignature {
+                ctime_ns: DAY_NS,
+                ..entry().signature
+            },
+        );
+        assert!(
+            [-DAY_NS, 0, 19_999_999]
+                .iter()
+                .all(|&after_ns| !is_trusted(fine, after_ns))
+        );
         assert!(is_trusted(fine, 20_000_000));
-        assert!(!is_trusted(whole_seconds, 1_999_999_999) && is_trusted(whole_seconds, 2_000_000_000));
-        assert_eq!(fine.stable_after(fine.ctime_ns + 5_000_000), Some(Duration::from_millis(15)));
+        assert!(
+            !is_trusted(whole_seconds, 1_999_999_999) && is_trusted(whole_seconds, 2_000_000_000)
+        );
+        assert_eq!(
+            fine.stable_after(fine.ctime_ns + 5_000_000),
+            Some(Duration::from_millis(15))
+        );
     }
 }

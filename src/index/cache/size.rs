@@ -1,10 +1,11 @@
-//! Size of the index cache: what it contains, which files it has entries of, and the removal of entries.
+//! Size of the index cache: what it contains, which files it has entries of, and the removal of
+//! entries.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::record::{is_missing, path_of};
-use super::{database, fork_guard, open, AccessMode, IndexCache};
+use super::{AccessMode, IndexCache, database, fork_guard, open};
 use crate::error::{Error, Result, Site};
 use crate::source::{as_url, display_name};
 
@@ -29,8 +30,16 @@ impl IndexCache {
     pub fn summary(&self) -> Result<CacheSummary> {
         self.look(|connection| {
             let (entries, oldest_day) = database::summary(connection)?;
-            let (used_bytes, max_bytes) = (database::used_bytes(connection)?, open::max_bytes(&self.errors));
-            Ok(CacheSummary { entries, used_bytes, max_bytes, oldest_day })
+            let (used_bytes, max_bytes) = (
+                database::used_bytes(connection)?,
+                open::max_bytes(&self.errors),
+            );
+            Ok(CacheSummary {
+                entries,
+                used_bytes,
+                max_bytes,
+                oldest_day,
+            })
         })
     }
 
@@ -40,7 +49,8 @@ impl IndexCache {
         let mut found = Vec::new();
         self.look(|connection| {
             database::each(connection, |_, value| {
-                let path = path_of(value).filter(|path| as_url(path).is_none() && path.starts_with(&root));
+                let path =
+                    path_of(value).filter(|path| as_url(path).is_none() && path.starts_with(&root));
                 found.extend(path.map(Path::to_owned));
                 true
             })
@@ -50,8 +60,8 @@ impl IndexCache {
         Ok(found)
     }
 
-    /// Removes entries of files that no longer exist and returns their number: all such files below `root`, or
-    /// without a root those whose folder exists. Another thread removes them.
+    /// Removes entries of files that no longer exist and returns their number: all such files below
+    /// `root`, or without a root those whose folder exists. Another thread removes them.
     pub fn prune(&self, root: Option<&Path>) -> Result<u64> {
         let root = root.map(absolute).transpose()?;
         let is_gone = |path: &Path| match &root {
@@ -62,13 +72,18 @@ impl IndexCache {
         self.look(|connection| {
             database::each(connection, |id, value| {
                 let path = path_of(value).filter(|path| as_url(path).is_none());
-                let path = path.filter(|path| root.as_ref().is_none_or(|root| path.starts_with(root)));
+                let path =
+                    path.filter(|path| root.as_ref().is_none_or(|root| path.starts_with(root)));
                 entries.extend(path.map(|path| (id, path.to_owned())));
                 true
             })
         })?;
         // Checked afterwards: a query blocks writers, and a file system may be slow.
-        let gone: Vec<_> = entries.iter().filter(|(_, path)| is_gone(path)).map(|&(id, _)| id).collect();
+        let gone: Vec<_> = entries
+            .iter()
+            .filter(|(_, path)| is_gone(path))
+            .map(|&(id, _)| id)
+            .collect();
         let count = gone.len() as u64;
         match &self.writer {
             Some(writer) if count > 0 => writer.remove(gone),
@@ -78,10 +93,12 @@ impl IndexCache {
         Ok(count)
     }
 
-    /// Removes the entries that have not been used for the longest time until the rest has at most `max_bytes`,
-    /// by default the limit of the cache, and gives the free space back to the file system. Returns their number.
+    /// Removes the entries that have not been used for the longest time until the rest has at most
+    /// `max_bytes`, by default the limit of the cache, and gives the free space back to the file
+    /// system. Returns their number.
     pub fn shrink(&self, max_bytes: Option<u64>) -> Result<u64> {
-        let Some(_guard) = fork_guard::enter(self.owner_pid).filter(|_| self.access == AccessMode::Write)
+        let Some(_guard) =
+            fork_guard::enter(self.owner_pid).filter(|_| self.access == AccessMode::Write)
         else {
             return Ok(0);
         };
@@ -96,7 +113,10 @@ impl IndexCache {
     }
 
     /// Runs a query on a connection of its own.
-    fn look<T>(&self, query: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T> {
+    fn look<T>(
+        &self,
+        query: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
         let guard = fork_guard::enter(self.owner_pid);
         if guard.is_none() {
             return Err(Error::Forked {
@@ -105,7 +125,11 @@ impl IndexCache {
                 current_pid: std::process::id(),
             });
         }
-        let access = if self.writer.is_some() { self.access } else { AccessMode::Read };
+        let access = if self.writer.is_some() {
+            self.access
+        } else {
+            AccessMode::Read
+        };
         let connection = database::reader(self.file(), access);
         let found = connection.and_then(|connection| {
             connection.busy_timeout(WAIT)?;
@@ -115,7 +139,10 @@ impl IndexCache {
     }
 
     fn error(&self, error: &rusqlite::Error) -> Error {
-        Error::io(&Site::file(&display_name(self.file())), std::io::Error::other(error.to_string()))
+        Error::io(
+            &Site::file(&display_name(self.file())),
+            std::io::Error::other(error.to_string()),
+        )
     }
 }
 

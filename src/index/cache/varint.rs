@@ -1,6 +1,6 @@
-//! Serializes numbers (LEB128: seven bits per byte, the least significant first), byte strings and text.
-//! Reading never passes the end of the input; a length is checked against the remaining bytes before it is
-//! used.
+//! Serializes numbers (LEB128: seven bits per byte, the least significant first), byte strings and
+//! text. Reading never passes the end of the input; a length is checked against the remaining bytes
+//! before it is used.
 
 /// Appends a number.
 pub fn write_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -116,11 +116,23 @@ mod tests {
 
     #[test]
     fn boundary_values_round_trip() {
-        let numbers = [0, 1, 127, 128, 16383, 16384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX];
+        let numbers = [
+            0,
+            1,
+            127,
+            128,
+            16383,
+            16384,
+            u64::from(u32::MAX),
+            u64::MAX - 1,
+            u64::MAX,
+        ];
         let signed = [0, -1, 1, -64, 64, i64::MIN, i64::MAX];
         let mut out = Vec::new();
         numbers.iter().for_each(|&n| write_varint(&mut out, n));
-        signed.iter().for_each(|&n| write_signed_varint(&mut out, n));
+        signed
+            .iter()
+            .for_each(|&n| write_signed_varint(&mut out, n));
         let mut reader = VarintReader::new(&out);
         assert!(numbers.iter().all(|&n| reader.varint() == Some(n)));
         assert!(signed.iter().all(|&n| reader.signed_varint() == Some(n)));

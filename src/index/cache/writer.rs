@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{bounded, Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 
-use super::record::{self, is_missing, record_id, today, CacheRecord, FileSignature};
+use super::record::{self, CacheRecord, FileSignature, is_missing, record_id, today};
 use super::{codec, database, fork_guard};
 use crate::index::VideoIndex;
 
 /// Capacity of the queue.
 const MAX_QUEUED: usize = 256;
-/// How long threads that build indices wait while the queue is full: less than writing a batch takes.
+/// How long threads that build indices wait while the queue is full: less than writing a batch
+/// takes.
 const MAX_QUEUE_WAIT: Duration = Duration::from_millis(100);
-/// How long a transaction waits for the next index, and for all of them: its cost on disk is almost the same for
-/// one as for many. Processes that are killed lose the indices of this time.
+/// How long a transaction waits for the next index, and for all of them: its cost on disk is almost
+/// the same for one as for many. Processes that are killed lose the indices of this time.
 const MAX_IDLE_WAIT: Duration = Duration::from_millis(100);
 const MAX_BATCH_WAIT: Duration = Duration::from_secs(1);
 /// Size of a transaction: readers wait while it is written.
@@ -30,7 +31,8 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 const MAX_TOUCHED: usize = 1 << 20;
 /// How long the search for entries of missing files may take when the database is too large.
 const MAX_SEARCH: Duration = Duration::from_secs(2);
-/// Number of resets after which a damaged database is left as it is, because something keeps damaging it.
+/// Number of resets after which a damaged database is left as it is, because something keeps
+/// damaging it.
 const MAX_RESETS: u32 = 3;
 /// Maximum number of checks that find no damage; each reads the whole database.
 const MAX_CHECKS: u32 = 16;
@@ -53,7 +55,10 @@ impl CacheErrors {
 
     /// Returns the latest error and the number of indices not cached.
     pub fn read(&self) -> (Option<String>, u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -71,7 +76,8 @@ pub struct PendingWrite {
     pub index: Arc<VideoIndex>,
 }
 
-/// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables sufficed.
+/// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables
+/// sufficed.
 pub fn ffmpeg_version_of(index: &VideoIndex) -> String {
     if index.container == crate::demux::mp4::CONTAINER {
         String::new()
@@ -137,7 +143,12 @@ impl Writer {
         };
         let thread = std::thread::Builder::new().name("index-writer".into());
         let thread = thread.spawn(move || thread_state.run(&messages))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), touched, stuck: AtomicBool::new(false) })
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+            touched,
+            stuck: AtomicBool::new(false),
+        })
     }
 
     /// Marks an entry as used today with the next transaction.
@@ -148,15 +159,21 @@ impl Writer {
         }
     }
 
-    /// Queues an index, waiting without limit if `wait` is set and for a short time otherwise. Returns
-    /// whether it was queued.
+    /// Queues an index, waiting without limit if `wait` is set and for a short time otherwise.
+    /// Returns whether it was queued.
     pub fn write(&self, new: PendingWrite, wait: bool) -> bool {
-        let Some(queue) = &self.queue else { return false };
+        let Some(queue) = &self.queue else {
+            return false;
+        };
         let message = Message::Write(Box::new(new));
         if wait {
             return queue.send(message).is_ok();
         }
-        let timeout = if self.stuck.load(Ordering::Relaxed) { Duration::ZERO } else { MAX_QUEUE_WAIT };
+        let timeout = if self.stuck.load(Ordering::Relaxed) {
+            Duration::ZERO
+        } else {
+            MAX_QUEUE_WAIT
+        };
         let queued = queue.send_timeout(message, timeout).is_ok();
         self.stuck.store(!queued, Ordering::Relaxed);
         queued
@@ -164,11 +181,14 @@ impl Writer {
 
     /// Queues the removal of entries.
     pub fn remove(&self, ids: Vec<i64>) {
-        let _ = self.queue.as_ref().map(|queue| queue.send(Message::Remove(ids)));
+        let _ = self
+            .queue
+            .as_ref()
+            .map(|queue| queue.send(Message::Remove(ids)));
     }
 
-    /// Queues a check of the database, which empties it if it is damaged; with `wait`, also if the queue is
-    /// full.
+    /// Queues a check of the database, which empties it if it is damaged; with `wait`, also if the
+    /// queue is full.
     pub fn repair(&self, wait: bool) {
         let Some(queue) = &self.queue else { return };
         if wait {
@@ -186,7 +206,9 @@ impl Writer {
 
     /// Waits up to `at_most` until everything queued is written; returns whether it is.
     pub fn flush(&self, at_most: Duration) -> bool {
-        let Some(queue) = &self.queue else { return true };
+        let Some(queue) = &self.queue else {
+            return true;
+        };
         let (done, wait) = bounded(1);
         let flush = Message::Flush(done);
         match Instant::now().checked_add(at_most) {
@@ -237,18 +259,24 @@ impl WriterThread {
                             None => self.errors.add_dropped(1),
                         }
                         if bytes < MAX_BATCH_BYTES {
-                            match messages.recv_deadline(deadline.min(Instant::now() + MAX_IDLE_WAIT)) {
+                            match messages
+                                .recv_deadline(deadline.min(Instant::now() + MAX_IDLE_WAIT))
+                            {
                                 Ok(Message::Write(new)) => pending = Some(new),
                                 Ok(other) => next = Some(other),
                                 Err(_) => {}
                             }
                         }
                     }
-                    self.write(records.len(), &|connection| database::put(connection, &records, today()));
+                    self.write(records.len(), &|connection| {
+                        database::put(connection, &records, today())
+                    });
                     self.write_touched();
                     self.limit_size();
                 }
-                Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
+                Message::Remove(ids) => {
+                    self.write(0, &|connection| database::remove(connection, &ids))
+                }
                 Message::Repair => self.repair(),
                 Message::Flush(done) => {
                     self.write_touched();
@@ -268,30 +296,44 @@ impl WriterThread {
 
     fn write(&mut self, entries: usize, work: &dyn Fn(&mut Connection) -> rusqlite::Result<()>) {
         for _ in 0..2 {
-            let Some(guard) = fork_guard::enter(self.owner_pid) else { return };
+            let Some(guard) = fork_guard::enter(self.owner_pid) else {
+                return;
+            };
             let done = work(&mut self.connection);
             drop(guard);
             match done {
                 Ok(()) => return,
-                Err(error) if database::is_damage(&error) && self.resets < MAX_RESETS => self.repair(),
+                Err(error) if database::is_damage(&error) && self.resets < MAX_RESETS => {
+                    self.repair()
+                }
                 Err(error) => {
-                    return self.errors.record(format!("{}: {error}", self.file.display()), entries);
+                    return self
+                        .errors
+                        .record(format!("{}: {error}", self.file.display()), entries);
                 }
             }
         }
-        self.errors
-            .record(format!("{}: damaged, and emptying it did not repair it", self.file.display()), entries);
+        self.errors.record(
+            format!(
+                "{}: damaged, and emptying it did not repair it",
+                self.file.display()
+            ),
+            entries,
+        );
     }
 
     fn write_touched(&mut self) {
-        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        let touched =
+            std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
         if !touched.is_empty() {
-            self.write(0, &|connection| database::touch(connection, &touched, today()));
+            self.write(0, &|connection| {
+                database::touch(connection, &touched, today())
+            });
         }
     }
 
-    /// If the database is larger than its limit, removes entries of missing files, then those that have not been
-    /// used for the longest time, until a tenth is free.
+    /// If the database is larger than its limit, removes entries of missing files, then those that
+    /// have not been used for the longest time, until a tenth is free.
     fn limit_size(&mut self) {
         let max_bytes = self.max_bytes;
         self.write(0, &move |connection| {
@@ -314,19 +356,25 @@ impl WriterThread {
         if self.resets == MAX_RESETS || self.checks == MAX_CHECKS {
             return;
         }
-        let Some(_guard) = fork_guard::enter(self.owner_pid) else { return };
+        let Some(_guard) = fork_guard::enter(self.owner_pid) else {
+            return;
+        };
         let file = self.file.display();
         match database::reset(&self.file) {
             Ok(true) => {
                 self.resets += 1;
-                let what = format!("{file}: was damaged and has been emptied; videos are indexed again");
+                let what =
+                    format!("{file}: was damaged and has been emptied; videos are indexed again");
                 self.errors.record(what, 0);
             }
             // Another process or an earlier message has already repaired it.
             Ok(false) => self.checks += 1,
             Err(error) => {
                 self.checks += 1;
-                self.errors.record(format!("{file}: damaged, and emptying it failed: {error}"), 0);
+                self.errors.record(
+                    format!("{file}: damaged, and emptying it failed: {error}"),
+                    0,
+                );
             }
         }
         // The old connection's cached state of the file may be invalid.

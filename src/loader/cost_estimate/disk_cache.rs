@@ -1,25 +1,27 @@
-//! Estimates what a disk cache changes for a loader, from the frames of its clips in the epochs of a cycle.
-//! A task is planned as the loader plans it: the clips of this epoch, and those of the later epochs of the run.
+//! Estimates what a disk cache changes for a loader, from the frames of its clips in the epochs of
+//! a cycle. A task is planned as the loader plans it: the clips of this epoch, and those of the
+//! later epochs of the run.
 
 use std::collections::BTreeMap;
 
-use super::{ClipModel, CostModel, EpochPart, Request, SampledVideo, MAX_CLIPS};
-use crate::batch_sampler::rng::RngKey;
+use super::{ClipModel, CostModel, EpochPart, MAX_CLIPS, Request, SampledVideo};
 use crate::batch_sampler::BatchSampler;
 use crate::clip_store::record_bytes;
-use crate::decode::plan::plan_decode_ranges;
 use crate::decode::DecodedFrames;
+use crate::decode::plan::plan_decode_ranges;
 use crate::error::Result;
+use crate::loader::LoaderConfig;
 use crate::loader::content_keys::has_version;
-use crate::loader::decode_task::{PacketRangeSet, MAX_PACKETS_PER_TASK};
+use crate::loader::decode_task::{MAX_PACKETS_PER_TASK, PacketRangeSet};
 use crate::loader::scheduler::LATER_EPOCHS_SHARE;
 use crate::loader::stored_clips::{last_epoch_of_run, phase};
-use crate::loader::LoaderConfig;
+use crate::rng::RngKey;
 use crate::source::Identity;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::PresentationIndex;
 
-/// Number of requests that are counted if videos have one clip each, so that no clip cache needs to be filled.
+/// Number of requests that are counted if videos have one clip each, so that no clip cache needs to
+/// be filled.
 const COUNTED_SINGLE_CLIPS: usize = 512;
 
 /// Decodes that are counted in the epochs of a cycle.
@@ -67,11 +69,12 @@ struct RunCost {
 }
 
 impl CostModel<'_> {
-    /// The frames decoded for a clip in this order, without a disk cache and with caches of these numbers of epochs; with
-    /// none if clips of the videos cannot be stored.
+    /// The frames decoded for a clip in this order, without a disk cache and with caches of these
+    /// numbers of epochs; with none if clips of the videos cannot be stored.
     ///
     /// # Errors
-    /// The error of the last video if none of the sampled ones can be read, and those of `interrupt`.
+    /// The error of the last video if none of the sampled ones can be read, and those of
+    /// `interrupt`.
     pub fn decoded_frames(
         &self,
         order: &BatchSampler,
@@ -80,11 +83,25 @@ impl CostModel<'_> {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<DecodedFramesEstimate> {
         let mut clips = self.sample_videos(interrupt)?;
-        let identities: Vec<Identity> = clips.videos.iter().map(|sampled| sampled.video.identity()).collect();
-        let is_remote = identities.iter().any(|identity| matches!(identity, Identity::Remote { .. }));
-        let epochs = if identities.iter().all(has_version) { epochs } else { &[] };
+        let identities: Vec<Identity> = clips
+            .videos
+            .iter()
+            .map(|sampled| sampled.video.identity())
+            .collect();
+        let is_remote = identities
+            .iter()
+            .any(|identity| matches!(identity, Identity::Remote { .. }));
+        let epochs = if identities.iter().all(has_version) {
+            epochs
+        } else {
+            &[]
+        };
         let mut runs = RunCost {
-            decoded: clips.videos.iter().map(|sampled| DecodedFrames::new(sampled.video.reader())).collect(),
+            decoded: clips
+                .videos
+                .iter()
+                .map(|sampled| DecodedFrames::new(sampled.video.reader()))
+                .collect(),
             bytes_left: if is_remote { 0 } else { MAX_READ_BYTES },
             max_clips_ahead: self.cached_clips / LATER_EPOCHS_SHARE,
             ahead: 0,
@@ -102,7 +119,8 @@ impl CostModel<'_> {
         let frames_per_clip = self.frames(&clips, &part_of(0), &mut runs, &|_| 0, interrupt)?;
         let (clips_in_epoch, clip_bytes) = (self.clips_in_epoch(order), clips.stored_bytes(config));
         if !config.pipeline.is_random() && runs.max_clips_ahead > 0 && clips.draw_nothing() {
-            let disk_bytes = (self.catalog.num_clips().min(clips_in_epoch) as f64 * clip_bytes) as u64;
+            let disk_bytes =
+                (self.catalog.num_clips().min(clips_in_epoch) as f64 * clip_bytes) as u64;
             let of_all = |&epochs: &u32| DiskCacheCost {
                 epochs,
                 frames_per_clip: 0.0,
@@ -127,8 +145,8 @@ impl CostModel<'_> {
             (runs.ahead, runs.stored) = (0, 0);
             for epoch in length..2 * length {
                 clips.epoch = epoch;
-                let part =
-                    part_of(epoch).retain(|clip| phase(cycle, file_of(clip)) == epoch % length, length);
+                let part = part_of(epoch)
+                    .retain(|clip| phase(cycle, file_of(clip)) == epoch % length, length);
                 let counted = part.num_counted();
                 let each = self.frames(&clips, &part, &mut runs, &|_| length - 1, interrupt)?;
                 frames += each * counted as f64;
@@ -148,10 +166,14 @@ impl CostModel<'_> {
                 disk_bytes: (on_disk * clip_bytes) as u64,
             });
         }
-        Ok(DecodedFramesEstimate { frames_per_clip, disk_caches })
+        Ok(DecodedFramesEstimate {
+            frames_per_clip,
+            disk_caches,
+        })
     }
 
-    /// Frames decoded per clip. `ahead`: for how many later epochs the clips of a video are made, too.
+    /// Frames decoded per clip. `ahead`: for how many later epochs the clips of a video are made,
+    /// too.
     fn frames(
         &self,
         clips: &ClipModel<'_>,
@@ -161,20 +183,36 @@ impl CostModel<'_> {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<f64> {
         let mut frames = |task: &[Request], _: &PacketRangeSet| {
-            runs.frames(clips, task, task.first().map_or(0, |request| ahead(request.0)), interrupt)
+            runs.frames(
+                clips,
+                task,
+                task.first().map_or(0, |request| ahead(request.0)),
+                interrupt,
+            )
         };
-        self.simulate(clips, &part.requests, part.lookahead, part.counted.clone(), &mut frames, interrupt)
+        self.simulate(
+            clips,
+            &part.requests,
+            part.lookahead,
+            part.counted.clone(),
+            &mut frames,
+            interrupt,
+        )
     }
 
     /// Number of clips that all ranks deliver in an epoch.
     fn clips_in_epoch(&self, order: &BatchSampler) -> u64 {
         let config = order.config();
         let of_mix = config.mix.as_ref().and_then(|mix| mix.epoch_clips);
-        let of_weights = config.weights.as_ref().and_then(|weights| weights.epoch_clips);
+        let of_weights = config
+            .weights
+            .as_ref()
+            .and_then(|weights| weights.epoch_clips);
         of_mix.or(of_weights).unwrap_or(self.catalog.num_clips()) * u64::from(config.repeats.max(1))
     }
 
-    /// The largest number of clips on disk at the end of an epoch, if all clips of later epochs are stored.
+    /// The largest number of clips on disk at the end of an epoch, if all clips of later epochs are
+    /// stored.
     fn clips_on_disk(&self, clips: &ClipModel<'_>, cycle: (u64, u64)) -> f64 {
         let epochs = cycle.1;
         let videos = clips.video_clips.num_videos();
@@ -193,7 +231,9 @@ impl CostModel<'_> {
                 // Clips of this epoch are deleted when the next one begins.
                 more => more,
             };
-            (0..epochs).map(|phase| by_phase[phase as usize] * stored(phase)).sum()
+            (0..epochs)
+                .map(|phase| by_phase[phase as usize] * stored(phase))
+                .sum()
         };
         let most = (0..epochs).map(at_end_of).max().unwrap_or(0);
         most as f64 * videos as f64 / counted.max(1) as f64
@@ -201,8 +241,8 @@ impl CostModel<'_> {
 }
 
 impl RunCost {
-    /// Frames that are decoded for a task and its clips of later epochs. What the task of the first epoch cannot make is
-    /// decoded in the epoch of the first missing clip.
+    /// Frames that are decoded for a task and its clips of later epochs. What the task of the first
+    /// epoch cannot make is decoded in the epoch of the first missing clip.
     fn frames(
         &mut self,
         clips: &ClipModel<'_>,
@@ -210,8 +250,9 @@ impl RunCost {
         ahead: u64,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<f64> {
-        let mut missing: Vec<(Request, u64)> =
-            (0..=ahead).flat_map(|later| task.iter().map(move |&request| (request, later))).collect();
+        let mut missing: Vec<(Request, u64)> = (0..=ahead)
+            .flat_map(|later| task.iter().map(move |&request| (request, later)))
+            .collect();
         self.ahead += ahead * task.len() as u64;
         let mut frames = 0.0;
         while let Some(&(_, epoch)) = missing.first() {
@@ -220,10 +261,13 @@ impl RunCost {
             let mut wanted: BTreeMap<usize, Vec<PresentationIndex>> = BTreeMap::new();
             let mut stored = 0;
             missing.retain(|&(request, later)| {
-                let Some((video, of_clip)) = clips.frames(request, later) else { return false };
+                let Some((video, of_clip)) = clips.frames(request, later) else {
+                    return false;
+                };
                 let plan = plan_decode_ranges(&clips.videos[video].index, &of_clip);
                 let spans: Vec<_> = plan.iter().map(|range| (range.start, range.end)).collect();
-                let fits = stored < self.max_clips_ahead && ranges.with(&spans) <= MAX_PACKETS_PER_TASK;
+                let fits =
+                    stored < self.max_clips_ahead && ranges.with(&spans) <= MAX_PACKETS_PER_TASK;
                 if later > epoch && !fits {
                     return true;
                 }
@@ -243,27 +287,53 @@ impl RunCost {
 }
 
 impl ClipModel<'_> {
-    /// Whether the clip sampler draws no random number for the first clip of each sampled video, so that its clips are the
-    /// same in every epoch.
+    /// Whether the clip sampler draws no random number for the first clip of each sampled video, so
+    /// that its clips are the same in every epoch.
     fn draw_nothing(&self) -> bool {
         self.videos.iter().all(|sampled| {
-            let key = RngKey { seed: self.model.seed, epoch: 0, clip: sampled.first_clip, occurrence: 0 };
-            self.model.catalog.sample_watched(&sampled.index, key).is_ok_and(|(_, is_fixed)| is_fixed)
+            let key = RngKey {
+                seed: self.model.seed,
+                epoch: 0,
+                clip: sampled.first_clip,
+                occurrence: 0,
+            };
+            self.model
+                .catalog
+                .sample_watched(&sampled.index, key)
+                .is_ok_and(|(_, is_fixed)| is_fixed)
         })
     }
 
-    /// Mean number of bytes that a clip takes on disk, if the videos have 8 bits: an index does not have the depth.
+    /// Mean number of bytes that a clip takes on disk, if the videos have 8 bits: an index does not
+    /// have the depth.
     fn stored_bytes(&self, config: &LoaderConfig) -> f64 {
         let codes = config.cached_format().map(|(pipeline, _)| pipeline.dtype);
         let mut executor = TransformExecutor::new(config.pipeline.clone());
         let bytes_of = |sampled: &SampledVideo| {
-            let key = RngKey { seed: self.model.seed, epoch: 0, clip: sampled.first_clip, occurrence: 0 };
-            let frames = self.model.catalog.sample(&sampled.index, key).ok()?.indices.len();
+            let key = RngKey {
+                seed: self.model.seed,
+                epoch: 0,
+                clip: sampled.first_clip,
+                occurrence: 0,
+            };
+            let frames = self
+                .model
+                .catalog
+                .sample(&sampled.index, key)
+                .ok()?
+                .indices
+                .len();
             executor.begin(key, frames);
             let info = &sampled.index.info;
-            let size = executor.size_of((info.params.width, info.params.height), info.display()).ok()?;
+            let size = executor
+                .size_of((info.params.width, info.params.height), info.display())
+                .ok()?;
             let shape = executor.shape(frames, size);
-            ClipShape { dtype: codes.unwrap_or(shape.dtype), ..shape }.bytes()
+            ClipShape {
+                dtype: codes.unwrap_or(shape.dtype),
+                ..shape
+            }
+            .bytes()
         };
         let bytes: Vec<usize> = self.videos.iter().filter_map(bytes_of).collect();
         let sum: u64 = bytes.iter().map(|&bytes| record_bytes(bytes as u64)).sum();
@@ -273,7 +343,10 @@ impl ClipModel<'_> {
 
 impl EpochPart {
     fn num_counted(&self) -> u64 {
-        self.counted.end.min(self.requests.len() as u64).saturating_sub(self.counted.start)
+        self.counted
+            .end
+            .min(self.requests.len() as u64)
+            .saturating_sub(self.counted.start)
     }
 
     /// Some of the counted requests, without those that fill the clip cache.
@@ -281,17 +354,32 @@ impl EpochPart {
         let end = (self.counted.end as usize).min(self.requests.len());
         let start = (self.counted.start as usize).min(end);
         self.requests = self.requests[start..end.min(start + most)].to_vec();
-        Self { counted: 0..self.requests.len() as u64, ..self }
+        Self {
+            counted: 0..self.requests.len() as u64,
+            ..self
+        }
     }
 
     /// The requests of clips in a phase, of which there are `phases`.
     fn retain(self, in_phase: impl Fn(u64) -> bool, phases: u64) -> Self {
         let before = |end: u64| {
             let end = (end as usize).min(self.requests.len());
-            self.requests[..end].iter().filter(|request| in_phase(request.0)).count() as u64
+            self.requests[..end]
+                .iter()
+                .filter(|request| in_phase(request.0))
+                .count() as u64
         };
         let counted = before(self.counted.start)..before(self.counted.end);
-        let requests = self.requests.iter().copied().filter(|request| in_phase(request.0)).collect();
-        Self { requests, counted, lookahead: self.lookahead / phases }
+        let requests = self
+            .requests
+            .iter()
+            .copied()
+            .filter(|request| in_phase(request.0))
+            .collect();
+        Self {
+            requests,
+            counted,
+            lookahead: self.lookahead / phases,
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Applies the transforms to a decoded frame and writes the result into each clip that contains the frame.
-//! Also fills padding frames with zeros.
+//! Applies the transforms to a decoded frame and writes the result into each clip that contains the
+//! frame. Also fills padding frames with zeros.
 
 use super::{Clip, ClipDestination, TransformExecutors};
 use crate::batch::{ClipSlot, OutputMut};
@@ -9,11 +9,12 @@ use crate::transforms::{ClipShape, InputFrame, TransformExecutor};
 use crate::units::PresentationIndex;
 use crate::video::ClipOutput;
 
-/// With at most this many clips for one frame, each pair is compared to find clips that need the same pixels.
+/// With at most this many clips for one frame, each pair is compared to find clips that need the
+/// same pixels.
 const MAX_COMPARED_CLIPS: usize = 8;
 
-/// Writes one frame into all clips that contain it; the transforms run once for clips that need the same
-/// pixels. Returns the result for each clip.
+/// Writes one frame into all clips that contain it; the transforms run once for clips that need the
+/// same pixels. Returns the result for each clip.
 pub(super) fn apply_transforms(
     executors: &mut TransformExecutors,
     index: &VideoIndex,
@@ -25,59 +26,70 @@ pub(super) fn apply_transforms(
     let size = picture.size();
     let mut done: Vec<(usize, usize)> = Vec::new();
     let mut results = Vec::with_capacity(targets.len());
-    // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such clips are
-    // cached in the output format.
+    // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such
+    // clips are cached in the output format.
     let high_bit_depth = executors.cached.is_some() && picture.is_deep();
     for &(number, t) in targets {
-        let Some(clip) = &mut clips[number] else { continue };
+        let Some(clip) = &mut clips[number] else {
+            continue;
+        };
         let (key, length) = (clip.key, clip.metadata.indices.len());
-        // Clips that are due and differ in shape have a buffer too, but no reservation, and the output format.
+        // Clips that are due and differ in shape have a buffer too, but no reservation, and the
+        // output format.
         let is_cached = matches!(clip.destination, ClipDestination::Cache(_, Some(_)));
         let has_one_format = executors.cached.is_none();
         let executor = match &mut executors.cached {
             Some(cached) if is_cached && !high_bit_depth => cached,
             _ => &mut executors.batch,
         };
-        let mut transform_frame = |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
-            executor.begin(key, length);
-            let shape = match clip.shape {
-                Some(shape) => shape,
-                None => {
-                    let size = executor
-                        .size_of_frame(picture, display)
-                        .map_err(|e| e.into_clip_error(&index.site))?;
-                    *clip.shape.insert(executor.shape(clip.metadata.indices.len(), size))
-                }
+        let mut transform_frame =
+            |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
+                executor.begin(key, length);
+                let shape = match clip.shape {
+                    Some(shape) => shape,
+                    None => {
+                        let size = executor
+                            .size_of_frame(picture, display)
+                            .map_err(|e| e.into_clip_error(&index.site))?;
+                        *clip
+                            .shape
+                            .insert(executor.shape(clip.metadata.indices.len(), size))
+                    }
+                };
+                check_dtype(&shape, executor)?;
+                clip.destination.check_reservation(&shape)?;
+                let site = index.site_of(PresentationIndex(clip.metadata.indices[t] as u32));
+                let target = clip.destination.output().target(&shape)?;
+                executor.apply(&site, picture, index, &shape, target, t)
             };
-            check_dtype(&shape, executor)?;
-            clip.destination.check_reservation(&shape)?;
-            let site = index.site_of(PresentationIndex(clip.metadata.indices[t] as u32));
-            let target = clip.destination.output().target(&shape)?;
-            executor.apply(&site, picture, index, &shape, target, t)
-        };
         let shape = clip.shape;
         let compare_pairs = targets.len() <= MAX_COMPARED_CLIPS;
         let mut same = |&&(other, u): &&(usize, usize)| {
             let in_same_form = |c: &&Clip| {
-                has_one_format || matches!(c.destination, ClipDestination::Cache(_, Some(_))) == is_cached
+                has_one_format
+                    || matches!(c.destination, ClipDestination::Cache(_, Some(_))) == is_cached
             };
-            // The first frame of a clip determines its shape. If the frame size changes later, the transforms
-            // report the error.
+            // The first frame of a clip determines its shape. If the frame size changes later, the
+            // transforms report the error.
             let in_same_shape = |c: &&Clip| {
-                c.shape.is_some_and(|other| shape.is_none_or(|s| with_frames(other, s.frames) == s))
+                c.shape
+                    .is_some_and(|other| shape.is_none_or(|s| with_frames(other, s.frames) == s))
             };
             let other = clips[other]
                 .as_ref()
                 .filter(in_same_form)
                 .filter(in_same_shape)
                 .map(|c| (c.key, c.metadata.indices.len()));
-            // A comparison of random parameters requires compiling the transforms, which costs too much for
-            // each pair of many clips.
-            let can_compare = |other| compare_pairs || other == key || !executor.pipeline().is_random();
+            // A comparison of random parameters requires compiling the transforms, which costs too
+            // much for each pair of many clips.
+            let can_compare =
+                |other| compare_pairs || other == key || !executor.pipeline().is_random();
             let other = other.filter(|&(other, _)| can_compare(other));
             other.is_some_and(|(other, other_length)| {
                 let (other, this) = ((other, u, other_length), (key, t, length));
-                executor.same_params(size, display, other, this).unwrap_or(false)
+                executor
+                    .same_params(size, display, other, this)
+                    .unwrap_or(false)
             })
         };
         let copy_result = match done.iter().find(&mut same).copied() {
@@ -96,35 +108,49 @@ pub(super) fn apply_transforms(
     results
 }
 
-/// Copies frame `t` of one clip to frame `u` of another. Returns false if they are on a device, where running
-/// the transforms again costs no more than a copy.
-fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, usize)) -> Result<bool> {
+/// Copies frame `t` of one clip to frame `u` of another. Returns false if they are on a device,
+/// where running the transforms again costs no more than a copy.
+fn copy(
+    clips: &mut [Option<Clip>],
+    (from, t): (usize, usize),
+    (to, u): (usize, usize),
+) -> Result<bool> {
     if from == to {
         let clip = clips[to].as_mut().expect("has written it");
         let shape = clip.shape.expect("has written it");
-        let OutputMut::Host(bytes) = clip.destination.output().target(&shape)? else { return Ok(false) };
+        let OutputMut::Host(bytes) = clip.destination.output().target(&shape)? else {
+            return Ok(false);
+        };
         for ((a, len), (b, _)) in shape.frame_ranges(t).into_iter().zip(shape.frame_ranges(u)) {
             bytes.copy_within(a..a + len, b);
         }
         return Ok(true);
     }
-    let [Some(from), Some(to)] = clips.get_disjoint_mut([from, to]).expect("two different clips") else {
+    let [Some(from), Some(to)] = clips
+        .get_disjoint_mut([from, to])
+        .expect("two different clips")
+    else {
         return Ok(true); // one of them failed
     };
     let shape = from.shape.expect("has written it");
     // Clips of one video may differ in length: only the shape of a frame is shared.
     let own = with_frames(shape, to.metadata.indices.len());
     to.destination.check_reservation(&own)?;
-    let OutputMut::Host(source) = from.destination.output().target(&shape)? else { return Ok(false) };
+    let OutputMut::Host(source) = from.destination.output().target(&shape)? else {
+        return Ok(false);
+    };
     to.shape = Some(own);
-    let OutputMut::Host(target) = to.destination.output().target(&own)? else { return Ok(false) };
+    let OutputMut::Host(target) = to.destination.output().target(&own)? else {
+        return Ok(false);
+    };
     for ((a, len), (b, _)) in shape.frame_ranges(t).into_iter().zip(own.frame_ranges(u)) {
         target[b..b + len].copy_from_slice(&source[a..a + len]);
     }
     Ok(true)
 }
 
-/// Rejects a cached clip of which only some frames have more than 8 bits: it cannot be cached in one format.
+/// Rejects a cached clip of which only some frames have more than 8 bits: it cannot be cached in
+/// one format.
 fn check_dtype(shape: &ClipShape, executor: &TransformExecutor) -> Result<()> {
     if shape.dtype == executor.pipeline().dtype {
         return Ok(());
@@ -146,10 +172,16 @@ pub(in crate::loader) fn fill_padding(
     mask: &[bool],
     executor: &mut TransformExecutor,
 ) -> Result<()> {
-    let Some(shape) = output.shape().filter(|_| mask.iter().any(|&real| !real)) else { return Ok(()) };
-    let padding_ranges = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_ranges(t));
+    let Some(shape) = output.shape().filter(|_| mask.iter().any(|&real| !real)) else {
+        return Ok(());
+    };
+    let padding_ranges = (0..mask.len())
+        .filter(|&t| !mask[t])
+        .flat_map(|t| shape.frame_ranges(t));
     match output.target(&shape)? {
-        OutputMut::Host(bytes) => padding_ranges.for_each(|(start, len)| bytes[start..start + len].fill(0)),
+        OutputMut::Host(bytes) => {
+            padding_ranges.for_each(|(start, len)| bytes[start..start + len].fill(0))
+        }
         OutputMut::Device(mut slice) => {
             let stream = executor.cuda()?.stream().clone();
             slice.begin(&stream)?;

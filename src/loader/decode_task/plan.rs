@@ -1,9 +1,8 @@
-//! Plans a decode task: selects the clip requests of one video that can share decoding, and their decode
-//! ranges.
-//! A clip that is not due joins a task only if the memory budget has room for it.
+//! Plans a decode task: selects the clip requests of one video that can share decoding, and their
+//! decode ranges. A clip that is not due joins a task only if the memory budget has room for it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::super::catalog::VideoCatalog;
@@ -11,21 +10,23 @@ use super::super::lookahead::SequenceNumber;
 use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests};
 use super::super::stats::StatsCollector;
 use super::super::stored_clips::{StoredClips, Ticket};
-use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
+use super::{
+    Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput,
+};
 use crate::batch::MemoryPool;
-use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::{ClipIndices, VideoTiming};
 use crate::clip_store::EVERY_EPOCH;
-use crate::decode::plan::{plan_decode_ranges, DecodeRange};
+use crate::decode::plan::{DecodeRange, plan_decode_ranges};
 use crate::index::VideoIndex;
+use crate::rng::RngKey;
 use crate::source::Identity;
-use crate::transforms::{maps_to_output, ClipShape, Dtype, TransformExecutor, TransformPipeline};
+use crate::transforms::{ClipShape, Dtype, TransformExecutor, TransformPipeline, maps_to_output};
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::{LazyClipOutput, Video};
 
-/// Number of packets after which a task takes no further group of pictures: overlapping clips could otherwise
-/// chain a whole film together.
+/// Number of packets after which a task takes no further group of pictures: overlapping clips could
+/// otherwise chain a whole film together.
 pub(in super::super) const MAX_PACKETS_PER_TASK: u64 = 4096;
 
 /// The same for clips in dataset order, whose chains are long: several workers share one video.
@@ -54,7 +55,8 @@ pub(in super::super) struct TaskPlan {
     pub unshared: Vec<ClipRequest>,
     /// Whether the file cannot be opened.
     pub failed: bool,
-    /// Whether a suspended task holds a decoder whose memory the clips need; all requests are then returned.
+    /// Whether a suspended task holds a decoder whose memory the clips need; all requests are then
+    /// returned.
     pub needs_memory: bool,
 }
 
@@ -65,8 +67,8 @@ struct ResolvedRequest {
     frames: Vec<PresentationIndex>,
 }
 
-/// Plans one task for a video. The task makes the first request and all due requests that overlap its decode
-/// ranges; other overlapping requests as far as the budget allows.
+/// Plans one task for a video. The task makes the first request and all due requests that overlap
+/// its decode ranges; other overlapping requests as far as the budget allows.
 pub(in super::super) fn plan(
     group: VideoRequests,
     task_params: &TaskParams<'_>,
@@ -75,7 +77,13 @@ pub(in super::super) fn plan(
     stats: &StatsCollector,
     interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<TaskPlan> {
-    let VideoRequests { iteration, epoch, video, requests, .. } = group;
+    let VideoRequests {
+        iteration,
+        epoch,
+        video,
+        requests,
+        ..
+    } = group;
     let mut task_plan = TaskPlan {
         task: None,
         returned: Vec::new(),
@@ -83,7 +91,9 @@ pub(in super::super) fn plan(
         failed: false,
         needs_memory: false,
     };
-    let opened = match catch_unwind(AssertUnwindSafe(|| task_params.catalog.open(video, stats, interrupt))) {
+    let opened = match catch_unwind(AssertUnwindSafe(|| {
+        task_params.catalog.open(video, stats, interrupt)
+    })) {
         Ok(Ok(opened)) => opened,
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
         // Making each clip alone reports the error.
@@ -114,7 +124,11 @@ pub(in super::super) fn plan(
         if request.spans.is_empty() {
             known = resolve(task_params, &index, epoch, &mut request).map(|(resolved, _)| resolved);
             if known.is_none() {
-                let list = if request.due { &mut task_plan.unshared } else { &mut task_plan.returned };
+                let list = if request.due {
+                    &mut task_plan.unshared
+                } else {
+                    &mut task_plan.returned
+                };
                 list.push(request);
                 continue;
             }
@@ -133,9 +147,16 @@ pub(in super::super) fn plan(
         }
     }
     task_plan.returned.extend(not_overlapping);
-    let TaskBuilder { chosen, mut packet_ranges, needs_memory, .. } = builder;
+    let TaskBuilder {
+        chosen,
+        mut packet_ranges,
+        needs_memory,
+        ..
+    } = builder;
     if needs_memory {
-        task_plan.returned.extend(chosen.into_iter().map(|(request, ..)| request));
+        task_plan
+            .returned
+            .extend(chosen.into_iter().map(|(request, ..)| request));
         task_plan.needs_memory = true;
         return Ok(task_plan);
     }
@@ -160,25 +181,50 @@ pub(in super::super) fn plan(
     let mut all = Vec::new();
     for (number, (request, resolved, reserved)) in chosen.into_iter().enumerate() {
         for (t, frame) in resolved.frames.iter().enumerate() {
-            wanted.entry(index.frames[frame.as_usize()].packet).or_default().push((number, t));
+            wanted
+                .entry(index.frames[frame.as_usize()].packet)
+                .or_default()
+                .push((number, t));
         }
         all.extend_from_slice(&resolved.frames);
         let pipeline = executor.pipeline();
-        clips.push(Some(resolved.into_clip(request, task_params, pipeline, &opened, scheduler, reserved)));
+        clips.push(Some(resolved.into_clip(
+            request,
+            task_params,
+            pipeline,
+            &opened,
+            scheduler,
+            reserved,
+        )));
     }
     for (request, resolved, reserved, ticket) in ahead {
         let number = clips.len();
         for (t, frame) in resolved.frames.iter().enumerate() {
-            wanted.entry(index.frames[frame.as_usize()].packet).or_default().push((number, t));
+            wanted
+                .entry(index.frames[frame.as_usize()].packet)
+                .or_default()
+                .push((number, t));
         }
         all.extend_from_slice(&resolved.frames);
-        let clip =
-            resolved.into_clip(request, task_params, executor.pipeline(), &opened, scheduler, Some(reserved));
-        clips.push(Some(Clip { ticket: Some(ticket), ..clip }));
+        let clip = resolved.into_clip(
+            request,
+            task_params,
+            executor.pipeline(),
+            &opened,
+            scheduler,
+            Some(reserved),
+        );
+        clips.push(Some(Clip {
+            ticket: Some(ticket),
+            ..clip
+        }));
     }
     let deadline = |range: &DecodeRange| {
         let targets = range.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
-        targets.filter_map(|c| clips[c].as_ref()).map(|c| c.seq).min()
+        targets
+            .filter_map(|c| clips[c].as_ref())
+            .map(|c| c.seq)
+            .min()
     };
     let mut ranges: Vec<DecodeRange> = plan_decode_ranges(&index, &all);
     ranges.sort_by_key(|range| (deadline(range), range.start));
@@ -206,8 +252,8 @@ pub(in super::super) fn plan(
 /// A clip of a later epoch, which the task makes as well.
 type ClipAhead = (ClipRequest, ResolvedRequest, MemoryReservation, Ticket);
 
-/// Selects the clips of later epochs that are made together with these: as many as the memory budget, the store and the
-/// length of a task allow.
+/// Selects the clips of later epochs that are made together with these: as many as the memory
+/// budget, the store and the length of a task allow.
 fn clips_of_later_epochs(
     stored: &StoredClips,
     identity: &Identity,
@@ -234,24 +280,43 @@ fn clips_of_later_epochs(
                 due: false,
                 spans: Vec::new(),
             };
-            let Some((resolved, is_fixed)) = resolve(task_params, index, epoch, &mut request) else {
+            let Some((resolved, is_fixed)) = resolve(task_params, index, epoch, &mut request)
+            else {
                 continue;
             };
-            let Some(key) = keys.key(identity, &resolved.sample, resolved.key) else { return ahead };
-            let due = if is_fixed && !executor.pipeline().is_random() { EVERY_EPOCH } else { epoch };
-            // The consumer waits for its first batch, so these videos are decoded again in the next epoch.
-            if due != EVERY_EPOCH && (epoch > last || !has_delivered) || stored.store.contains(key) {
+            let Some(key) = keys.key(identity, &resolved.sample, resolved.key) else {
+                return ahead;
+            };
+            let due = if is_fixed && !executor.pipeline().is_random() {
+                EVERY_EPOCH
+            } else {
+                epoch
+            };
+            // The consumer waits for its first batch, so these videos are decoded again in the next
+            // epoch.
+            if due != EVERY_EPOCH && (epoch > last || !has_delivered) || stored.store.contains(key)
+            {
                 continue;
             }
             if let Some((.., ticket)) = ahead.iter_mut().find(|(.., ticket)| ticket.key == key) {
                 ticket.due = ticket.due.max(due);
                 continue;
             }
-            if !stored.store.has_room(due) || packet_ranges.with(&request.spans) > task_params.max_packets {
+            if !stored.store.has_room(due)
+                || packet_ranges.with(&request.spans) > task_params.max_packets
+            {
                 continue;
             }
-            let bytes = clip_bytes(task_params, index, executor, &resolved, &scheduler.cache_pool);
-            let Some(reserved) = bytes.and_then(|bytes| scheduler.reserve_ahead(bytes)) else { return ahead };
+            let bytes = clip_bytes(
+                task_params,
+                index,
+                executor,
+                &resolved,
+                &scheduler.cache_pool,
+            );
+            let Some(reserved) = bytes.and_then(|bytes| scheduler.reserve_ahead(bytes)) else {
+                return ahead;
+            };
             packet_ranges.add(&request.spans);
             ahead.push((request, resolved, reserved, Ticket { key, due }));
         }
@@ -268,16 +333,17 @@ struct TaskBuilder<'a> {
     /// The random access points at which chosen clips begin.
     starts: BTreeSet<DecodeIndex>,
     chosen: Vec<(ClipRequest, ResolvedRequest, Option<MemoryReservation>)>,
-    /// The budget is exhausted. Later requests get no memory either, because all cached clips are due before
-    /// them.
+    /// The budget is exhausted. Later requests get no memory either, because all cached clips are
+    /// due before them.
     full: bool,
     /// The budget is exhausted because suspended tasks hold decoders.
     needs_memory: bool,
 }
 
 impl TaskBuilder<'_> {
-    /// Adds a clip to the task if it overlaps the decode ranges and its memory can be reserved; otherwise
-    /// returns it. The spans of the request are known; `known`: its frames, if this plan has sampled them.
+    /// Adds a clip to the task if it overlaps the decode ranges and its memory can be reserved;
+    /// otherwise returns it. The spans of the request are known; `known`: its frames, if this plan
+    /// has sampled them.
     fn take(
         &mut self,
         mut request: ClipRequest,
@@ -294,12 +360,19 @@ impl TaskBuilder<'_> {
             return Some(request);
         }
         let sample = || Some(resolve(self.task_params, self.index, epoch, &mut request)?.0);
-        let Some(resolved) = known.or_else(sample) else { return Some(request) };
+        let Some(resolved) = known.or_else(sample) else {
+            return Some(request);
+        };
         let mut reserved = None;
         if !request.due {
             let cache_pool = &self.scheduler.cache_pool;
-            let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolved, cache_pool)
-            else {
+            let Some(bytes) = clip_bytes(
+                self.task_params,
+                self.index,
+                executor,
+                &resolved,
+                cache_pool,
+            ) else {
                 return Some(request);
             };
             match self.scheduler.reserve(bytes, request.seq) {
@@ -332,9 +405,14 @@ pub(in super::super) fn metadata(
     let content_key = catalog.content_keys.key(&opened.identity(), &sample, key);
     let (params, display) = (&index.info.params, index.info.display());
     let part = catalog.part(video, index);
-    // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
-    let geometry =
-        maps_to_output(pipeline, (params.width, params.height), display, (key, sample.indices.len()));
+    // If the transforms do not fit the video, the clip is an error, which is reported when it is
+    // made.
+    let geometry = maps_to_output(
+        pipeline,
+        (params.width, params.height),
+        display,
+        (key, sample.indices.len()),
+    );
     let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,
@@ -357,9 +435,9 @@ pub(in super::super) fn metadata(
     }
 }
 
-/// Samples the frames of a clip request and sets its spans. `None` if the frames cannot be sampled: then the spans are
-/// empty, so that the next plan samples again and reports the error. Also returns whether the frames are the same in
-/// every epoch.
+/// Samples the frames of a clip request and sets its spans. `None` if the frames cannot be sampled:
+/// then the spans are empty, so that the next plan samples again and reports the error. Also
+/// returns whether the frames are the same in every epoch.
 fn resolve(
     task_params: &TaskParams<'_>,
     index: &Arc<VideoIndex>,
@@ -371,11 +449,29 @@ fn resolve(
     let key = request.slot.transform_key(task_params.seed, epoch, clip);
     request.spans.clear();
     // A panic also affects only this clip: the clips planned with it must not be lost.
-    let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample_watched(index, sampling_key)));
-    let Ok(Ok((sample, is_fixed))) = sampled else { return None };
-    let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
-    request.spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
-    Some((ResolvedRequest { key, sample, frames }, is_fixed))
+    let sampled = catch_unwind(AssertUnwindSafe(|| {
+        task_params.catalog.sample_watched(index, sampling_key)
+    }));
+    let Ok(Ok((sample, is_fixed))) = sampled else {
+        return None;
+    };
+    let frames: Vec<PresentationIndex> = sample
+        .indices
+        .iter()
+        .map(|&i| PresentationIndex(i))
+        .collect();
+    request.spans = plan_decode_ranges(index, &frames)
+        .iter()
+        .map(|r| (r.start, r.end))
+        .collect();
+    Some((
+        ResolvedRequest {
+            key,
+            sample,
+            frames,
+        },
+        is_fixed,
+    ))
 }
 
 impl ResolvedRequest {
@@ -388,18 +484,40 @@ impl ResolvedRequest {
         scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
     ) -> Clip {
-        let ClipRequest { seq, slot, buffer_slot, due, .. } = request;
+        let ClipRequest {
+            seq,
+            slot,
+            buffer_slot,
+            due,
+            ..
+        } = request;
         let destination = match buffer_slot.zip(task_params.shape) {
-            Some((buffer_slot, shape)) => ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape }),
-            None => ClipDestination::Cache(LazyClipOutput::from_pool(scheduler.cache_pool.clone()), reserved),
+            Some((buffer_slot, shape)) => {
+                ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape })
+            }
+            None => ClipDestination::Cache(
+                LazyClipOutput::from_pool(scheduler.cache_pool.clone()),
+                reserved,
+            ),
         };
         let index = opened.index();
-        let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.as_usize()].packet).collect();
+        let mut packets: Vec<_> = self
+            .frames
+            .iter()
+            .map(|f| index.frames[f.as_usize()].packet)
+            .collect();
         packets.sort_unstable();
         packets.dedup();
         let frames_remaining = self.frames.len();
         let how = (pipeline, self.key);
-        let metadata = metadata(opened, task_params.catalog, slot, slot.clip, self.sample, how);
+        let metadata = metadata(
+            opened,
+            task_params.catalog,
+            slot,
+            slot.clip,
+            self.sample,
+            how,
+        );
         Clip {
             seq,
             slot,
@@ -415,8 +533,8 @@ impl ResolvedRequest {
     }
 }
 
-/// The number of bytes that a cached clip takes; `None` if it is unknown. Blocks are of the exact size in use if all
-/// clips have the same shape.
+/// The number of bytes that a cached clip takes; `None` if it is unknown. Blocks are of the exact
+/// size in use if all clips have the same shape.
 fn clip_bytes(
     task_params: &TaskParams<'_>,
     index: &VideoIndex,
@@ -424,14 +542,18 @@ fn clip_bytes(
     resolved: &ResolvedRequest,
     cache_pool: &MemoryPool,
 ) -> Option<usize> {
-    let in_cache =
-        |shape: ClipShape| ClipShape { dtype: task_params.cached_dtype.unwrap_or(shape.dtype), ..shape };
+    let in_cache = |shape: ClipShape| ClipShape {
+        dtype: task_params.cached_dtype.unwrap_or(shape.dtype),
+        ..shape
+    };
     if let Some(shape) = task_params.shape {
         return in_cache(shape).bytes();
     }
     executor.begin(resolved.key, resolved.frames.len());
     let params = &index.info.params;
-    let size = executor.size_of((params.width, params.height), index.info.display()).ok()?;
+    let size = executor
+        .size_of((params.width, params.height), index.info.display())
+        .ok()?;
     let bytes = in_cache(executor.shape(resolved.frames.len(), size)).bytes()?;
     Some(cache_pool.block_bytes(bytes))
 }
@@ -453,9 +575,14 @@ impl PacketRangeSet {
 
     /// The number of packets in the set if these spans were added.
     pub fn with(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> u64 {
-        let mut sum = PacketRangeSet { spans: self.spans.clone() };
+        let mut sum = PacketRangeSet {
+            spans: self.spans.clone(),
+        };
         sum.add(spans);
-        sum.spans.iter().map(|(start, end)| u64::from(end.0 - start.0) + 1).sum()
+        sum.spans
+            .iter()
+            .map(|(start, end)| u64::from(end.0 - start.0) + 1)
+            .sum()
     }
 
     pub fn add(&mut self, spans: &[(DecodeIndex, DecodeIndex)]) {
@@ -476,7 +603,10 @@ mod tests {
     use super::*;
 
     fn spans(pairs: &[(u32, u32)]) -> Vec<(DecodeIndex, DecodeIndex)> {
-        pairs.iter().map(|&(a, b)| (DecodeIndex(a), DecodeIndex(b))).collect()
+        pairs
+            .iter()
+            .map(|&(a, b)| (DecodeIndex(a), DecodeIndex(b)))
+            .collect()
     }
 
     #[test]
@@ -489,7 +619,13 @@ mod tests {
                 && packet_ranges.touches(&spans(&[(50, 60), (149, 200)]))
         );
         assert!(!packet_ranges.touches(&spans(&[(31, 99)])));
-        assert_eq!((packet_ranges.with(&spans(&[(20, 40)])), packet_ranges.with(&[])), (91, 81));
+        assert_eq!(
+            (
+                packet_ranges.with(&spans(&[(20, 40)])),
+                packet_ranges.with(&[])
+            ),
+            (91, 81)
+        );
         packet_ranges.add(&spans(&[(25, 120)]));
         assert_eq!(packet_ranges.spans, spans(&[(0, 149)]));
     }

@@ -8,22 +8,27 @@ use crate::media::CodecKind;
 use crate::video::AnyDecoder;
 
 impl<T: SuspendedTask> Scheduler<T> {
-    /// Returns a decoder for a video, if possible an idle one that decoded it before. With `on_gpu`, returns a
-    /// hardware decoder if one is available for it.
+    /// Returns a decoder for a video, if possible an idle one that decoded it before. With
+    /// `on_gpu`, returns a hardware decoder if one is available for it.
     pub fn decoder(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
         let params = &index.info.params;
         let on_gpu = on_gpu && params.codec.kind != CodecKind::Image;
-        if let Some(decoder) = on_gpu.then(|| self.backends.decoder(index, &self.stats)).flatten() {
+        if let Some(decoder) = on_gpu
+            .then(|| self.backends.decoder(index, &self.stats))
+            .flatten()
+        {
             return decoder;
         }
         let mut state = self.lock();
         if params.codec.kind == CodecKind::Image {
             return AnyDecoder::Image(state.image_readers.pop().unwrap_or_default());
         }
-        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.is_open_for(index)) {
-            Some(at) => state.decoders.remove(at),
-            None => SoftwareDecoder::with_threads(self.frame_threads),
-        })
+        AnyDecoder::Software(
+            match state.decoders.iter().rposition(|d| d.is_open_for(index)) {
+                Some(at) => state.decoders.remove(at),
+                None => SoftwareDecoder::with_threads(self.frame_threads),
+            },
+        )
     }
 
     /// Keeps a decoder for a later task on the same video; at most as many as there are workers.

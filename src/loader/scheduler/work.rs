@@ -1,8 +1,8 @@
 //! What the scheduler gives to workers, and what they return.
 
+use super::super::ClipOutcome;
 use super::super::budget::MemoryReservation;
 use super::super::lookahead::{CachedClip, SequenceNumber};
-use super::super::ClipOutcome;
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;
@@ -52,17 +52,32 @@ pub(in super::super) enum Work<T> {
     Decode(VideoRequests),
     /// Resume a suspended decode task.
     Resume(Box<T>),
-    /// Copy a cached clip into its batch buffer or, if clips differ in shape, into a buffer in the output format.
-    CopyCached { iteration: u64, seq: SequenceNumber, cached: Box<CachedClip>, buffer_slot: Option<ClipSlot> },
+    /// Copy a cached clip into its batch buffer or, if clips differ in shape, into a buffer in the
+    /// output format.
+    CopyCached {
+        iteration: u64,
+        seq: SequenceNumber,
+        cached: Box<CachedClip>,
+        buffer_slot: Option<ClipSlot>,
+    },
 }
 
 impl<T: SuspendedTask> Work<T> {
     /// (iteration, sequence number, clip) of each clip request in this work.
     pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
         match self {
-            Work::Decode(g) => g.requests.iter().map(|t| (g.iteration, t.seq, t.slot.clip)).collect(),
+            Work::Decode(g) => g
+                .requests
+                .iter()
+                .map(|t| (g.iteration, t.seq, t.slot.clip))
+                .collect(),
             Work::Resume(task) => task.requests(),
-            Work::CopyCached { iteration, seq, cached, .. } => {
+            Work::CopyCached {
+                iteration,
+                seq,
+                cached,
+                ..
+            } => {
                 vec![(*iteration, *seq, cached.metadata.clip_id)]
             }
         }

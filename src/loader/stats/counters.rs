@@ -1,5 +1,6 @@
-//! Declares the counters of a loader, each once: its name, its meaning, and how the values of several engines merge.
-//! The fields of [`Stats`] follow from it, and `stats()` in Python with its documentation.
+//! Declares the counters of a loader, each once: its name, its meaning, and how the values of
+//! several engines merge. The fields of [`Stats`] follow from it, and `stats()` in Python with its
+//! documentation.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ pub struct Counter {
     pub merge: Merge,
 }
 
-/// How the values of several engines merge: of workers on Ray, of several cameras, or of images and their masks.
+/// How the values of several engines merge: of workers on Ray, of several cameras, or of images and
+/// their masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
     /// They are added; counts by reason, for each reason.
@@ -50,7 +52,12 @@ macro_rules! value_from {
     };
 }
 
-value_from!(Count(u64), Seconds(f64), ByReason(BTreeMap<String, u64>), Text(Option<String>));
+value_from!(
+    Count(u64),
+    Seconds(f64),
+    ByReason(BTreeMap<String, u64>),
+    Text(Option<String>)
+);
 
 macro_rules! counters {
     ($($group:literal { $($name:ident: $type:ty, $merge:ident, $meaning:literal;)* })*) => {
@@ -165,10 +172,19 @@ mod tests {
 
     #[test]
     fn a_name_has_one_counter_and_its_value() {
-        let names: std::collections::BTreeSet<_> = COUNTERS.iter().map(|counter| counter.name).collect();
+        let names: std::collections::BTreeSet<_> =
+            COUNTERS.iter().map(|counter| counter.name).collect();
         assert_eq!(names.len(), COUNTERS.len());
-        let stats = Stats { remote_outages: 7, reading_seconds: 0.5, ..Stats::default() };
-        let values: BTreeMap<_, _> = COUNTERS.iter().map(|c| c.name).zip(stats.into_values()).collect();
+        let stats = Stats {
+            remote_outages: 7,
+            reading_seconds: 0.5,
+            ..Stats::default()
+        };
+        let values: BTreeMap<_, _> = COUNTERS
+            .iter()
+            .map(|c| c.name)
+            .zip(stats.into_values())
+            .collect();
         assert_eq!(values.len(), COUNTERS.len());
         assert_eq!(values["remote_outages"], Value::Count(7));
         assert_eq!(values["reading_seconds"], Value::Seconds(0.5));

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{too_many, ImageSequence, IMAGE_EXTENSIONS, MAX_FRAMES};
+use super::{IMAGE_EXTENSIONS, ImageSequence, MAX_FRAMES, too_many};
 use crate::error::{Error, Result, Site};
 
 /// Names by number, generated lazily; the caller stops at the first missing file.
@@ -16,9 +16,13 @@ pub(super) fn numbered_names(
     let (before, width, after) = split_pattern(pattern)?;
     let first = frames.first;
     let last = match frames.count {
-        Some(0) => return Err(Error::Argument("an image sequence with count=0; give at least 1".into())),
+        Some(0) => {
+            return Err(Error::Argument(
+                "an image sequence with count=0; give at least 1".into(),
+            ));
+        }
         Some(count) if count > MAX_FRAMES => {
-            return Err(too_many(&format!("{count} frames in an image sequence")))
+            return Err(too_many(&format!("{count} frames in an image sequence")));
         }
         Some(count) => first.checked_add(count - 1).ok_or_else(|| {
             let most = u32::MAX;
@@ -32,7 +36,8 @@ pub(super) fn numbered_names(
     Ok((first..=last).map(move |number| format!("{before}{number:0width$}{after}").into()))
 }
 
-/// Splits a pattern into the text before the number, the width of the number, and the text after it.
+/// Splits a pattern into the text before the number, the width of the number, and the text after
+/// it.
 fn split_pattern(pattern: &str) -> Result<(&str, usize, &str)> {
     let wrong = |why: &str| {
         Error::Argument(format!(
@@ -60,29 +65,42 @@ fn split_pattern(pattern: &str) -> Result<(&str, usize, &str)> {
     if !one || !width.bytes().all(|c| c.is_ascii_digit()) {
         return Err(wrong(""));
     }
-    let digits = if width.is_empty() { Some(0) } else { width.parse().ok().filter(|&w| w <= 20) };
+    let digits = if width.is_empty() {
+        Some(0)
+    } else {
+        width.parse().ok().filter(|&w| w <= 20)
+    };
     let digits = digits.ok_or_else(|| wrong("; the width is at most 20"))?;
     if !width.is_empty() && !width.starts_with('0') {
         // It would pad numbers with spaces, which file names do not have.
-        return Err(wrong(&format!("; write {{:0{width}}} or %0{width}d for numbers of {width} digits")));
+        return Err(wrong(&format!(
+            "; write {{:0{width}}} or %0{width}d for numbers of {width} digits"
+        )));
     }
     Ok((before, digits, after))
 }
 
-/// Names of all images of a folder, in order. Directories and names that start with a dot are skipped.
+/// Names of all images of a folder, in order. Directories and names that start with a dot are
+/// skipped.
 pub(super) fn list_images(frames: &ImageSequence, site: &Site) -> Result<Vec<OsString>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&frames.folder).map_err(|e| Error::io(site, e))? {
         let entry = entry.map_err(|e| Error::io(site, e))?;
         let name = entry.file_name();
-        let extension = Path::new(&name).extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        let extension = Path::new(&name)
+            .extension()
+            .and_then(|e| e.to_str())
+            .map(str::to_ascii_lowercase);
         let picture = extension.is_some_and(|e| IMAGE_EXTENSIONS.contains(&e.as_str()));
         if !picture || name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // Entries whose type cannot be read are kept: opening such a frame returns an error that names it.
+        // Entries whose type cannot be read are kept: opening such a frame returns an error that
+        // names it.
         let kind = match entry.file_type() {
-            Ok(kind) if kind.is_symlink() => std::fs::metadata(entry.path()).map(|meta| meta.file_type()),
+            Ok(kind) if kind.is_symlink() => {
+                std::fs::metadata(entry.path()).map(|meta| meta.file_type())
+            }
             kind => kind,
         };
         if kind.map_or(true, |kind| kind.is_file()) {
@@ -106,7 +124,12 @@ impl Ord for NaturalOrder {
             let digits = |s: &[u8]| s.iter().take_while(|c| c.is_ascii_digit()).count();
             let (m, n) = (digits(a), digits(b));
             if m > 0 && n > 0 {
-                let value = |s: &[u8]| s.iter().skip_while(|&&c| c == b'0').copied().collect::<Vec<u8>>();
+                let value = |s: &[u8]| {
+                    s.iter()
+                        .skip_while(|&&c| c == b'0')
+                        .copied()
+                        .collect::<Vec<u8>>()
+                };
                 let (x, y) = (value(&a[..m]), value(&b[..n]));
                 // Of two numbers without leading zeros, the one with more digits is larger.
                 match x.len().cmp(&y.len()).then_with(|| x.cmp(&y)) {
@@ -138,15 +161,25 @@ mod tests {
     #[test]
     fn patterns_contain_one_number() {
         assert_eq!(split_pattern("img_{:05}.jpg").unwrap(), ("img_", 5, ".jpg"));
-        assert_eq!(split_pattern("img_{:05d}.jpg").unwrap(), ("img_", 5, ".jpg"));
+        assert_eq!(
+            split_pattern("img_{:05d}.jpg").unwrap(),
+            ("img_", 5, ".jpg")
+        );
         assert_eq!(split_pattern("{}.png").unwrap(), ("", 0, ".png"));
         assert_eq!(split_pattern("{:d}.png").unwrap(), ("", 0, ".png"));
         assert_eq!(split_pattern("f%06d").unwrap(), ("f", 6, ""));
         assert_eq!(split_pattern("%d.jpg").unwrap(), ("", 0, ".jpg"));
-        let signs = ["%+5d", "{:+05}", "{:05dd}", "{d}", "{:0x5}", "% 5d", "%-5d", "{: 5}"];
-        let forms = ["img.jpg", "a{x}.jpg", "{}{}", "%s", "{:099}", "a/{}.jpg", "{", "%d%d", "{0}"];
+        let signs = [
+            "%+5d", "{:+05}", "{:05dd}", "{d}", "{:0x5}", "% 5d", "%-5d", "{: 5}",
+        ];
+        let forms = [
+            "img.jpg", "a{x}.jpg", "{}{}", "%s", "{:099}", "a/{}.jpg", "{", "%d%d", "{0}",
+        ];
         for wrong in signs.into_iter().chain(forms) {
-            assert!(matches!(split_pattern(wrong), Err(Error::Argument(_))), "{wrong}");
+            assert!(
+                matches!(split_pattern(wrong), Err(Error::Argument(_))),
+                "{wrong}"
+            );
         }
         for spaces in ["{:5}", "%5d", "{:5d}"] {
             let error = split_pattern(spaces).unwrap_err().to_string();
@@ -158,6 +191,9 @@ mod tests {
     fn names_sort_by_their_numbers() {
         let mut names = ["b1", "a10", "a9", "a09", "a", "a9b2", "a9b10", "a1x"];
         names.sort_by_cached_key(|n| NaturalOrder(n.as_bytes().to_vec()));
-        assert_eq!(names, ["a", "a1x", "a09", "a9", "a9b2", "a9b10", "a10", "b1"]);
+        assert_eq!(
+            names,
+            ["a", "a1x", "a09", "a9", "a9b2", "a9b10", "a10", "b1"]
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Reads the user's profile from the files of the AWS tools: `~/.aws/credentials` and `~/.aws/config`.
-//! object_store does not read them, and the SDK of AWS would add a second HTTP client. Roles and single sign-on
-//! are left to the AWS tools, which `credential_process` can call.
+//! Reads the user's profile from the files of the AWS tools: `~/.aws/credentials` and
+//! `~/.aws/config`. object_store does not read them, and the SDK of AWS would add a second HTTP
+//! client. Roles and single sign-on are left to the AWS tools, which `credential_process` can call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -13,8 +13,13 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of profiles that a message lists.
 const MAX_LISTED_PROFILES: usize = 20;
 /// Settings of profiles whose credentials only the AWS tools can obtain.
-const UNSUPPORTED_SETTINGS: [&str; 5] =
-    ["role_arn", "sso_session", "sso_start_url", "login_session", "web_identity_token_file"];
+const UNSUPPORTED_SETTINGS: [&str; 5] = [
+    "role_arn",
+    "sso_session",
+    "sso_start_url",
+    "login_session",
+    "web_identity_token_file",
+];
 
 /// Settings of a profile in one file.
 type Settings = HashMap<String, String>;
@@ -51,16 +56,27 @@ impl AwsProfile {
     /// The reason if the chosen profile does not exist, or a chosen file cannot be read.
     pub fn load() -> Result<Self, String> {
         let chosen = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
-        let mut credentials =
-            ProfileFile::read("AWS_SHARED_CREDENTIALS_FILE", "credentials", chosen.is_some())?;
+        let mut credentials = ProfileFile::read(
+            "AWS_SHARED_CREDENTIALS_FILE",
+            "credentials",
+            chosen.is_some(),
+        )?;
         let mut config = ProfileFile::read("AWS_CONFIG_FILE", "config", chosen.is_some())?;
         let name = chosen.clone().unwrap_or_else(|| "default".into());
-        let found = (credentials.profiles.remove(&name), config.profiles.remove(&name));
+        let found = (
+            credentials.profiles.remove(&name),
+            config.profiles.remove(&name),
+        );
         if let (Some(_), (None, None)) = (&chosen, &found) {
             return Err(unknown_profile(&name, &credentials, &config));
         }
         let (credentials, config) = (found.0.unwrap_or_default(), found.1.unwrap_or_default());
-        Ok(Self { name, is_chosen: chosen.is_some(), credentials, config })
+        Ok(Self {
+            name,
+            is_chosen: chosen.is_some(),
+            credentials,
+            config,
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -78,7 +94,8 @@ impl AwsProfile {
     /// How the profile provides credentials; `None` if it has none.
     ///
     /// # Errors
-    /// The reason for half a key, and for a chosen profile whose credentials only the AWS tools can obtain.
+    /// The reason for half a key, and for a chosen profile whose credentials only the AWS tools can
+    /// obtain.
     pub fn credentials(&self) -> Result<Option<ProfileCredentials>, String> {
         // Key and token belong together: a token of the other file would be of another key.
         for settings in [&self.credentials, &self.config] {
@@ -86,12 +103,19 @@ impl AwsProfile {
             match (get("aws_access_key_id"), get("aws_secret_access_key")) {
                 (Some(key_id), Some(secret_key)) => {
                     let token = get("aws_session_token").or_else(|| get("aws_security_token"));
-                    return Ok(Some(ProfileCredentials::Keys { key_id, secret_key, token }));
+                    return Ok(Some(ProfileCredentials::Keys {
+                        key_id,
+                        secret_key,
+                        token,
+                    }));
                 }
                 (None, None) => {}
                 (key_id, _) => {
-                    let missing =
-                        if key_id.is_some() { "aws_secret_access_key" } else { "aws_access_key_id" };
+                    let missing = if key_id.is_some() {
+                        "aws_secret_access_key"
+                    } else {
+                        "aws_access_key_id"
+                    };
                     return Err(format!(
                         "the AWS profile {:?} has half a key: {missing} is missing; add it",
                         self.name
@@ -102,7 +126,10 @@ impl AwsProfile {
         if let Some(command) = self.get("credential_process") {
             return Ok(Some(ProfileCredentials::Process(command.to_owned())));
         }
-        match UNSUPPORTED_SETTINGS.iter().find(|name| self.get(name).is_some()) {
+        match UNSUPPORTED_SETTINGS
+            .iter()
+            .find(|name| self.get(name).is_some())
+        {
             Some(setting) if self.is_chosen => Err(format!(
                 "the AWS profile {0:?} has no keys but {setting}, which is not supported; set the variables that \
                  `aws configure export-credentials --profile {0} --format env` prints, or choose a profile \
@@ -114,13 +141,16 @@ impl AwsProfile {
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.credentials.get(name).or_else(|| self.config.get(name)).map(String::as_str)
+        self.credentials
+            .get(name)
+            .or_else(|| self.config.get(name))
+            .map(String::as_str)
     }
 }
 
 impl ProfileFile {
-    /// Reads a file, if it exists. Other failures matter only if the user chose the file or a profile:
-    /// without a profile, requests are anonymous.
+    /// Reads a file, if it exists. Other failures matter only if the user chose the file or a
+    /// profile: without a profile, requests are anonymous.
     fn read(path_variable: &str, default_name: &str, is_chosen: bool) -> Result<Self, String> {
         let path = variable(path_variable);
         let is_chosen = is_chosen || path.is_some();
@@ -132,7 +162,12 @@ impl ProfileFile {
             },
             None => match home() {
                 Some(home) => home.join(".aws").join(default_name),
-                None => return Ok(Self { path: PathBuf::new(), profiles: BTreeMap::new() }),
+                None => {
+                    return Ok(Self {
+                        path: PathBuf::new(),
+                        profiles: BTreeMap::new(),
+                    });
+                }
             },
         };
         let text = match read_text(&path) {
@@ -145,7 +180,10 @@ impl ProfileFile {
             }
             Err(_) => String::new(),
         };
-        Ok(Self { profiles: parse(&text, default_name == "config"), path })
+        Ok(Self {
+            profiles: parse(&text, default_name == "config"),
+            path,
+        })
     }
 }
 
@@ -155,7 +193,9 @@ fn read_text(path: &Path) -> std::io::Result<String> {
         return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+    std::fs::File::open(path)?
+        .take(MAX_FILE_BYTES)
+        .read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -169,7 +209,9 @@ fn parse(text: &str, is_config: bool) -> BTreeMap<String, Settings> {
         }
         if let Some(header) = line.strip_prefix('[') {
             let name = header.split(']').next().unwrap_or_default().trim();
-            let profile = name.strip_prefix("profile").filter(|rest| rest.starts_with([' ', '\t']));
+            let profile = name
+                .strip_prefix("profile")
+                .filter(|rest| rest.starts_with([' ', '\t']));
             let name = match is_config {
                 true => profile.or((name == "default").then_some(name)),
                 false => Some(name),
@@ -179,7 +221,10 @@ fn parse(text: &str, is_config: bool) -> BTreeMap<String, Settings> {
                 profiles.entry(name.clone()).or_default();
             }
         } else if let (Some(name), Some((key, value))) = (&current, line.split_once('=')) {
-            let comment = [" #", " ;", "\t#", "\t;"].iter().filter_map(|mark| value.find(mark)).min();
+            let comment = [" #", " ;", "\t#", "\t;"]
+                .iter()
+                .filter_map(|mark| value.find(mark))
+                .min();
             let value = value[..comment.unwrap_or(value.len())].trim();
             if !value.is_empty() {
                 let settings = profiles.entry(name.clone()).or_default();
@@ -191,8 +236,12 @@ fn parse(text: &str, is_config: bool) -> BTreeMap<String, Settings> {
 }
 
 fn unknown_profile(name: &str, credentials: &ProfileFile, config: &ProfileFile) -> String {
-    let names: BTreeSet<&str> =
-        credentials.profiles.keys().chain(config.profiles.keys()).map(String::as_str).collect();
+    let names: BTreeSet<&str> = credentials
+        .profiles
+        .keys()
+        .chain(config.profiles.keys())
+        .map(String::as_str)
+        .collect();
     let listed: Vec<&str> = names.iter().copied().take(MAX_LISTED_PROFILES).collect();
     let known = match (listed.len(), names.len()) {
         (0, _) => "there are none".to_owned(),
@@ -220,14 +269,23 @@ mod tests {
         let config = "stray = 1\n[default]\nregion = us-1\ns3 =\n  endpoint_url = http://nested\n[profile \"b\"]\nendpoint_url = https://h\nregion =\n[sso-session c]\nregion = x\n[profiles]\n[d]\nregion = y\n[profile\te]\n[";
         let profiles = parse(config, true);
         assert_eq!(profiles.keys().collect::<Vec<_>>(), ["b", "default", "e"]);
-        assert_eq!(profiles["default"], Settings::from([("region".into(), "us-1".into())]));
-        assert_eq!(profiles["b"], Settings::from([("endpoint_url".into(), "https://h".into())]));
+        assert_eq!(
+            profiles["default"],
+            Settings::from([("region".into(), "us-1".into())])
+        );
+        assert_eq!(
+            profiles["b"],
+            Settings::from([("endpoint_url".into(), "https://h".into())])
+        );
     }
 
     #[test]
     fn key_and_token_come_from_the_same_file() {
         let settings = |pairs: &[(&str, &str)]| -> Settings {
-            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+            pairs
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect()
         };
         let profile = |credentials: &[_], config: &[_], is_chosen| AwsProfile {
             name: "p".into(),
@@ -235,24 +293,40 @@ mod tests {
             credentials: settings(credentials),
             config: settings(config),
         };
-        let key = [("aws_access_key_id", "a"), ("aws_secret_access_key", "hush")];
-        let older = [key[0], ("aws_secret_access_key", "old"), ("aws_session_token", "old"), ("region", "r")];
+        let key = [
+            ("aws_access_key_id", "a"),
+            ("aws_secret_access_key", "hush"),
+        ];
+        let older = [
+            key[0],
+            ("aws_secret_access_key", "old"),
+            ("aws_session_token", "old"),
+            ("region", "r"),
+        ];
         let found = profile(&key, &older, true);
         assert_eq!(found.region(), Some("r"));
         match found.credentials() {
-            Ok(Some(ProfileCredentials::Keys { secret_key, token: None, .. })) => {
+            Ok(Some(ProfileCredentials::Keys {
+                secret_key,
+                token: None,
+                ..
+            })) => {
                 assert_eq!(secret_key, "hush")
             }
             _ => panic!("other keys"),
         }
         let half = profile(&key[1..], &[], false).credentials().err();
-        assert!(
-            half.is_some_and(|text| text.contains("aws_access_key_id is missing") && !text.contains("hush"))
-        );
+        assert!(half.is_some_and(
+            |text| text.contains("aws_access_key_id is missing") && !text.contains("hush")
+        ));
         let role = [("role_arn", "arn:aws:iam::1:role/r")];
         assert!(matches!(profile(&[], &role, false).credentials(), Ok(None)));
         let text = profile(&[], &role, true).credentials().err();
-        assert!(text.is_some_and(|text| text.contains("role_arn") && text.contains("export-credentials")));
+        assert!(
+            text.is_some_and(
+                |text| text.contains("role_arn") && text.contains("export-credentials")
+            )
+        );
         match profile(&[], &[role[0], ("credential_process", "tool")], true).credentials() {
             Ok(Some(ProfileCredentials::Process(command))) => assert_eq!(command, "tool"),
             _ => panic!("no process"),

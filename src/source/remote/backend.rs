@@ -7,16 +7,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
-use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, RETRY_AFTER};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderValue, RETRY_AFTER,
+};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::bucket::Cloud;
 use super::parsed_url::{Address, ParsedUrl};
-use super::redirect::{redirected, MAX_REDIRECTS};
+use super::redirect::{MAX_REDIRECTS, redirected};
 use crate::error::{Error, Result, Site};
 use crate::source::interrupt::{RemoteStats, TrafficCounters};
 
@@ -28,8 +32,16 @@ const STORE_TTL: Duration = Duration::from_secs(300);
 /// Maximum number of stores that are kept.
 const MAX_STORES: usize = 1 << 10;
 /// Prefixes of the environment variables that a store depends on.
-const SETTINGS: [&str; 8] =
-    ["AWS_", "AZURE_", "AZURITE_", "GOOGLE_", "HOME", "IDENTITY_", "MSI_", "SERVICE_ACCOUNT"];
+const SETTINGS: [&str; 8] = [
+    "AWS_",
+    "AZURE_",
+    "AZURITE_",
+    "GOOGLE_",
+    "HOME",
+    "IDENTITY_",
+    "MSI_",
+    "SERVICE_ACCOUNT",
+];
 
 /// The object store and path of one file.
 #[derive(Clone, Debug)]
@@ -58,39 +70,57 @@ impl HttpStores {
     /// # Errors
     /// The reason if the client cannot be created.
     pub fn new() -> Result<Self, String> {
-        // One provider of cryptography per process; a second call fails because the same one is already
-        // installed.
+        // One provider of cryptography per process; a second call fails because the same one is
+        // already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(Duration::from_secs(30))
-            // With HTTP/2 all ranges of a server would share one connection and its flow control window.
+            // With HTTP/2 all ranges of a server would share one connection and its flow control
+            // window.
             .http1_only()
             // `Service` follows redirects.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| format!("the HTTP client cannot be created: {}", root_cause(&error)))?;
-        Ok(Self { client, stores: Mutex::default() })
+            .map_err(|error| {
+                format!("the HTTP client cannot be created: {}", root_cause(&error))
+            })?;
+        Ok(Self {
+            client,
+            stores: Mutex::default(),
+        })
     }
 
-    /// The store of a bucket. A new one is created if the settings differ, or the service refused its credentials.
+    /// The store of a bucket. A new one is created if the settings differ, or the service refused
+    /// its credentials.
     fn bucket(&self, cloud: Cloud, bucket: &str) -> Result<Arc<dyn ObjectStore>, String> {
         let key = (cloud, bucket.to_owned(), settings_hash());
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores
-            .retain(|_, cached| cached.created_at.elapsed() < STORE_TTL && !cached.is_rejected.load(Relaxed));
+        stores.retain(|_, cached| {
+            cached.created_at.elapsed() < STORE_TTL && !cached.is_rejected.load(Relaxed)
+        });
         if let Some(cached) = stores.get(&key) {
             return Ok(cached.store.clone());
         }
         let is_rejected = Arc::new(AtomicBool::new(false));
-        let service =
-            Service { client: self.client.clone(), authorization: None, is_rejected: is_rejected.clone() };
+        let service = Service {
+            client: self.client.clone(),
+            authorization: None,
+            is_rejected: is_rejected.clone(),
+        };
         let store = cloud.open(bucket, Connector(service), no_retries())?;
         if stores.len() >= MAX_STORES {
             stores.clear();
         }
-        stores.insert(key, CachedStore { store: store.clone(), created_at: Instant::now(), is_rejected });
+        stores.insert(
+            key,
+            CachedStore {
+                store: store.clone(),
+                created_at: Instant::now(),
+                is_rejected,
+            },
+        );
         Ok(store)
     }
 }
@@ -100,7 +130,10 @@ fn settings_hash() -> u64 {
     let mut hash = Xxh3::new();
     for (name, value) in std::env::vars_os() {
         let name = name.as_encoded_bytes();
-        if SETTINGS.iter().any(|prefix| name.starts_with(prefix.as_bytes())) {
+        if SETTINGS
+            .iter()
+            .any(|prefix| name.starts_with(prefix.as_bytes()))
+        {
             for part in [name, value.as_encoded_bytes()] {
                 hash.update(&part.len().to_le_bytes());
                 hash.update(part);
@@ -112,14 +145,19 @@ fn settings_hash() -> u64 {
 
 /// `ranged_get` repeats requests.
 fn no_retries() -> RetryConfig {
-    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(60) }
+    RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: 0,
+        retry_timeout: Duration::from_secs(60),
+    }
 }
 
 impl RemoteObject {
     /// Opens the store of a URL, without a request.
     ///
     /// # Errors
-    /// `Argument` where the settings for its service are invalid, `Unsupported` for keys that would be changed.
+    /// `Argument` where the settings for its service are invalid, `Unsupported` for keys that would
+    /// be changed.
     pub fn open(http: &HttpStores, parsed_url: &ParsedUrl) -> Result<Self> {
         match &parsed_url.address {
             Address::Web { url, authorization } => {
@@ -136,7 +174,10 @@ impl RemoteObject {
                     .build();
                 let store = store.map_err(|error| Error::Argument(root_cause(&error)))?;
                 // The store's base is the whole URL, so that it is requested exactly as written.
-                Ok(Self { store: Arc::new(store), path: ObjectPath::default() })
+                Ok(Self {
+                    store: Arc::new(store),
+                    path: ObjectPath::default(),
+                })
             }
             Address::Bucket { cloud, bucket, key } => {
                 let name = &parsed_url.name;
@@ -166,14 +207,18 @@ struct ResponseFields {
     retry_after: AtomicU64,
     /// Length of the response; `u64::MAX`: not sent.
     length: AtomicU64,
-    /// Whether a response without bytes states that the file has some: `Content-Range: bytes */1234`.
+    /// Whether a response without bytes states that the file has some: `Content-Range: bytes
+    /// */1234`.
     has_bytes: AtomicBool,
     region: Mutex<Option<String>>,
 }
 
 /// Traffic counters of one fetch: those of the process, and those of the caller if there are any.
 #[derive(Clone, Debug)]
-pub(super) struct RequestTraffic(pub &'static TrafficCounters, pub Option<Arc<TrafficCounters>>);
+pub(super) struct RequestTraffic(
+    pub &'static TrafficCounters,
+    pub Option<Arc<TrafficCounters>>,
+);
 
 impl RequestTraffic {
     pub fn add(&self, more: RemoteStats) {
@@ -186,7 +231,10 @@ impl RequestTraffic {
 
 impl ResponseInfo {
     pub fn new(traffic: &RequestTraffic) -> Self {
-        Self(Arc::new(ResponseFields { traffic: Some(traffic.clone()), ..ResponseFields::default() }))
+        Self(Arc::new(ResponseFields {
+            traffic: Some(traffic.clone()),
+            ..ResponseFields::default()
+        }))
     }
 
     pub fn status(&self) -> Option<u16> {
@@ -207,24 +255,44 @@ impl ResponseInfo {
 
     /// Region of the bucket, if the response names it.
     pub fn region(&self) -> Option<String> {
-        self.0.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .region
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn record_request(&self) {
         if let Some(traffic) = &self.0.traffic {
-            traffic.add(RemoteStats { requests: 1, ..RemoteStats::default() });
+            traffic.add(RemoteStats {
+                requests: 1,
+                ..RemoteStats::default()
+            });
         }
     }
 
     fn record_response(&self, status: u16, headers: &HeaderMap) {
-        let number =
-            |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()?.trim().parse::<u64>().ok());
+        let number = |name| {
+            headers
+                .get(name)
+                .and_then(|v: &HeaderValue| v.to_str().ok()?.trim().parse::<u64>().ok())
+        };
         self.0.status.store(status, Relaxed);
-        self.0.retry_after.store(number(RETRY_AFTER).unwrap_or(0), Relaxed);
-        self.0.length.store(number(CONTENT_LENGTH).unwrap_or(u64::MAX), Relaxed);
-        let range = headers.get(CONTENT_RANGE).and_then(|v| v.to_str().ok()?.rsplit_once('/'));
-        self.0.has_bytes.store(range.is_some_and(|(_, len)| len.trim() != "0"), Relaxed);
-        let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok());
+        self.0
+            .retry_after
+            .store(number(RETRY_AFTER).unwrap_or(0), Relaxed);
+        self.0
+            .length
+            .store(number(CONTENT_LENGTH).unwrap_or(u64::MAX), Relaxed);
+        let range = headers
+            .get(CONTENT_RANGE)
+            .and_then(|v| v.to_str().ok()?.rsplit_once('/'));
+        self.0
+            .has_bytes
+            .store(range.is_some_and(|(_, len)| len.trim() != "0"), Relaxed);
+        let region = headers
+            .get("x-amz-bucket-region")
+            .and_then(|v| v.to_str().ok());
         *self.0.region.lock().unwrap_or_else(PoisonError::into_inner) = region.map(str::to_owned);
     }
 }
@@ -255,8 +323,10 @@ impl HttpService for Service {
             let may_redirect = redirects_left > 0 && request.method().is_safe();
             let copy = may_redirect.then(|| request.clone());
             let mut response = HttpService::call(&self.client, request).await?;
-            if response.status().as_u16() == 206 && !response.headers().contains_key(CONTENT_LENGTH) {
-                // In chunked encoding a response states only its range; the received bytes are compared with it.
+            if response.status().as_u16() == 206 && !response.headers().contains_key(CONTENT_LENGTH)
+            {
+                // In chunked encoding a response states only its range; the received bytes are
+                // compared with it.
                 let length = range_length(response.headers()).unwrap_or(0);
                 response.headers_mut().insert(CONTENT_LENGTH, length.into());
             }
@@ -278,9 +348,17 @@ impl HttpService for Service {
 
 /// Number of bytes that a `Content-Range` header announces, as in `bytes 0-99/1234`.
 fn range_length(headers: &HeaderMap) -> Option<u64> {
-    let range = headers.get(CONTENT_RANGE)?.to_str().ok()?.trim().strip_prefix("bytes ")?;
+    let range = headers
+        .get(CONTENT_RANGE)?
+        .to_str()
+        .ok()?
+        .trim()
+        .strip_prefix("bytes ")?;
     let (first, last) = range.split_once('/')?.0.split_once('-')?;
-    last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
+    last.parse::<u64>()
+        .ok()?
+        .checked_sub(first.parse().ok()?)?
+        .checked_add(1)
 }
 
 /// Gives the stores of object_store the shared client.

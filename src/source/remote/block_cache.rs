@@ -1,5 +1,6 @@
 //! Caches blocks of remote files, and groups missing blocks into as few requests as is sensible.
-//! Keeps at most its budget of bytes, evicting the least recently used block first; makes no requests.
+//! Keeps at most its budget of bytes, evicting the least recently used block first; makes no
+//! requests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -10,12 +11,12 @@ use bytes::Bytes;
 
 use crate::error::Result;
 
-/// Bytes of a block. On average half a block is fetched in vain at either end of a range, and most of one
-/// where only the first bytes of a keyframe are read. Requests are joined across blocks, so larger blocks
-/// would save none.
+/// Bytes of a block. On average half a block is fetched in vain at either end of a range, and most
+/// of one where only the first bytes of a keyframe are read. Requests are joined across blocks, so
+/// larger blocks would save none.
 pub(super) const BLOCK_BYTES: u64 = 64 << 10;
-/// Blocks of the longest piece that one request fetches: long enough that the time to the first byte matters
-/// little, short enough that a long range is spread over several connections.
+/// Blocks of the longest piece that one request fetches: long enough that the time to the first
+/// byte matters little, short enough that a long range is spread over several connections.
 pub(super) const MAX_FETCH_BLOCKS: u64 = (4 << 20) / BLOCK_BYTES;
 
 /// Indices of the blocks that hold these bytes.
@@ -39,7 +40,12 @@ pub(super) struct BlockFetch {
 
 impl BlockFetch {
     fn new(file: u64, blocks: Range<u64>) -> Arc<Self> {
-        Arc::new(Self { file, blocks, outcome: Mutex::new(None), completed: Condvar::new() })
+        Arc::new(Self {
+            file,
+            blocks,
+            outcome: Mutex::new(None),
+            completed: Condvar::new(),
+        })
     }
 
     /// Offset of the first byte.
@@ -50,7 +56,9 @@ impl BlockFetch {
     /// Waits up to `at_most` for the result; `None` if it is not there by then.
     pub fn wait(&self, at_most: Duration) -> Option<Result<Bytes>> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.completed.wait_timeout_while(outcome, at_most, |outcome| outcome.is_none());
+        let waited = self
+            .completed
+            .wait_timeout_while(outcome, at_most, |outcome| outcome.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
@@ -94,7 +102,10 @@ pub(super) struct BlockCache {
 impl BlockCache {
     /// A cache that keeps up to `budget` bytes.
     pub fn new(budget: u64) -> Self {
-        Self { budget, blocks: Mutex::default() }
+        Self {
+            budget,
+            blocks: Mutex::default(),
+        }
     }
 
     /// Number of bytes that it may keep.
@@ -127,8 +138,9 @@ impl BlockCache {
         !self.lock().slots.contains_key(&(file, block))
     }
 
-    /// Marks what is missing of these blocks as being fetched. The caller must fetch the returned pieces and
-    /// [`complete`](Self::complete) them. A piece spans gaps of up to `gap` blocks that were not requested.
+    /// Marks what is missing of these blocks as being fetched. The caller must fetch the returned
+    /// pieces and [`complete`](Self::complete) them. A piece spans gaps of up to `gap` blocks that
+    /// were not requested.
     pub fn claim(&self, file: u64, wanted: &[Range<u64>], gap: u64) -> Vec<Arc<BlockFetch>> {
         let blocks = &mut *self.lock();
         let mut fetches: Vec<Range<u64>> = Vec::new();
@@ -144,18 +156,23 @@ impl BlockCache {
                 _ => fetches.push(block..block + 1),
             }
         }
-        let fetches: Vec<Arc<BlockFetch>> =
-            fetches.into_iter().map(|range| BlockFetch::new(file, range)).collect();
+        let fetches: Vec<Arc<BlockFetch>> = fetches
+            .into_iter()
+            .map(|range| BlockFetch::new(file, range))
+            .collect();
         for fetch in &fetches {
             for block in fetch.blocks.clone() {
-                blocks.slots.entry((file, block)).or_insert_with(|| BlockState::InFlight(fetch.clone()));
+                blocks
+                    .slots
+                    .entry((file, block))
+                    .or_insert_with(|| BlockState::InFlight(fetch.clone()));
             }
         }
         fetches
     }
 
-    /// Ends the fetch of a piece: caches its blocks, unless it failed, and notifies the threads that wait for
-    /// it.
+    /// Ends the fetch of a piece: caches its blocks, unless it failed, and notifies the threads
+    /// that wait for it.
     pub fn complete(&self, fetch: &Arc<BlockFetch>, outcome: Result<Bytes>) {
         {
             let blocks = &mut *self.lock();
@@ -169,7 +186,8 @@ impl BlockCache {
                 let Ok(bytes) = &outcome else { continue };
                 let from = (at as u64 * BLOCK_BYTES).min(bytes.len() as u64) as usize;
                 let to = bytes.len().min(from + BLOCK_BYTES as usize);
-                // A copy: a slice would keep the whole piece in memory after its other blocks are evicted.
+                // A copy: a slice would keep the whole piece in memory after its other blocks are
+                // evicted.
                 blocks.insert(key, Bytes::copy_from_slice(&bytes[from..to]));
             }
             blocks.evict_to_fit(self.budget);
@@ -189,12 +207,20 @@ impl BlockMap {
         self.clock += 1;
         self.bytes += bytes.len() as u64;
         self.by_last_use.insert(self.clock, key);
-        self.slots.insert(key, BlockState::Cached { bytes, used: self.clock });
+        self.slots.insert(
+            key,
+            BlockState::Cached {
+                bytes,
+                used: self.clock,
+            },
+        );
     }
 
     fn evict_to_fit(&mut self, budget: u64) {
         while self.bytes > budget {
-            let Some((_, key)) = self.by_last_use.pop_first() else { return };
+            let Some((_, key)) = self.by_last_use.pop_first() else {
+                return;
+            };
             if let Some(BlockState::Cached { bytes, .. }) = self.slots.remove(&key) {
                 self.bytes -= bytes.len() as u64;
             }
@@ -208,7 +234,11 @@ mod tests {
     use crate::error::Error;
 
     fn claimed(cache: &BlockCache, wanted: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
-        cache.claim(1, wanted, gap).iter().map(|fetch| fetch.blocks.clone()).collect()
+        cache
+            .claim(1, wanted, gap)
+            .iter()
+            .map(|fetch| fetch.blocks.clone())
+            .collect()
     }
 
     fn fill(cache: &BlockCache, file: u64, blocks: Range<u64>) {
@@ -225,7 +255,10 @@ mod tests {
         assert_eq!(claimed(&cache, &[2..7], 0), vec![5..7]);
         assert_eq!(claimed(&cache, &[0..7], 0), vec![]);
         // Up to two blocks in between are fetched too.
-        assert_eq!(claimed(&cache, &[10..11, 13..14, 17..18], 2), vec![10..14, 17..18]);
+        assert_eq!(
+            claimed(&cache, &[10..11, 13..14, 17..18], 2),
+            vec![10..14, 17..18]
+        );
         assert_eq!(claimed(&cache, &[11..13], 2), vec![]);
         let long = 100..100 + 2 * MAX_FETCH_BLOCKS + 1;
         let parts = [
@@ -245,14 +278,23 @@ mod tests {
         );
         fill(&cache, 2, 9..10);
         assert_eq!(cache.bytes(), 3 * BLOCK_BYTES);
-        assert!(matches!(cache.lookup(1, 1), Lookup::Missing), "the oldest goes");
+        assert!(
+            matches!(cache.lookup(1, 1), Lookup::Missing),
+            "the oldest goes"
+        );
         for (file, block) in [(1, 0), (1, 2), (2, 9)] {
-            assert!(matches!(cache.lookup(file, block), Lookup::Cached(_)), "{file} {block}");
+            assert!(
+                matches!(cache.lookup(file, block), Lookup::Cached(_)),
+                "{file} {block}"
+            );
         }
         // A piece larger than the budget still reaches the threads that wait for it.
         let fetch = cache.claim(3, &[0..8], 0).remove(0);
         cache.complete(&fetch, Ok(vec![3; 8 * BLOCK_BYTES as usize].into()));
-        assert_eq!(fetch.wait(Duration::ZERO).unwrap().unwrap().len() as u64, 8 * BLOCK_BYTES);
+        assert_eq!(
+            fetch.wait(Duration::ZERO).unwrap().unwrap().len() as u64,
+            8 * BLOCK_BYTES
+        );
         assert_eq!(cache.bytes(), 3 * BLOCK_BYTES);
     }
 
@@ -260,10 +302,15 @@ mod tests {
     fn failed_range_is_reported_and_claimable_again() {
         let cache = BlockCache::new(1 << 30);
         let fetch = cache.claim(1, &[0..2], 0).remove(0);
-        assert!(matches!(cache.lookup(1, 1), Lookup::InFlight(other) if Arc::ptr_eq(&other, &fetch)));
+        assert!(
+            matches!(cache.lookup(1, 1), Lookup::InFlight(other) if Arc::ptr_eq(&other, &fetch))
+        );
         assert!(fetch.wait(Duration::from_millis(1)).is_none());
         cache.complete(&fetch, Err(Error::Interrupted));
-        assert!(matches!(fetch.wait(Duration::ZERO), Some(Err(Error::Interrupted))));
+        assert!(matches!(
+            fetch.wait(Duration::ZERO),
+            Some(Err(Error::Interrupted))
+        ));
         assert!(cache.is_missing(1, 0));
         assert_eq!(claimed(&cache, &[0..2], 0), vec![0..2]);
     }
@@ -271,7 +318,9 @@ mod tests {
     #[test]
     fn the_last_block_of_a_file_is_as_long_as_the_file() {
         let cache = BlockCache::new(1 << 30);
-        let fetch = cache.claim(1, &[blocks_of(&(0..BLOCK_BYTES + 10))], 0).remove(0);
+        let fetch = cache
+            .claim(1, &[blocks_of(&(0..BLOCK_BYTES + 10))], 0)
+            .remove(0);
         cache.complete(&fetch, Ok(vec![7; BLOCK_BYTES as usize + 10].into()));
         assert!(matches!(cache.lookup(1, 1), Lookup::Cached(bytes) if bytes.len() == 10));
         assert_eq!(blocks_of(&(5..5)), 0..0);

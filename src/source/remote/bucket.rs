@@ -1,5 +1,6 @@
-//! Creates object stores for buckets of S3, Google Cloud Storage and Azure, with the user's settings from environment
-//! variables and, for S3, the AWS profile. Without credentials, requests are anonymous.
+//! Creates object stores for buckets of S3, Google Cloud Storage and Azure, with the user's
+//! settings from environment variables and, for S3, the AWS profile. Without credentials, requests
+//! are anonymous.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,14 +11,16 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ObjectStore, RetryConfig, StaticCredentialProvider};
 
 use super::aws_profile::{AwsProfile, ProfileCredentials};
-use super::backend::{root_cause, Connector};
+use super::backend::{Connector, root_cause};
 use super::credential_process::CredentialProcess;
 
 /// Variables with credentials that have priority over the AWS profile.
 const AWS_CREDENTIALS: [&str; 2] = ["AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE"];
 /// Variables that name a server with credentials, after the AWS profile.
-const AWS_CONTAINER_CREDENTIALS: [&str; 2] =
-    ["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"];
+const AWS_CONTAINER_CREDENTIALS: [&str; 2] = [
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
 const AWS_ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 const AWS_REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 /// Credentials of `gcloud auth application-default login`, below the home folder.
@@ -85,7 +88,11 @@ impl Cloud {
     }
 }
 
-fn open_s3(bucket: &str, connector: Connector, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, String> {
+fn open_s3(
+    bucket: &str,
+    connector: Connector,
+    retries: RetryConfig,
+) -> Result<Arc<dyn ObjectStore>, String> {
     let profile = AwsProfile::load()?;
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
@@ -103,18 +110,28 @@ fn open_s3(bucket: &str, connector: Connector, retries: RetryConfig) -> Result<A
     if let (None, Some(region)) = (first_variable(&AWS_REGIONS), profile.region()) {
         builder = builder.with_region(region);
     }
-    let uses_instance_role =
-        variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    let uses_instance_role = variable("AWS_EC2_METADATA_DISABLED")
+        .is_some_and(|value| value.eq_ignore_ascii_case("false"));
     if first_variable(&AWS_CREDENTIALS).is_none() {
         builder = match profile.credentials()? {
-            Some(ProfileCredentials::Keys { key_id, secret_key, token }) => {
-                let credential = AwsCredential { key_id, secret_key, token };
+            Some(ProfileCredentials::Keys {
+                key_id,
+                secret_key,
+                token,
+            }) => {
+                let credential = AwsCredential {
+                    key_id,
+                    secret_key,
+                    token,
+                };
                 builder.with_credentials(Arc::new(StaticCredentialProvider::new(credential)))
             }
             Some(ProfileCredentials::Process(command)) => {
                 builder.with_credentials(Arc::new(CredentialProcess::new(profile.name(), command)))
             }
-            None if uses_instance_role || first_variable(&AWS_CONTAINER_CREDENTIALS).is_some() => builder,
+            None if uses_instance_role || first_variable(&AWS_CONTAINER_CREDENTIALS).is_some() => {
+                builder
+            }
             None => builder.with_skip_signature(true),
         };
     }
@@ -141,9 +158,13 @@ fn open_google(
         // `false` selects the service account of the machine.
         GoogleConfigKey::SkipSignature,
     ];
-    let is_set = keys.iter().any(|key| is_set(builder.get_config_value(key), key.as_ref()));
-    let has_login =
-        || variable("HOME").is_some_and(|home| Path::new(&home).join(GOOGLE_DEFAULT_CREDENTIALS).exists());
+    let is_set = keys
+        .iter()
+        .any(|key| is_set(builder.get_config_value(key), key.as_ref()));
+    let has_login = || {
+        variable("HOME")
+            .is_some_and(|home| Path::new(&home).join(GOOGLE_DEFAULT_CREDENTIALS).exists())
+    };
     if !is_set && !has_login() {
         builder = builder.with_skip_signature(true);
     }
@@ -178,9 +199,11 @@ fn open_azure(
     let is_emulator = is_true(&AzureConfigKey::UseEmulator);
     let is_set = keys.iter().any(|key| is_set(value(key), key.as_ref()));
     if value(&AzureConfigKey::AccountName).is_none() && !container.contains('@') && !is_emulator {
-        return Err("the storage account is unknown; set AZURE_STORAGE_ACCOUNT_NAME, or write \
+        return Err(
+            "the storage account is unknown; set AZURE_STORAGE_ACCOUNT_NAME, or write \
                     abfss://container@account.dfs.core.windows.net/blob"
-            .into());
+                .into(),
+        );
     }
     if !is_set && !is_emulator && !is_true(&AzureConfigKey::UseAzureCli) {
         builder = builder.with_skip_signature(true);
@@ -188,7 +211,8 @@ fn open_azure(
     Ok(Arc::new(builder.build().map_err(|error| describe(&error))?))
 }
 
-/// Whether a setting is set; one that is true or false always has a value, so its variable is looked up.
+/// Whether a setting is set; one that is true or false always has a value, so its variable is
+/// looked up.
 fn is_set(value: Option<String>, key: &str) -> bool {
     match value.as_deref() {
         Some("true" | "false") => variable(&key.to_ascii_uppercase()).is_some(),
@@ -198,9 +222,15 @@ fn is_set(value: Option<String>, key: &str) -> bool {
 
 /// Plain http must be allowed explicitly: credentials protect requests, but not responses.
 fn check_endpoint(name: &str, url: &str, allow_variable: &str) -> Result<(), String> {
-    let allowed =
-        || variable(allow_variable).is_some_and(|v| ["1", "true", "yes", "on"].contains(&&*v.to_lowercase()));
-    match url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).as_deref() {
+    let allowed = || {
+        variable(allow_variable)
+            .is_some_and(|v| ["1", "true", "yes", "on"].contains(&&*v.to_lowercase()))
+    };
+    match url
+        .split_once("://")
+        .map(|(scheme, _)| scheme.to_ascii_lowercase())
+        .as_deref()
+    {
         Some("https") => Ok(()),
         Some("http") if allowed() => Ok(()),
         Some("http") => Err(format!(
@@ -231,5 +261,7 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 fn first_variable<'a>(names: &[&'a str]) -> Option<(&'a str, String)> {
-    names.iter().find_map(|name| variable(name).map(|value| (*name, value)))
+    names
+        .iter()
+        .find_map(|name| variable(name).map(|value| (*name, value)))
 }

@@ -1,5 +1,6 @@
-//! Holds the runtime, client, block cache and list of known files of a process, created when first needed.
-//! A forked child creates its own: threads do not survive fork(), and may have held locks when it happened.
+//! Holds the runtime, client, block cache and list of known files of a process, created when first
+//! needed. A forked child creates its own: threads do not survive fork(), and may have held locks
+//! when it happened.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,8 +21,8 @@ use crate::error::{Error, Result};
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// Environment variable that sets the budget.
 const CACHE_BYTES_VARIABLE: &str = "FRAMESPOOL_REMOTE_CACHE";
-/// Maximum number of remembered files. Beyond it all are forgotten, which costs one request per file when it
-/// is opened again.
+/// Maximum number of remembered files. Beyond it all are forgotten, which costs one request per
+/// file when it is opened again.
 const MAX_URL_STATES: usize = 1 << 18;
 
 /// Number of hosts at which those without pending requests are forgotten.
@@ -61,8 +62,8 @@ struct Node {
 
 /// The state of the first process, followed by those of its forked descendants.
 ///
-/// No thread waits here for another one: a thread that creates a state while another one forks does not exist
-/// in the child to finish it.
+/// No thread waits here for another one: a thread that creates a state while another one forks does
+/// not exist in the child to finish it.
 static FIRST_PROCESS: OnceBox<Node> = OnceBox::new();
 
 /// The state of this process.
@@ -75,7 +76,10 @@ pub(super) fn remote_client() -> Result<&'static RemoteClient> {
     loop {
         match slot.get() {
             Some(node) if node.process == process => {
-                return node.client.as_ref().map_err(|reason| Error::Argument(reason.clone()));
+                return node
+                    .client
+                    .as_ref()
+                    .map_err(|reason| Error::Argument(reason.clone()));
             }
             Some(node) => slot = &node.next,
             // Another thread may do the same; only one of the states is used.
@@ -90,7 +94,11 @@ pub(super) fn remote_client() -> Result<&'static RemoteClient> {
 
 impl Node {
     fn new() -> Self {
-        Self { process: std::process::id(), client: RemoteClient::new(), next: OnceBox::new() }
+        Self {
+            process: std::process::id(),
+            client: RemoteClient::new(),
+            next: OnceBox::new(),
+        }
     }
 
     /// Shuts down an unused state, without waiting.
@@ -118,7 +126,9 @@ impl RemoteClient {
             .enable_all()
             .build()
             .map_err(|error| {
-                format!("threads for reading by URL cannot be started: {error}; raise the process limit")
+                format!(
+                    "threads for reading by URL cannot be started: {error}; raise the process limit"
+                )
             })?;
         Ok(Self {
             runtime,
@@ -133,7 +143,10 @@ impl RemoteClient {
     /// The entry of a URL, which one thread at a time fills.
     pub fn url_state(&self, parsed_url: &ParsedUrl) -> UrlState {
         let key = (parsed_url.key.clone(), parsed_url.account);
-        let mut url_states = self.url_states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut url_states = self
+            .url_states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if url_states.len() >= MAX_URL_STATES && !url_states.contains_key(&key) {
             url_states.clear();
         }
@@ -143,7 +156,10 @@ impl RemoteClient {
     /// Discards the state of a URL: the next open asks the server.
     pub fn forget(&self, parsed_url: &ParsedUrl) {
         let key = (parsed_url.key.clone(), parsed_url.account);
-        self.url_states.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.url_states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key);
     }
 
     /// The state of a host.
@@ -152,7 +168,10 @@ impl RemoteClient {
         if hosts.len() >= MAX_HOSTS {
             hosts.retain(|_, host| Arc::strong_count(host) > 1);
         }
-        hosts.entry(name.clone()).or_insert_with(|| Arc::new(Host::new(name.clone()))).clone()
+        hosts
+            .entry(name.clone())
+            .or_insert_with(|| Arc::new(Host::new(name.clone())))
+            .clone()
     }
 
     /// A new number for a file.
@@ -181,9 +200,13 @@ mod tests {
 
     #[test]
     fn budgets_are_numbers_with_units() {
-        for (text, bytes) in
-            [("0", 0), ("4096", 4096), ("64MiB", 64 << 20), (" 1 GiB ", 1 << 30), ("8k", 8192)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64MiB", 64 << 20),
+            (" 1 GiB ", 1 << 30),
+            ("8k", 8192),
+        ] {
             assert_eq!(parse_bytes(text), Some(bytes), "{text}");
         }
         for text in ["", "MiB", "1.5GiB", "-1", "10 parsecs", "99999999999999GiB"] {

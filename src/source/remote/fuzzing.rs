@@ -1,5 +1,5 @@
-//! Exposes URL parsing and response handling to tests/fuzz, one request at a time and without retries.
-//! Public for that crate only, and not part of the stable interface.
+//! Exposes URL parsing and response handling to tests/fuzz, one request at a time and without
+//! retries. Public for that crate only, and not part of the stable interface.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub fn open_object(url: &str) -> Result<()> {
 /// A version of a file: its length and its tag.
 pub type VersionTuple = (u64, Arc<str>);
 
-/// The received bytes with the file's version; `None` for "not modified"; or the error message, and whether
-/// the request would be repeated.
+/// The received bytes with the file's version; `None` for "not modified"; or the error message, and
+/// whether the request would be repeated.
 pub type RequestOutcome = std::result::Result<Option<(Vec<u8>, VersionTuple)>, (String, bool)>;
 
-/// Requests a range of a file once. `known` is the version that it must have, `if_none_match` a version of which no
-/// bytes are needed.
+/// Requests a range of a file once. `known` is the version that it must have, `if_none_match` a
+/// version of which no bytes are needed.
 ///
 /// # Errors
 /// Those of parsing the URL and creating its store.
@@ -64,5 +64,7 @@ pub fn request_once(
         outage_timeout: Duration::ZERO,
     };
     let outcome = client.runtime.block_on(request.send_once());
-    Ok(outcome.map(|outcome| outcome.map(|(bytes, version)| (bytes.to_vec(), (version.len, version.tag)))))
+    Ok(outcome.map(|outcome| {
+        outcome.map(|(bytes, version)| (bytes.to_vec(), (version.len, version.tag)))
+    }))
 }

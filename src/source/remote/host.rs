@@ -1,18 +1,18 @@
-//! Tracks whether a server is available, for all requests of the process. While it is not, one request at a time is
-//! repeated until the server answers, and all others wait.
+//! Tracks whether a server is available, for all requests of the process. While it is not, one
+//! request at a time is repeated until the server answers, and all others wait.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use futures_util::future::{select, Either};
+use futures_util::future::{Either, select};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{sleep_until, timeout_at};
 
 use super::backend::RemoteObject;
 
-/// Concurrent requests per host, so that one that stalls does not delay others: enough for several workers
-/// with several pieces each, few enough to bound memory.
+/// Concurrent requests per host, so that one that stalls does not delay others: enough for several
+/// workers with several pieces each, few enough to bound memory.
 const MAX_REQUESTS_PER_HOST: usize = 24;
 /// Maximum pause before the second attempt; doubled for each further one.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
@@ -96,8 +96,8 @@ impl Host {
         self.state().last_object.clone()
     }
 
-    /// Waits during an outage until it ends or this request may probe the server. After an outage of
-    /// `timeout` requests fail, except for one attempt at a time.
+    /// Waits during an outage until it ends or this request may probe the server. After an outage
+    /// of `timeout` requests fail, except for one attempt at a time.
     pub async fn admit(&self, timeout: Duration) -> Admission<'_> {
         loop {
             let mut available = pin!(self.available.notified());
@@ -106,9 +106,12 @@ impl Host {
             let deadline = match &self.state().outage {
                 None => return Admission::Send,
                 Some(outage) => {
-                    // A timeout beyond the range of the clock never ends: its deadline is always ahead.
-                    let deadline =
-                        outage.since.checked_add(timeout).unwrap_or(now + timeout.min(LOG_INTERVAL));
+                    // A timeout beyond the range of the clock never ends: its deadline is always
+                    // ahead.
+                    let deadline = outage
+                        .since
+                        .checked_add(timeout)
+                        .unwrap_or(now + timeout.min(LOG_INTERVAL));
                     if now >= deadline {
                         return match self.probe.try_acquire() {
                             Ok(permit) if now >= outage.next_attempt => Admission::Probe(permit),
@@ -120,10 +123,10 @@ impl Host {
             };
             let turn = pin!(self.probe_turn());
             let admitted = timeout_at(deadline.into(), select(available, turn)).await;
-            if let Ok(Either::Right((Some(permit), _))) = admitted {
-                if self.is_unavailable() {
-                    return Admission::Probe(permit);
-                }
+            if let Ok(Either::Right((Some(permit), _))) = admitted
+                && self.is_unavailable()
+            {
+                return Admission::Probe(permit);
             }
         }
     }
@@ -131,7 +134,11 @@ impl Host {
     /// Waits until no other request probes the server, and for the pause after the last attempt.
     async fn probe_turn(&self) -> Option<SemaphorePermit<'_>> {
         let permit = self.probe.acquire().await.ok()?;
-        let next_attempt = self.state().outage.as_ref().map(|outage| outage.next_attempt);
+        let next_attempt = self
+            .state()
+            .outage
+            .as_ref()
+            .map(|outage| outage.next_attempt);
         if let Some(next_attempt) = next_attempt {
             sleep_until(next_attempt.into()).await;
         }
@@ -159,8 +166,8 @@ impl Host {
         }
     }
 
-    /// Records that requests have failed since `since`: the server is unavailable from then on. Returns whether the
-    /// outage was not known before.
+    /// Records that requests have failed since `since`: the server is unavailable from then on.
+    /// Returns whether the outage was not known before.
     pub fn record_outage(&self, since: Instant, reason: &str, retry_after: Duration) -> bool {
         let mut state = self.state();
         if state.outage.is_some() {
@@ -168,8 +175,13 @@ impl Host {
         }
         let now = Instant::now();
         let next_attempt = now + pause(0, retry_after);
-        state.outage =
-            Some(Outage { since, reason: reason.to_owned(), failures: 0, next_attempt, logged_at: now });
+        state.outage = Some(Outage {
+            since,
+            reason: reason.to_owned(),
+            failures: 0,
+            next_attempt,
+            logged_at: now,
+        });
         drop(state);
         log::warn!(
             target: LOG_TARGET,
@@ -182,7 +194,9 @@ impl Host {
     /// Records that the server is still unavailable.
     pub fn record_failed_probe(&self, reason: &str, retry_after: Duration) {
         let mut state = self.state();
-        let Some(outage) = &mut state.outage else { return };
+        let Some(outage) = &mut state.outage else {
+            return;
+        };
         let now = Instant::now();
         outage.failures += 1;
         outage.next_attempt = now + pause(outage.failures, retry_after);
@@ -203,17 +217,24 @@ impl Host {
 /// Target of log messages about servers.
 const LOG_TARGET: &str = "framespool::remote";
 
-/// Pause after the given number of failures besides the first one: a random part of a limit that doubles with each
-/// ("full jitter"), so that requests that failed together are not repeated together.
+/// Pause after the given number of failures besides the first one: a random part of a limit that
+/// doubles with each ("full jitter"), so that requests that failed together are not repeated
+/// together.
 pub(super) fn pause(failures: u32, retry_after: Duration) -> Duration {
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
-    let limit = INITIAL_BACKOFF.saturating_mul(1 << failures.min(16)).min(MAX_BACKOFF);
-    limit.mul_f64(f64::from(nanos / 100 % 10_000) / 10_000.0).max(retry_after.min(MAX_RETRY_AFTER))
+    let nanos = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |d| d.subsec_nanos());
+    let limit = INITIAL_BACKOFF
+        .saturating_mul(1 << failures.min(16))
+        .min(MAX_BACKOFF);
+    limit
+        .mul_f64(f64::from(nanos / 100 % 10_000) / 10_000.0)
+        .max(retry_after.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::{ready, Future};
+    use std::future::{Future, ready};
 
     use futures_util::FutureExt;
 
@@ -225,7 +246,9 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_limit_and_respect_the_server() {
         for failures in [0, 3, 40] {
-            let limit = INITIAL_BACKOFF.mul_f64(f64::from(1u32 << failures.min(6))).min(MAX_BACKOFF);
+            let limit = INITIAL_BACKOFF
+                .mul_f64(f64::from(1u32 << failures.min(6)))
+                .min(MAX_BACKOFF);
             assert!((0..50).all(|_| pause(failures, Duration::ZERO) <= limit));
         }
         assert_eq!(pause(0, Duration::from_secs(7)), Duration::from_secs(7));
@@ -233,7 +256,10 @@ mod tests {
     }
 
     fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
     }
 
     /// Sets when the server may be tested next.
@@ -242,7 +268,9 @@ mod tests {
     }
 
     /// Runs a request for admission up to its first wait; `None` if it waits.
-    fn poll_once<'a>(request: &mut (impl Future<Output = Admission<'a>> + Unpin)) -> Option<Admission<'a>> {
+    fn poll_once<'a>(
+        request: &mut (impl Future<Output = Admission<'a>> + Unpin),
+    ) -> Option<Admission<'a>> {
         match select(request, ready(())).now_or_never() {
             Some(Either::Left((admission, _))) => Some(admission),
             _ => None,
@@ -256,14 +284,21 @@ mod tests {
         runtime().block_on(async {
             assert!(host.record_outage(Instant::now(), "refused", Duration::ZERO));
             assert!(!host.record_outage(Instant::now(), "refused", Duration::ZERO));
-            let Admission::Probe(permit) = host.admit(Duration::MAX).await else { panic!() };
-            let mut waiting: Vec<_> = (0..8).map(|_| Box::pin(host.admit(Duration::MAX))).collect();
+            let Admission::Probe(permit) = host.admit(Duration::MAX).await else {
+                panic!()
+            };
+            let mut waiting: Vec<_> = (0..8)
+                .map(|_| Box::pin(host.admit(Duration::MAX)))
+                .collect();
             for request in &mut waiting {
                 assert!(poll_once(request).is_none());
             }
             host.record_answer(None);
             for request in &mut waiting {
-                assert!(matches!(poll_once(request), Some(Admission::Send)), "it is notified");
+                assert!(
+                    matches!(poll_once(request), Some(Admission::Send)),
+                    "it is notified"
+                );
             }
             drop(permit);
             assert!(matches!(host.admit(Duration::ZERO).await, Admission::Send));
@@ -276,13 +311,19 @@ mod tests {
         runtime().block_on(async {
             let begun = Instant::now();
             host.record_outage(begun, "refused", Duration::from_secs(20));
-            assert!(host.state().outage.as_ref().unwrap().next_attempt >= begun + Duration::from_secs(20));
+            assert!(
+                host.state().outage.as_ref().unwrap().next_attempt
+                    >= begun + Duration::from_secs(20)
+            );
             set_next_attempt(&host, begun + NEVER);
             let mut request = Box::pin(host.admit(Duration::MAX));
             assert!(poll_once(&mut request).is_none());
             drop(request); // gives its turn to the next one
             set_next_attempt(&host, begun);
-            assert!(matches!(host.admit(Duration::MAX).await, Admission::Probe(_)));
+            assert!(matches!(
+                host.admit(Duration::MAX).await,
+                Admission::Probe(_)
+            ));
         });
     }
 
@@ -294,12 +335,18 @@ mod tests {
             host.record_outage(begun, "refused", Duration::ZERO);
             set_next_attempt(&host, begun);
             // An outage of any length is too long: none of these requests waits.
-            let admit = || poll_once(&mut Box::pin(host.admit(Duration::ZERO))).expect("an answer at once");
-            let Admission::Probe(permit) = admit() else { panic!() };
+            let admit =
+                || poll_once(&mut Box::pin(host.admit(Duration::ZERO))).expect("an answer at once");
+            let Admission::Probe(permit) = admit() else {
+                panic!()
+            };
             assert!(matches!(admit(), Admission::TimedOut(_, reason) if reason == "refused"));
             let failed = Instant::now();
             host.record_failed_probe("reset", Duration::from_secs(20));
-            assert!(host.state().outage.as_ref().unwrap().next_attempt >= failed + Duration::from_secs(20));
+            assert!(
+                host.state().outage.as_ref().unwrap().next_attempt
+                    >= failed + Duration::from_secs(20)
+            );
             set_next_attempt(&host, failed + NEVER);
             drop(permit);
             for _ in 0..100 {

@@ -1,5 +1,5 @@
-//! Parses URLs into addresses, and derives names and cache keys without passwords and query content.
-//! Makes no network requests.
+//! Parses URLs into addresses, and derives names and cache keys without passwords and query
+//! content. Makes no network requests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(super) enum Address {
     Bucket {
         /// The service that stores it.
         cloud: Cloud,
-        /// Name of the bucket; for Azure of the container, also as container@account.dfs.core.windows.net.
+        /// Name of the bucket; for Azure of the container, also as
+        /// container@account.dfs.core.windows.net.
         bucket: String,
         /// Key of the object, verbatim.
         key: String,
@@ -45,13 +46,14 @@ pub(super) struct ParsedUrl {
     pub address: Address,
     /// For messages: no password, and `?…` for any query.
     pub name: Arc<str>,
-    /// Distinguishes it from other URLs, on disk too: no password, no signature, and a hash for any other
-    /// query.
+    /// Distinguishes it from other URLs, on disk too: no password, no signature, and a hash for any
+    /// other query.
     pub key: Arc<str>,
     /// The server that is asked: host and port, or a bucket.
     pub host: Arc<str>,
-    /// Distinguishes permissions within this process: a hash of user name, password and signature, 0 without
-    /// them. Each is sent to the server before it gives access, even to blocks that are cached for another one.
+    /// Distinguishes permissions within this process: a hash of user name, password and signature,
+    /// 0 without them. Each is sent to the server before it gives access, even to blocks that are
+    /// cached for another one.
     pub account: u64,
 }
 
@@ -61,32 +63,50 @@ impl ParsedUrl {
     /// # Errors
     /// `Argument` for invalid URLs, `Unsupported` for other schemes.
     pub fn parse(text: &str) -> Result<Self> {
-        // Text that cannot be parsed may contain a password anywhere, so messages repeat only the scheme.
+        // Text that cannot be parsed may contain a password anywhere, so messages repeat only the
+        // scheme.
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let name = display_name(Path::new(text));
         let wrong = |why: &str| Error::Argument(format!("{scheme}://…: {why}"));
         if text.len() > MAX_URL_BYTES {
-            return Err(wrong(&format!("longer than {} KiB; give a shorter one", MAX_URL_BYTES >> 10)));
+            return Err(wrong(&format!(
+                "longer than {} KiB; give a shorter one",
+                MAX_URL_BYTES >> 10
+            )));
         }
         match scheme.to_ascii_lowercase().as_str() {
             "http" | "https" => {
-                let mut url = Url::parse(text).map_err(|e| wrong(&format!("not a URL: {e}; correct it")))?;
+                let mut url =
+                    Url::parse(text).map_err(|e| wrong(&format!("not a URL: {e}; correct it")))?;
                 let authorization = take_authorization(&mut url);
                 url.set_fragment(None);
                 let mut key = url.clone();
                 let query = url.query().map(split_signature);
-                let is_address =
-                    |(rest, signature): &&(String, String)| !rest.is_empty() || signature.is_empty();
+                let is_address = |(rest, signature): &&(String, String)| {
+                    !rest.is_empty() || signature.is_empty()
+                };
                 // Different queries are different files; the hash keeps their content secret.
                 let number = query.as_ref().filter(is_address);
                 let number = number.map(|(rest, _)| format!("{:016x}", xxh3_64(rest.as_bytes())));
                 key.set_query(number.as_deref());
                 let signature = query.map(|(_, signature)| signature).unwrap_or_default();
-                Ok(Self::web(url, authorization, &signature, name, String::from(key)))
+                Ok(Self::web(
+                    url,
+                    authorization,
+                    &signature,
+                    name,
+                    String::from(key),
+                ))
             }
             "hf" => {
                 let url = hugging_face::file_url(rest).map_err(|reason| wrong(&reason))?;
-                Ok(Self::web(url, hugging_face::authorization(), "", name, text.to_owned()))
+                Ok(Self::web(
+                    url,
+                    hugging_face::authorization(),
+                    "",
+                    name,
+                    text.to_owned(),
+                ))
             }
             scheme => match (Cloud::of_scheme(scheme), rest.split_once('/')) {
                 (None, _) => Err(Error::Unsupported {
@@ -95,10 +115,22 @@ impl ParsedUrl {
                         "reading by {scheme}:// (only https://, http://, s3://, gs://, az://, abfss:// and hf://)"
                     ),
                 }),
-                (Some(cloud), Some((bucket, key))) if is_bucket(cloud, bucket) && !key.is_empty() => {
+                (Some(cloud), Some((bucket, key)))
+                    if is_bucket(cloud, bucket) && !key.is_empty() =>
+                {
                     let host = format!("{scheme}://{bucket}");
-                    let address = Address::Bucket { cloud, bucket: bucket.into(), key: key.into() };
-                    Ok(Self { address, key: format!("{host}/{key}").into(), host: host.into(), name, account: 0 })
+                    let address = Address::Bucket {
+                        cloud,
+                        bucket: bucket.into(),
+                        key: key.into(),
+                    };
+                    Ok(Self {
+                        address,
+                        key: format!("{host}/{key}").into(),
+                        host: host.into(),
+                        name,
+                        account: 0,
+                    })
                 }
                 _ => Err(wrong(&format!(
                     "it has no bucket and key; write {scheme}://bucket/key, and put credentials into the environment"
@@ -121,8 +153,11 @@ impl ParsedUrl {
                 xxh3_64(&[value, b"\n", signature.as_bytes()].concat())
             }
         };
-        let host =
-            format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(0));
+        let host = format!(
+            "{}:{}",
+            url.host_str().unwrap_or_default(),
+            url.port_or_known_default().unwrap_or(0)
+        );
         Self {
             address: Address::Web { url, authorization },
             name,
@@ -134,7 +169,9 @@ impl ParsedUrl {
 
     /// Removes the query of this URL, which may be secret, from a message of another library.
     pub fn scrub(&self, text: &str) -> String {
-        let Address::Web { url, .. } = &self.address else { return text.into() };
+        let Address::Web { url, .. } = &self.address else {
+            return text.into();
+        };
         match url.query().filter(|query| !query.is_empty()) {
             Some(query) => text.replace(query, "…"),
             None => text.into(),
@@ -144,7 +181,8 @@ impl ParsedUrl {
 
 /// Whether text may name a bucket; in particular, it contains no password.
 fn is_bucket(cloud: Cloud, text: &str) -> bool {
-    let has_account = cloud == Cloud::Azure && text.matches('@').count() == 1 && !text.starts_with('@');
+    let has_account =
+        cloud == Cloud::Azure && text.matches('@').count() == 1 && !text.starts_with('@');
     !text.is_empty() && !text.contains([':', '?', '#']) && (has_account || !text.contains('@'))
 }
 
@@ -191,33 +229,72 @@ mod tests {
 
     #[test]
     fn passwords_and_queries_are_used_and_never_shown() {
-        let text = "https://me:s%3Acret@host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1#t=3";
+        let text =
+            "https://me:s%3Acret@host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1#t=3";
         let parsed_url = ParsedUrl::parse(text).unwrap();
         assert_eq!(&*parsed_url.name, "https://host.example:8443/a%20b/c.mp4?…");
-        assert!(parsed_url.key.starts_with("https://host.example:8443/a%20b/c.mp4?"), "{}", parsed_url.key);
+        assert!(
+            parsed_url
+                .key
+                .starts_with("https://host.example:8443/a%20b/c.mp4?"),
+            "{}",
+            parsed_url.key
+        );
         for hidden in ["cret", "abcdef", "me:"] {
-            assert!(!parsed_url.name.contains(hidden) && !parsed_url.key.contains(hidden), "{hidden}");
+            assert!(
+                !parsed_url.name.contains(hidden) && !parsed_url.key.contains(hidden),
+                "{hidden}"
+            );
             assert!(!format!("{:?}", parsed_url.address).contains("s%3Acret"));
         }
-        let Address::Web { url, authorization } = &parsed_url.address else { panic!("a web server's") };
-        assert_eq!(url.as_str(), "https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1");
-        assert_eq!(authorization.as_ref().unwrap().to_str().unwrap(), "Basic bWU6czpjcmV0"); // me:s:cret
-        let said = "error sending request for url (https://host.example/c.mp4?X-Amz-Signature=abcdef&x=1)";
+        let Address::Web { url, authorization } = &parsed_url.address else {
+            panic!("a web server's")
+        };
+        assert_eq!(
+            url.as_str(),
+            "https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=abcdef&x=1"
+        );
+        assert_eq!(
+            authorization.as_ref().unwrap().to_str().unwrap(),
+            "Basic bWU6czpjcmV0"
+        ); // me:s:cret
+        let said =
+            "error sending request for url (https://host.example/c.mp4?X-Amz-Signature=abcdef&x=1)";
         assert!(!parsed_url.scrub(said).contains("abcdef"));
         let parse = |query: &str| {
-            ParsedUrl::parse(&format!("https://me:s%3Acret@host.example:8443/a%20b/c.mp4?{query}")).unwrap()
+            ParsedUrl::parse(&format!(
+                "https://me:s%3Acret@host.example:8443/a%20b/c.mp4?{query}"
+            ))
+            .unwrap()
         };
         let signed = parse("X-Amz-Signature=123456&x=1");
         assert_eq!(parsed_url.key, signed.key);
         assert_ne!(parsed_url.account, signed.account);
         assert_ne!(parsed_url.key, parse("X-Amz-Signature=abcdef&x=2").key);
-        assert_eq!(parse("X-Amz-Signature=1").key, parse("X-Amz-Signature=2").key);
-        assert_eq!(&*parse("X-Amz-Signature=1").key, "https://host.example:8443/a%20b/c.mp4");
-        let accounts = ["http://h/a", "http://me:1@h/a", "http://me:2@h/a", "http://you:1@h/a"]
-            .map(|text| ParsedUrl::parse(text).unwrap())
-            .map(|parsed_url| (parsed_url.key.to_string(), parsed_url.account));
-        assert!(accounts.iter().all(|(key, _)| key == "http://h/a"), "{accounts:?}");
-        assert!((0..4).all(|a| (0..a).all(|b| accounts[a].1 != accounts[b].1)), "{accounts:?}");
+        assert_eq!(
+            parse("X-Amz-Signature=1").key,
+            parse("X-Amz-Signature=2").key
+        );
+        assert_eq!(
+            &*parse("X-Amz-Signature=1").key,
+            "https://host.example:8443/a%20b/c.mp4"
+        );
+        let accounts = [
+            "http://h/a",
+            "http://me:1@h/a",
+            "http://me:2@h/a",
+            "http://you:1@h/a",
+        ]
+        .map(|text| ParsedUrl::parse(text).unwrap())
+        .map(|parsed_url| (parsed_url.key.to_string(), parsed_url.account));
+        assert!(
+            accounts.iter().all(|(key, _)| key == "http://h/a"),
+            "{accounts:?}"
+        );
+        assert!(
+            (0..4).all(|a| (0..a).all(|b| accounts[a].1 != accounts[b].1)),
+            "{accounts:?}"
+        );
     }
 
     #[test]
@@ -230,11 +307,16 @@ mod tests {
             ("S3://b/k/%41", (Cloud::S3, "b", "k/%41")),
             ("gs://b/k?x#y", (Cloud::Google, "b", "k?x#y")),
             ("az://c/a/b", (Cloud::Azure, "c", "a/b")),
-            ("abfss://c@a.dfs.core.windows.net/b", (Cloud::Azure, "c@a.dfs.core.windows.net", "b")),
+            (
+                "abfss://c@a.dfs.core.windows.net/b",
+                (Cloud::Azure, "c@a.dfs.core.windows.net", "b"),
+            ),
         ] {
             let parsed_url = ParsedUrl::parse(text).unwrap();
             assert_eq!(*parsed_url.name, *text);
-            let Address::Bucket { cloud, bucket, key } = parsed_url.address else { panic!("{text}") };
+            let Address::Bucket { cloud, bucket, key } = parsed_url.address else {
+                panic!("{text}")
+            };
             assert_eq!((cloud, bucket.as_str(), key.as_str()), expected);
         }
     }
@@ -260,6 +342,9 @@ mod tests {
             assert!(ParsedUrl::parse(text).is_err(), "{text}");
         }
         let error = ParsedUrl::parse("ftp://bucket/key").unwrap_err();
-        assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("s3://"), "{error}");
+        assert!(
+            matches!(error, Error::Unsupported { .. }) && error.to_string().contains("s3://"),
+            "{error}"
+        );
     }
 }

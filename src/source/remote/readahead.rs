@@ -11,8 +11,8 @@ const MAX_WINDOW_BYTES: u64 = 8 << 20;
 const MAX_FORWARD_SKIP: u64 = 256 << 10;
 /// How far behind its foremost offset a reader may read again without counting as random access.
 const MAX_BACKWARD_SKIP: u64 = 16 << 20;
-/// A read this close to the end of a file is extended to the end: tables are stored there, and more of them
-/// will be read.
+/// A read this close to the end of a file is extended to the end: tables are stored there, and more
+/// of them will be read.
 const TAIL_BYTES: u64 = 256 << 10;
 
 /// State of one reader.
@@ -34,7 +34,8 @@ impl Readahead {
         } else if read.end > self.foremost {
             let passed = read.end - self.foremost;
             self.foremost = read.end;
-            // Doubled for each block, not for each read: small reads do not indicate sequential access.
+            // Doubled for each block, not for each read: small reads do not indicate sequential
+            // access.
             if passed >= BLOCK_BYTES || read.end % BLOCK_BYTES < passed {
                 self.window = (self.window * 2).clamp(BLOCK_BYTES, MAX_WINDOW_BYTES);
             }
@@ -72,17 +73,25 @@ mod tests {
             5 * BLOCK_BYTES..5 * BLOCK_BYTES + 9
         );
         assert_eq!(
-            readahead.record_read(&(12 * BLOCK_BYTES..13 * BLOCK_BYTES), GIB).end,
+            readahead
+                .record_read(&(12 * BLOCK_BYTES..13 * BLOCK_BYTES), GIB)
+                .end,
             13 * BLOCK_BYTES + MAX_WINDOW_BYTES
         );
-        assert_eq!(readahead.record_read(&(GIB / 2..GIB / 2 + 16), GIB), GIB / 2..GIB / 2 + 16);
+        assert_eq!(
+            readahead.record_read(&(GIB / 2..GIB / 2 + 16), GIB),
+            GIB / 2..GIB / 2 + 16
+        );
         assert_eq!(readahead.record_read(&(100..116), GIB), 100..116);
     }
 
     #[test]
     fn tail_is_read_at_once() {
         let mut readahead = Readahead::default();
-        assert_eq!(readahead.record_read(&(GIB - 70_000..GIB - 69_984), GIB), GIB - 70_000..GIB);
+        assert_eq!(
+            readahead.record_read(&(GIB - 70_000..GIB - 69_984), GIB),
+            GIB - 70_000..GIB
+        );
         assert_eq!(readahead.record_read(&(0..16), 1000), 0..1000);
         assert_eq!(readahead.record_read(&(0..16), 0).end, 0);
     }
@@ -90,8 +99,12 @@ mod tests {
     #[test]
     fn small_reads_in_one_block_do_not_grow_readahead() {
         let mut readahead = Readahead::default();
-        let ends: Vec<u64> =
-            (0..100).map(|n| readahead.record_read(&(n * 16..n * 16 + 16), GIB).end).collect();
-        assert!(ends.iter().all(|&end| end <= 1600 + BLOCK_BYTES), "{ends:?}");
+        let ends: Vec<u64> = (0..100)
+            .map(|n| readahead.record_read(&(n * 16..n * 16 + 16), GIB).end)
+            .collect();
+        assert!(
+            ends.iter().all(|&end| end <= 1600 + BLOCK_BYTES),
+            "{ends:?}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Follows redirects of range requests without sending credentials to another origin.
-//! The HTTP client itself only protects the headers of HTTP authentication, not those of object stores.
+//! Follows redirects of range requests without sending credentials to another origin. The HTTP
+//! client itself only protects the headers of HTTP authentication, not those of object stores.
 
 use object_store::client::{HttpRequest, HttpResponse};
 use reqwest::header::{self, HeaderName, LOCATION};
@@ -19,14 +19,18 @@ const SENT_TO_OTHER_ORIGINS: [HeaderName; 6] = [
     header::USER_AGENT,
 ];
 
-/// The request to which a response redirects; `None` if it does not redirect, or not to an http(s) URL.
+/// The request to which a response redirects; `None` if it does not redirect, or not to an http(s)
+/// URL.
 pub(super) fn redirected(mut request: HttpRequest, response: &HttpResponse) -> Option<HttpRequest> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let previous = Url::parse(&request.uri().to_string()).ok()?;
-    let mut next = previous.join(location).ok().filter(|next| matches!(next.scheme(), "http" | "https"))?;
+    let mut next = previous
+        .join(location)
+        .ok()
+        .filter(|next| matches!(next.scheme(), "http" | "https"))?;
     next.set_username("").ok()?;
     next.set_password(None).ok()?;
     next.set_fragment(None);

@@ -5,12 +5,12 @@ use framespool_kernels::{Filter, Rect};
 use super::super::params::{center, is_wider, proportion};
 use super::super::transform::{Padding, Size};
 use super::Compiler;
-use crate::batch_sampler::rng::Rng;
 use crate::error::{Error, Result};
+use crate::rng::Rng;
 
 impl Compiler {
-    /// torchvision's `center_crop`: adds black where the frame is smaller; otherwise rounds the corner half
-    /// to even.
+    /// torchvision's `center_crop`: adds black where the frame is smaller; otherwise rounds the
+    /// corner half to even.
     pub(super) fn center_crop(&mut self, size: Size) {
         let (width, height) = self.draft.size();
         if size.width > width || size.height > height {
@@ -34,7 +34,10 @@ impl Compiler {
     ) -> Result<(f64, f64)> {
         self.pad(padding, fill)?;
         let (width, height) = self.draft.size();
-        let (across, down) = (size.width.saturating_sub(width), size.height.saturating_sub(height));
+        let (across, down) = (
+            size.width.saturating_sub(width),
+            size.height.saturating_sub(height),
+        );
         if (across, down) != (0, 0) {
             if !pad_if_needed {
                 return Err(Error::Argument(format!(
@@ -43,7 +46,15 @@ impl Compiler {
                     size.height, size.width
                 )));
             }
-            self.pad(Padding { left: across, right: across, top: down, bottom: down }, fill)?;
+            self.pad(
+                Padding {
+                    left: across,
+                    right: across,
+                    top: down,
+                    bottom: down,
+                },
+                fill,
+            )?;
         }
         let (width, height) = self.draft.size();
         let top = rng.next_below(u64::from(height - size.height) + 1);
@@ -60,10 +71,20 @@ impl Compiler {
         filter: Filter,
         record: &mut dyn FnMut(&'static str, &[f64]),
     ) {
-        let Rect { x, y, width, height } = part;
+        let Rect {
+            x,
+            y,
+            width,
+            height,
+        } = part;
         self.crop(i64::from(x), i64::from(y), Size { height, width });
         self.resize((size.width, size.height), filter);
-        for (name, value) in [("top", y), ("left", x), ("height", height), ("width", width)] {
+        for (name, value) in [
+            ("top", y),
+            ("left", x),
+            ("height", height),
+            ("width", width),
+        ] {
             record(name, &[f64::from(value)]);
         }
     }
@@ -71,7 +92,10 @@ impl Compiler {
     pub(super) fn five_crop(&mut self, size: Size) -> Result<()> {
         self.check_fits("FiveCrop", size)?;
         let (width, height) = self.draft.size();
-        let (right, bottom) = (i64::from(width - size.width), i64::from(height - size.height));
+        let (right, bottom) = (
+            i64::from(width - size.width),
+            i64::from(height - size.height),
+        );
         match self.view {
             0 => self.crop(0, 0, size),
             1 => self.crop(right, 0, size),
@@ -92,8 +116,11 @@ impl Compiler {
             _ => i64::from(spare),
         };
         let middle = |spare: u32| i64::from(center(spare));
-        let (x, y) =
-            if height > width { (middle(across), along(down)) } else { (along(across), middle(down)) };
+        let (x, y) = if height > width {
+            (middle(across), along(down))
+        } else {
+            (along(across), middle(down))
+        };
         self.crop(x, y, size);
         Ok(())
     }
@@ -121,6 +148,14 @@ impl Compiler {
         self.resize((w, h), filter);
         let (across, down) = (size.width - w, size.height - h);
         let (left, top) = (across / 2, down / 2);
-        self.pad(Padding { left, top, right: across - left, bottom: down - top }, fill)
+        self.pad(
+            Padding {
+                left,
+                top,
+                right: across - left,
+                bottom: down - top,
+            },
+            fill,
+        )
     }
 }

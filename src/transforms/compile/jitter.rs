@@ -6,7 +6,7 @@ use super::super::color_matrix;
 use super::super::params::uniform;
 use super::super::transform::UniformRange;
 use super::Compiler;
-use crate::batch_sampler::rng::Rng;
+use crate::rng::Rng;
 
 /// Factors of brightness, contrast and saturation, and the shift of hue, that change nothing.
 const NEUTRAL: [f64; 4] = [1.0, 1.0, 1.0, 0.0];
@@ -26,7 +26,8 @@ impl Compiler {
         record("order", &order.map(|i| i as f64));
         // Always draws four numbers, so that disabling one factor does not change the others.
         let spans = [brightness, contrast, saturation, hue];
-        let factors = [0, 1, 2, 3].map(|i| uniform(spans[i].unwrap_or(UniformRange::only(NEUTRAL[i])), rng));
+        let factors =
+            [0, 1, 2, 3].map(|i| uniform(spans[i].unwrap_or(UniformRange::only(NEUTRAL[i])), rng));
         for i in order {
             if spans[i].is_none() {
                 continue;
@@ -36,8 +37,8 @@ impl Compiler {
         record_factors(factors, record);
     }
 
-    /// torchvision's `RandomPhotometricDistort`: each change is applied with probability `p`, contrast after brightness or
-    /// after hue.
+    /// torchvision's `RandomPhotometricDistort`: each change is applied with probability `p`,
+    /// contrast after brightness or after hue.
     pub(super) fn distort(
         &mut self,
         spans: [UniformRange; 4],
@@ -48,11 +49,7 @@ impl Compiler {
         // Always draws all numbers, so that one change does not change the others.
         let factors = [0, 1, 2, 3].map(|i| {
             let (applied, factor) = (rng.next_f64() < p, uniform(spans[i], rng));
-            if applied {
-                factor
-            } else {
-                NEUTRAL[i]
-            }
+            if applied { factor } else { NEUTRAL[i] }
         });
         let contrast_first = rng.next_f64() < 0.5;
         let permuted = rng.next_f64() < p;
@@ -63,7 +60,11 @@ impl Compiler {
         if !permuted {
             channels = [0, 1, 2];
         }
-        let order = if contrast_first { [0, 1, 2, 3] } else { [0, 2, 3, 1] };
+        let order = if contrast_first {
+            [0, 1, 2, 3]
+        } else {
+            [0, 2, 3, 1]
+        };
         for i in order {
             if factors[i] != NEUTRAL[i] {
                 self.adjust(i, factors[i]);
@@ -90,7 +91,10 @@ impl Compiler {
 }
 
 fn record_factors(factors: [f64; 4], record: &mut dyn FnMut(&'static str, &[f64])) {
-    for (name, factor) in ["brightness", "contrast", "saturation", "hue"].into_iter().zip(factors) {
+    for (name, factor) in ["brightness", "contrast", "saturation", "hue"]
+        .into_iter()
+        .zip(factors)
+    {
         record(name, &[factor]);
     }
 }

@@ -1,11 +1,12 @@
-//! torchvision's `RandAugment` and `TrivialAugmentWide`: their lists of operations and the magnitudes of each.
+//! torchvision's `RandAugment` and `TrivialAugmentWide`: their lists of operations and the
+//! magnitudes of each.
 
 use framespool_kernels::{Interpolation, RgbOperation};
 
 use super::super::color_matrix;
 use super::super::params::inverse_affine;
 use super::Compiler;
-use crate::batch_sampler::rng::Rng;
+use crate::rng::Rng;
 
 /// How operations are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,8 @@ const OPERATIONS: [Operation; 14] = [
 ];
 
 impl Compiler {
-    /// Draws and applies the operations; records their numbers in torchvision's list, and their magnitudes.
+    /// Draws and applies the operations; records their numbers in torchvision's list, and their
+    /// magnitudes.
     pub(super) fn augment(
         &mut self,
         policy: &Policy,
@@ -76,7 +78,8 @@ impl Compiler {
         let (mut numbers, mut magnitudes) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let number = rng.next_below(OPERATIONS.len() as u64) as usize;
-            // Always draws three numbers, so that one operation does not change the parameters of the next.
+            // Always draws three numbers, so that one operation does not change the parameters of
+            // the next.
             let drawn = rng.next_below(u64::from(policy.bins)) as u32;
             let negative = rng.next_f64() < 0.5;
             let bin = match policy.kind {
@@ -86,7 +89,11 @@ impl Compiler {
             let share = f64::from(bin) / f64::from(policy.bins - 1);
             let operation = OPERATIONS[number];
             let magnitude = magnitude(operation, policy.kind, share, self.draft.size());
-            let magnitude = if negative && is_signed(operation) { -magnitude } else { magnitude };
+            let magnitude = if negative && is_signed(operation) {
+                -magnitude
+            } else {
+                magnitude
+            };
             self.apply_operation(operation, magnitude, policy);
             numbers.push(number as f64);
             magnitudes.push(magnitude);
@@ -110,9 +117,12 @@ impl Compiler {
             Operation::TranslateX => warp(0.0, none, (magnitude.trunc(), 0.0), corner),
             Operation::TranslateY => warp(0.0, none, (0.0, magnitude.trunc()), corner),
             // Counterclockwise, about the middle.
-            Operation::Rotate => {
-                warp(-magnitude, none, none, (f64::from(width) / 2.0, f64::from(height) / 2.0))
-            }
+            Operation::Rotate => warp(
+                -magnitude,
+                none,
+                none,
+                (f64::from(width) / 2.0, f64::from(height) / 2.0),
+            ),
             Operation::Brightness => self.change(&color_matrix::brightness(1.0 + magnitude)),
             Operation::Color => self.change(&color_matrix::saturation(1.0 + magnitude)),
             Operation::Contrast => self.change(&color_matrix::contrast(1.0 + magnitude)),
@@ -137,10 +147,22 @@ fn is_signed(operation: Operation) -> bool {
     )
 }
 
-/// The magnitude of an operation at a share, 0 to 1, of its range: `_AUGMENTATION_SPACE` of torchvision's classes.
-fn magnitude(operation: Operation, kind: PolicyKind, share: f64, (width, height): (u32, u32)) -> f64 {
+/// The magnitude of an operation at a share, 0 to 1, of its range: `_AUGMENTATION_SPACE` of
+/// torchvision's classes.
+fn magnitude(
+    operation: Operation,
+    kind: PolicyKind,
+    share: f64,
+    (width, height): (u32, u32),
+) -> f64 {
     let wide = kind == PolicyKind::TrivialAugmentWide;
-    let shift = |side: u32| if wide { 32.0 } else { 150.0 / 331.0 * f64::from(side) };
+    let shift = |side: u32| {
+        if wide {
+            32.0
+        } else {
+            150.0 / 331.0 * f64::from(side)
+        }
+    };
     match operation {
         Operation::Identity | Operation::AutoContrast | Operation::Equalize => 0.0,
         Operation::ShearX | Operation::ShearY => share * if wide { 0.99 } else { 0.3 },

@@ -1,5 +1,6 @@
-//! Deinterlaces frames of interlaced video before they are transformed, if the pipeline requires it.
-//! Logs interlaced video that is not deinterlaced, once per process for each codec in each container.
+//! Deinterlaces frames of interlaced video before they are transformed, if the pipeline requires
+//! it. Logs interlaced video that is not deinterlaced, once per process for each codec in each
+//! container.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +9,8 @@ use framespool_kernels::Deinterlace;
 
 use super::{InputFrame, TransformExecutor};
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::frame_view::with_view;
 use crate::ffmpeg::Frame;
+use crate::ffmpeg::frame_view::with_view;
 use crate::index::VideoIndex;
 use crate::limits::resize;
 use crate::media::DisplayGeometry;
@@ -21,7 +22,11 @@ static LOGGED: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
 
 impl TransformExecutor {
     /// How a frame of this video is deinterlaced; `None` if it stays as it is.
-    pub(super) fn deinterlace(&self, index: &VideoIndex, input: &InputFrame<'_>) -> Option<Deinterlace> {
+    pub(super) fn deinterlace(
+        &self,
+        index: &VideoIndex,
+        input: &InputFrame<'_>,
+    ) -> Option<Deinterlace> {
         let method = self.pipeline.deinterlace;
         let deinterlace = method.and_then(|method| {
             let kept = index.first_field.get().copied().flatten()?;
@@ -33,7 +38,8 @@ impl TransformExecutor {
         deinterlace
     }
 
-    /// Like [`apply_to_view`](Self::apply_to_view), for a decoded frame that may have to be deinterlaced first.
+    /// Like [`apply_to_view`](Self::apply_to_view), for a decoded frame that may have to be
+    /// deinterlaced first.
     #[expect(clippy::too_many_arguments, reason = "where from, by what, where to")]
     pub(super) fn apply_to_frame(
         &mut self,
@@ -45,8 +51,10 @@ impl TransformExecutor {
         clip: &mut [u8],
         at: (usize, usize),
     ) -> Result<()> {
-        let unsupported =
-            |e: framespool_kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
+        let unsupported = |e: framespool_kernels::PassError| Error::Unsupported {
+            site: site.clone(),
+            what: e.to_string(),
+        };
         with_view(site, frame, self.pipeline.assumed, |view| {
             let Some(deinterlace) = deinterlace else {
                 return self.apply_to_view(site, view, display, shape, clip, at);
@@ -55,20 +63,27 @@ impl TransformExecutor {
             let bytes = Deinterlace::memory_bytes(view).map_err(unsupported)?;
             resize(site, &mut memory, bytes)?;
             let deinterlaced = deinterlace.run(view, &mut memory).map_err(unsupported);
-            let done =
-                deinterlaced.and_then(|view| self.apply_to_view(site, &view, display, shape, clip, at));
+            let done = deinterlaced
+                .and_then(|view| self.apply_to_view(site, &view, display, shape, clip, at));
             self.deinterlaced = memory;
             done
         })
     }
 }
 
-/// Logs a warning unless there was one for another file of this kind. `is_requested`: the video would be deinterlaced if
-/// the order of its fields were known.
+/// Logs a warning unless there was one for another file of this kind. `is_requested`: the video
+/// would be deinterlaced if the order of its fields were known.
 fn warn(index: &VideoIndex, is_requested: bool) {
-    let kind = (index.info.params.codec.name.clone(), index.container.clone());
+    let kind = (
+        index.info.params.codec.name.clone(),
+        index.container.clone(),
+    );
     let (codec, container) = (kind.0.clone(), kind.1.clone());
-    if !LOGGED.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
+    if !LOGGED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(kind)
+    {
         return;
     }
     let advice = if is_requested {

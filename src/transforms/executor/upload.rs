@@ -1,13 +1,13 @@
-//! Copies frames that the CPU transforms to the device: from page-locked memory, without waiting for the copy, and as
-//! 8-bit codes if the device can make the same elements of them.
-//! Without page-locked memory, or without memory for codes, the frames are copied as they can be.
-//! Clips that are kept on disk are copied in both directions, through the same memory.
+//! Copies frames that the CPU transforms to the device: from page-locked memory, without waiting
+//! for the copy, and as 8-bit codes if the device can make the same elements of them. Without
+//! page-locked memory, or without memory for codes, the frames are copied as they can be. Clips
+//! that are kept on disk are copied in both directions, through the same memory.
 
 use framespool_nvdec::cuda::{Memory, Stream, UploadRing};
 use framespool_nvdec::switches::Mechanism;
 use std::sync::Arc;
 
-use super::{check_fits_slot, TransformExecutor};
+use super::{TransformExecutor, check_fits_slot};
 use crate::batch::{BatchBuffer, DeviceSliceMut};
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
@@ -39,8 +39,8 @@ struct Codes {
 }
 
 impl TransformExecutor {
-    /// Transforms a frame on the host and uploads the result to the device, as frame `t` of a clip. `apply` writes the
-    /// frame as the only one of a clip, with the executor that it is given.
+    /// Transforms a frame on the host and uploads the result to the device, as frame `t` of a clip.
+    /// `apply` writes the frame as the only one of a clip, with the executor that it is given.
     pub(super) fn apply_and_upload(
         &mut self,
         site: &Site,
@@ -55,25 +55,33 @@ impl TransformExecutor {
         uploaded
     }
 
-    /// Copies a clip from the device to host memory, waits until it is there, and calls `take` with its bytes.
+    /// Copies a clip from the device to host memory, waits until it is there, and calls `take` with
+    /// its bytes.
     ///
     /// # Errors
     /// `Gpu` if the driver does not copy it.
-    pub fn download_clip(&mut self, site: &Site, clip: &BatchBuffer, take: impl FnOnce(&[u8])) -> Result<()> {
+    pub fn download_clip(
+        &mut self,
+        site: &Site,
+        clip: &BatchBuffer,
+        take: impl FnOnce(&[u8]),
+    ) -> Result<()> {
         let downloaded = self.take_uploader().and_then(|mut uploader| {
             uploader.download(self, site, clip, take)?;
             self.uploader = Some(uploader);
             Ok(())
         });
         if downloaded.is_err() {
-            // The copy may still run. Its target is dropped, which waits for it, and its source is not used again.
+            // The copy may still run. Its target is dropped, which waits for it, and its source is
+            // not used again.
             clip.mark_unsynchronized();
         }
         downloaded
     }
 
-    /// Fills a clip of this shape on the device with a clip of the shape `stored`, which `read` writes to host memory.
-    /// With `expand`, the bytes of that are codes. Returns false if `read` does.
+    /// Fills a clip of this shape on the device with a clip of the shape `stored`, which `read`
+    /// writes to host memory. With `expand`, the bytes of that are codes. Returns false if `read`
+    /// does.
     ///
     /// # Errors
     /// `Gpu` if the driver does not copy it; `Internal` if it does not fit.
@@ -100,20 +108,29 @@ impl TransformExecutor {
 
     fn new_uploader(&mut self) -> Result<Uploader> {
         let stream = self.cuda()?.stream().clone();
-        let no_gpu = || Error::Argument("the output is on a device, but the executor has no GPU".into());
+        let no_gpu =
+            || Error::Argument("the output is on a device, but the executor has no GPU".into());
         let gpu = self.gpu.clone().ok_or_else(no_gpu)?;
         let staging = match Mechanism::LockedUpload.is_enabled() {
             true => Staging::PageLocked(UploadRing::new(stream.clone())),
             false => Staging::Pageable(Vec::new()),
         };
-        let codes = self.pipeline.as_codes().filter(|_| Mechanism::CodeUpload.is_enabled());
+        let codes = self
+            .pipeline
+            .as_codes()
+            .filter(|_| Mechanism::CodeUpload.is_enabled());
         let codes = codes.map(|(pipeline, lut)| Codes {
             encoder: TransformExecutor::new(pipeline),
             lut: lut.for_device(),
             tables: None,
             frame: None,
         });
-        Ok(Uploader { gpu, stream, staging, codes })
+        Ok(Uploader {
+            gpu,
+            stream,
+            staging,
+            codes,
+        })
     }
 }
 
@@ -130,21 +147,36 @@ impl Uploader {
         // 8-bit codes cannot hold the elements of a frame of more than 8 bits.
         let as_codes = !is_deep && self.prepare_codes(executor, shape)?;
         let codes = self.codes.as_mut().filter(|_| as_codes);
-        let dtype = codes.as_ref().map_or(shape.dtype, |codes| codes.encoder.pipeline.dtype);
-        let frame = ClipShape { frames: 1, dtype, ..*shape };
+        let dtype = codes
+            .as_ref()
+            .map_or(shape.dtype, |codes| codes.encoder.pipeline.dtype);
+        let frame = ClipShape {
+            frames: 1,
+            dtype,
+            ..*shape
+        };
         let bytes = frame.bytes().unwrap_or(0);
         self.staging.prepare(site, bytes, executor)?;
         let staged = self.staging.reserve(bytes)?;
         match codes {
-            Some(Codes { encoder, lut, tables: Some(tables), frame: Some(on_device) }) => {
+            Some(Codes {
+                encoder,
+                lut,
+                tables: Some(tables),
+                frame: Some(on_device),
+            }) => {
                 encoder.key = executor.key;
                 apply(encoder, &frame, staged)?;
                 check_fits_slot(site, shape, slice.len)?;
                 slice.begin(&self.stream)?;
-                self.staging.upload(&self.stream, on_device.address(), 0..bytes)?;
+                self.staging
+                    .upload(&self.stream, on_device.address(), 0..bytes)?;
                 let (codes, tables) = (on_device.address(), tables.address());
-                let launches = shape.expand_frame_on_device(lut, codes, tables, slice.address, t)?;
-                launches.iter().try_for_each(|launch| self.gpu.launch(&self.stream, launch))
+                let launches =
+                    shape.expand_frame_on_device(lut, codes, tables, slice.address, t)?;
+                launches
+                    .iter()
+                    .try_for_each(|launch| self.gpu.launch(&self.stream, launch))
             }
             _ => {
                 apply(executor, &frame, staged)?;
@@ -152,14 +184,19 @@ impl Uploader {
                 slice.begin(&self.stream)?;
                 let ranges = frame.frame_ranges(0).into_iter().zip(shape.frame_ranges(t));
                 for ((from, len), (to, _)) in ranges {
-                    self.staging.upload(&self.stream, slice.address + to as u64, from..from + len)?;
+                    self.staging.upload(
+                        &self.stream,
+                        slice.address + to as u64,
+                        from..from + len,
+                    )?;
                 }
                 Ok(())
             }
         }
     }
 
-    /// The stream of the copy waits for the events of the clip's writes, and no other stream waits for the copy.
+    /// The stream of the copy waits for the events of the clip's writes, and no other stream waits
+    /// for the copy.
     fn download(
         &mut self,
         executor: &mut TransformExecutor,
@@ -168,7 +205,9 @@ impl Uploader {
         take: impl FnOnce(&[u8]),
     ) -> Result<()> {
         self.staging.prepare(site, clip.len(), executor)?;
-        clip.written().iter().try_for_each(|event| self.stream.wait(event))?;
+        clip.written()
+            .iter()
+            .try_for_each(|event| self.stream.wait(event))?;
         let staged = self.staging.reserve(clip.len())?;
         self.stream.download(staged, clip.address())?;
         take(staged);
@@ -184,7 +223,11 @@ impl Uploader {
         mut slice: DeviceSliceMut<'_>,
         read: impl FnOnce(&mut [u8]) -> bool,
     ) -> Result<bool> {
-        check_fits_slot(site, if expand.is_some() { shape } else { stored }, slice.len)?;
+        check_fits_slot(
+            site,
+            if expand.is_some() { shape } else { stored },
+            slice.len,
+        )?;
         let bytes = stored.bytes().unwrap_or(0);
         self.staging.prepare(site, bytes, executor)?;
         if !read(self.staging.reserve(bytes)?) {
@@ -195,7 +238,8 @@ impl Uploader {
             self.staging.upload(&self.stream, slice.address, 0..bytes)?;
             return Ok(true);
         };
-        // The stream of the executor is that of the copies, so the codes of the clip before are read by then.
+        // The stream of the executor is that of the copies, so the codes of the clip before are
+        // read by then.
         let cuda = executor.cuda()?;
         let codes = cuda.crossing_buffer(bytes)?;
         slice.begin(&self.stream)?;
@@ -204,15 +248,29 @@ impl Uploader {
         Ok(true)
     }
 
-    /// Allocates what the codes pass needs on the device. Returns whether the frame can be made as codes.
-    fn prepare_codes(&mut self, executor: &mut TransformExecutor, shape: &ClipShape) -> Result<bool> {
-        let Some(codes) = &mut self.codes else { return Ok(false) };
-        let frame = ClipShape { frames: 1, dtype: codes.encoder.pipeline.dtype, ..*shape };
+    /// Allocates what the codes pass needs on the device. Returns whether the frame can be made as
+    /// codes.
+    fn prepare_codes(
+        &mut self,
+        executor: &mut TransformExecutor,
+        shape: &ClipShape,
+    ) -> Result<bool> {
+        let Some(codes) = &mut self.codes else {
+            return Ok(false);
+        };
+        let frame = ClipShape {
+            frames: 1,
+            dtype: codes.encoder.pipeline.dtype,
+            ..*shape
+        };
         match codes.prepare(&self.stream, frame.bytes().unwrap_or(0)) {
             Ok(()) => Ok(true),
             Err(error) if error.is_out_of_memory() => {
                 self.codes = None;
-                executor.report.upload_fallbacks.push(format!("frames are copied as elements: {error}"));
+                executor
+                    .report
+                    .upload_fallbacks
+                    .push(format!("frames are copied as elements: {error}"));
                 Ok(false)
             }
             Err(error) => Err(error.into()),
@@ -240,7 +298,12 @@ impl Codes {
 
 impl Staging {
     /// Makes room for `bytes` bytes: in pageable memory from now on, if they cannot be page-locked.
-    fn prepare(&mut self, site: &Site, bytes: usize, executor: &mut TransformExecutor) -> Result<()> {
+    fn prepare(
+        &mut self,
+        site: &Site,
+        bytes: usize,
+        executor: &mut TransformExecutor,
+    ) -> Result<()> {
         if let Staging::PageLocked(ring) = self {
             match ring.reserve(bytes) {
                 Ok(_) => return Ok(()),

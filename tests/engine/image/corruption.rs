@@ -1,5 +1,5 @@
-//! Tests image files that are truncated, changed, or made expensive to decode: each ends in an image or in an
-//! error that names the file, always the same one, without a panic or a hang.
+//! Tests image files that are truncated, changed, or made expensive to decode: each ends in an
+//! image or in an error that names the file, always the same one, without a panic or a hang.
 
 use super::*;
 
@@ -9,18 +9,32 @@ fn truncated_file_is_an_error_at_every_cut() {
     for File { name, bytes } in small_files() {
         // Cuts up to the last byte that is needed: the end marker, or the end of a PNG's last IDAT.
         let end = if bytes.starts_with(&[0xff, 0xd8]) {
-            bytes.windows(2).rposition(|two| two == [0xff, 0xd9]).unwrap() + 1
+            bytes
+                .windows(2)
+                .rposition(|two| two == [0xff, 0xd9])
+                .unwrap()
+                + 1
         } else {
             let idat = bytes.windows(4).rposition(|four| four == b"IDAT").unwrap();
             idat + 7 + u32::from_be_bytes(bytes[idat - 4..idat].try_into().unwrap()) as usize
         };
         // Cuts at every 97th byte; in long files at a few hundred positions.
-        for cut in (0..end).step_by(97 * (end / 20_000).max(1)).chain([end - 1, end]) {
+        for cut in (0..end)
+            .step_by(97 * (end / 20_000).max(1))
+            .chain([end - 1, end])
+        {
             let file = File::new(&name, bytes[..cut].to_vec());
             let outcome = file.outcome(&mut kept, DecodeOptions::default());
-            assert!(outcome.contains(&name), "{name} cut to {cut} of {} bytes: decoded", bytes.len());
+            assert!(
+                outcome.contains(&name),
+                "{name} cut to {cut} of {} bytes: decoded",
+                bytes.len()
+            );
             if cut % 5 == 0 {
-                assert_eq!(outcome, file.outcome(&mut ImageDecoder::new(), DecodeOptions::default()));
+                assert_eq!(
+                    outcome,
+                    file.outcome(&mut ImageDecoder::new(), DecodeOptions::default())
+                );
             }
         }
     }
@@ -47,7 +61,11 @@ fn damage_gives_a_deterministic_image_or_error() {
         for round in 0..150 {
             let mut file = File::new(&name, bytes.clone());
             // Half of the damage hits the headers, where numbers determine sizes.
-            let reach = if round % 2 == 0 { bytes.len().min(700) } else { bytes.len() };
+            let reach = if round % 2 == 0 {
+                bytes.len().min(700)
+            } else {
+                bytes.len()
+            };
             for _ in 0..1 + rng.next_below(6) {
                 let at = rng.next_below(reach);
                 match round % 3 {
@@ -58,7 +76,11 @@ fn damage_gives_a_deterministic_image_or_error() {
             }
             let options = every_option().nth(rng.next_below(8)).unwrap();
             let outcome = file.outcome(&mut kept, options);
-            assert_eq!(outcome, file.outcome(&mut ImageDecoder::new(), options), "{name}, round {round}");
+            assert_eq!(
+                outcome,
+                file.outcome(&mut ImageDecoder::new(), options),
+                "{name}, round {round}"
+            );
             if outcome.contains(&name) {
                 refused += 1;
             } else {
@@ -66,7 +88,10 @@ fn damage_gives_a_deterministic_image_or_error() {
             }
         }
     }
-    assert!(decoded > 100 && refused > 100, "{decoded} decoded, {refused} refused");
+    assert!(
+        decoded > 100 && refused > 100,
+        "{decoded} decoded, {refused} refused"
+    );
 }
 
 #[test]
@@ -79,7 +104,10 @@ fn harmless_warning_does_not_hide_later_damage() {
     assert_eq!(file.outcome(&mut ImageDecoder::new(), EXACT_REQUEST), want);
     file.bytes.truncate(file.bytes.len() * 3 / 4);
     let outcome = file.outcome(&mut ImageDecoder::new(), EXACT_REQUEST);
-    assert!(outcome.contains("Premature end") && outcome.contains("skip or replace"), "{outcome}");
+    assert!(
+        outcome.contains("Premature end") && outcome.contains("skip or replace"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -88,10 +116,17 @@ fn expensive_images_are_refused_early() {
     let ImageHeader { width, height, .. } = file.header().unwrap();
     let samples = u64::from(width) * u64::from(height);
     let source = MemorySource::new("big.jpg", file.bytes.clone());
-    let limits = |picture_samples| Limits { picture_samples, ..Limits::default() };
+    let limits = |picture_samples| Limits {
+        picture_samples,
+        ..Limits::default()
+    };
     assert!(read_header(&source, &limits(samples)).is_ok());
-    assert!(matches!(read_header(&source, &limits(samples - 1)), Err(Error::Limit { .. })));
-    // A scan repeated two hundred times: each repetition adds few bytes, and a whole pass of decoding.
+    assert!(matches!(
+        read_header(&source, &limits(samples - 1)),
+        Err(Error::Limit { .. })
+    ));
+    // A scan repeated two hundred times: each repetition adds few bytes, and a whole pass of
+    // decoding.
     let scans: Vec<usize> = (0..file.bytes.len() - 1)
         .filter(|at| file.bytes[*at] == 0xff && file.bytes[at + 1] == 0xda)
         .collect();
@@ -110,15 +145,27 @@ fn expensive_images_are_refused_early() {
 
 #[test]
 fn file_changed_after_its_header_is_an_error() {
-    let png =
-        |w, h| File::new("a.png", png_encoder::encoded(png::ColorType::Rgb, png::BitDepth::Eight, w, h).0);
+    let png = |w, h| {
+        File::new(
+            "a.png",
+            png_encoder::encoded(png::ColorType::Rgb, png::BitDepth::Eight, w, h).0,
+        )
+    };
     let site = Site::file(&"a.png".into());
     let mut decoder = ImageDecoder::new();
-    let error =
-        decoder.decode(&site, &png(5, 5).header().unwrap(), &png(500, 500).bytes, EXACT_REQUEST).unwrap_err();
+    let error = decoder
+        .decode(
+            &site,
+            &png(5, 5).header().unwrap(),
+            &png(500, 500).bytes,
+            EXACT_REQUEST,
+        )
+        .unwrap_err();
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
     let small = File::of(&named("images/odd/grey_128x128.jpg"));
     let large = File::of(&named("images/odd/grey_large.jpg"));
-    let error = decoder.decode(&site, &small.header().unwrap(), &large.bytes, EXACT_REQUEST).unwrap_err();
+    let error = decoder
+        .decode(&site, &small.header().unwrap(), &large.bytes, EXACT_REQUEST)
+        .unwrap_err();
     assert!(error.to_string().contains("1280x853"), "{error}");
 }

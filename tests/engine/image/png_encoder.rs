@@ -1,5 +1,6 @@
-//! Makes PNGs of a given color type, bit depth and size, by the `png` crate or interlaced by plain code.
-//! Returns their values too. Neighboring values differ, so that a wrong order of samples changes the image.
+//! Makes PNGs of a given color type, bit depth and size, by the `png` crate or interlaced by plain
+//! code. Returns their values too. Neighboring values differ, so that a wrong order of samples
+//! changes the image.
 
 use png::{BitDepth, ColorType};
 
@@ -10,13 +11,19 @@ pub fn combinations() -> Vec<(ColorType, BitDepth)> {
     let mut all = vec![];
     all.extend([One, Two, Four, Eight, Sixteen].map(|bits| (Grayscale, bits)));
     all.extend([One, Two, Four, Eight].map(|bits| (Indexed, bits)));
-    all.extend([Rgb, Rgba, GrayscaleAlpha].into_iter().flat_map(|c| [(c, Eight), (c, Sixteen)]));
+    all.extend(
+        [Rgb, Rgba, GrayscaleAlpha]
+            .into_iter()
+            .flat_map(|c| [(c, Eight), (c, Sixteen)]),
+    );
     all
 }
 
 /// Returns a palette of `n` entries.
 pub fn palette(n: usize) -> Vec<[u8; 3]> {
-    (0..n).map(|i| [(i * 37) as u8, (255 - i * 11 % 256) as u8, (i * i) as u8]).collect()
+    (0..n)
+        .map(|i| [(i * 37) as u8, (255 - i * 11 % 256) as u8, (i * i) as u8])
+        .collect()
 }
 
 /// Returns the values of all channels, pixel by pixel.
@@ -39,7 +46,9 @@ fn packed(values: &[u16], bits: BitDepth, row: usize) -> Vec<Vec<u8>> {
                 let per_byte = 8 / bits;
                 row.chunks(per_byte)
                     .map(|group| {
-                        let sum = group.iter().fold(0, |byte, value| byte << bits | *value as u8);
+                        let sum = group
+                            .iter()
+                            .fold(0, |byte, value| byte << bits | *value as u8);
                         sum << (bits * (per_byte - group.len()))
                     })
                     .collect()
@@ -62,7 +71,9 @@ pub fn encoded(colors: ColorType, bits: BitDepth, width: u32, height: u32) -> (V
     }
     let mut writer = encoder.write_header().unwrap();
     let row = width as usize * colors.samples();
-    writer.write_image_data(&packed(&values, bits, row).concat()).unwrap();
+    writer
+        .write_image_data(&packed(&values, bits, row).concat())
+        .unwrap();
     writer.finish().unwrap();
     (file, values)
 }
@@ -74,7 +85,9 @@ pub fn white(width: u32, height: u32) -> Vec<u8> {
     encoder.set_color(ColorType::Rgb);
     encoder.set_depth(BitDepth::Sixteen);
     let mut writer = encoder.write_header().unwrap();
-    writer.write_image_data(&vec![0xff; width as usize * height as usize * 6]).unwrap();
+    writer
+        .write_image_data(&vec![0xff; width as usize * height as usize * 6])
+        .unwrap();
     writer.finish().unwrap();
     file
 }
@@ -90,8 +103,15 @@ pub fn interlaced(
     let values = values(colors, bits, width, height);
     let channels = colors.samples();
     // Adam7: first column, first row, column step and row step of each pass.
-    let passes =
-        [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)];
+    let passes = [
+        (0, 0, 8, 8),
+        (4, 0, 8, 8),
+        (0, 4, 4, 8),
+        (2, 0, 4, 4),
+        (0, 2, 2, 4),
+        (1, 0, 2, 2),
+        (0, 1, 1, 2),
+    ];
     let mut rows = Vec::new();
     for (x0, y0, dx, dy) in passes {
         let columns: Vec<u32> = (x0..width).step_by(dx).collect();
@@ -112,7 +132,9 @@ pub fn interlaced(
     ihdr.extend([bits as u8, colors as u8, 0, 0, 1]);
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     chunk(&mut file, b"IHDR", &ihdr);
-    chunks.iter().for_each(|(name, content)| chunk(&mut file, name, content));
+    chunks
+        .iter()
+        .for_each(|(name, content)| chunk(&mut file, name, content));
     if colors == ColorType::Indexed {
         chunk(&mut file, b"PLTE", &palette(1 << bits as usize).concat());
     }
@@ -130,7 +152,13 @@ fn chunk(file: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
 
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |sum: u32, byte: &u8| {
-        (0..8).fold(sum ^ u32::from(*byte), |s, _| if s & 1 == 1 { s >> 1 ^ 0xedb8_8320 } else { s >> 1 })
+        (0..8).fold(sum ^ u32::from(*byte), |s, _| {
+            if s & 1 == 1 {
+                s >> 1 ^ 0xedb8_8320
+            } else {
+                s >> 1
+            }
+        })
     };
     !bytes.iter().fold(u32::MAX, step)
 }

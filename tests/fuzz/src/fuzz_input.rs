@@ -1,5 +1,6 @@
-//! Reads the arguments of a call from an input's bytes; now and then an argument is an unusual value.
-//! Missing bytes are zeros, so every prefix of an input is an input too. No input is rejected.
+//! Reads the arguments of a call from an input's bytes; now and then an argument is an unusual
+//! value. Missing bytes are zeros, so every prefix of an input is an input too. No input is
+//! rejected.
 
 use arbitrary::Unstructured;
 
@@ -24,7 +25,12 @@ impl<'a> FuzzInput<'a> {
 
     /// Returns a number below `n`.
     pub fn next_below(&mut self, n: usize) -> usize {
-        let bytes = usize::from(self.byte()) | if n > 256 { usize::from(self.byte()) << 8 } else { 0 };
+        let bytes = usize::from(self.byte())
+            | if n > 256 {
+                usize::from(self.byte()) << 8
+            } else {
+                0
+            };
         bytes % n.max(1)
     }
 
@@ -40,7 +46,9 @@ impl<'a> FuzzInput<'a> {
 
     /// Returns a small number of values.
     pub fn some<T>(&mut self, most: usize, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
-        (0..self.next_below(most + 1)).map(|_| value(self)).collect()
+        (0..self.next_below(most + 1))
+            .map(|_| value(self))
+            .collect()
     }
 
     /// Returns a small count, as in ordinary use, and now and then an edge of 32 bits.
@@ -133,13 +141,21 @@ mod tests {
     #[test]
     fn empty_input_equals_zeros() {
         let mut case = FuzzInput::new(&[]);
-        assert_eq!((case.byte(), case.count(), case.long(), case.signed()), (0, 0, 0, 0));
-        assert_eq!((case.number(), case.text(9).as_str(), case.rest()), (0.0, "", &[][..]));
+        assert_eq!(
+            (case.byte(), case.count(), case.long(), case.signed()),
+            (0, 0, 0, 0)
+        );
+        assert_eq!(
+            (case.number(), case.text(9).as_str(), case.rest()),
+            (0.0, "", &[][..])
+        );
     }
 
     #[test]
     fn every_edge_of_a_float_is_reached() {
-        let found: Vec<f64> = (0..=255).map(|kind| FuzzInput::new(&[kind, 3]).number()).collect();
+        let found: Vec<f64> = (0..=255)
+            .map(|kind| FuzzInput::new(&[kind, 3]).number())
+            .collect();
         let has = |wanted: fn(&f64) -> bool| found.iter().any(wanted);
         assert!(has(|n| n.is_nan()) && has(|n| n.is_infinite()) && has(|n| n.is_subnormal()));
         assert!(has(|n| *n < 0.0) && has(|n| *n > 1e299 && n.is_finite()));

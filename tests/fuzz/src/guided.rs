@@ -1,9 +1,10 @@
-//! Runs inputs from libFuzzer on the target in FRAMESPOOL_FUZZ_TARGET, and aborts at the first failure; libFuzzer keeps the input.
+//! Runs inputs from libFuzzer on the target in FRAMESPOOL_FUZZ_TARGET, and aborts at the first
+//! failure; libFuzzer keeps the input.
 #![no_main]
 
 use std::sync::OnceLock;
 
-use framespool_fuzz::{resource_limits, target, Target};
+use framespool_fuzz::{Target, resource_limits, target};
 use libfuzzer_sys::fuzz_target;
 
 fn chosen() -> &'static Target {

@@ -1,6 +1,6 @@
-//! The command `fuzz`: `fuzz seeds DIR`, `fuzz run [TARGET…]`, `fuzz show TARGET FILE…`, `fuzz list`.
-//! It writes seeds as files for the guided fuzzer, prints a table of a run, or shows the result of one input.
-//! A run of a target ends at the first failure.
+//! The command `fuzz`: `fuzz seeds DIR`, `fuzz run [TARGET…]`, `fuzz show TARGET FILE…`, `fuzz
+//! list`. It writes seeds as files for the guided fuzzer, prints a table of a run, or shows the
+//! result of one input. A run of a target ends at the first failure.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use framespool_fuzz::random_driver::{self, RunLimits};
 use framespool_fuzz::seeds::Seeds;
-use framespool_fuzz::{resource_limits, target, Target, TARGETS};
+use framespool_fuzz::{TARGETS, Target, resource_limits, target};
 
 const USAGE: &str = "fuzz list | fuzz seeds DIR | fuzz show TARGET FILE… | fuzz run [--seconds S] [--inputs N] [--seed N] [--keep DIR] [TARGET…]";
 
@@ -32,7 +32,9 @@ fn main() -> ExitCode {
 }
 
 fn list() -> Result<(), String> {
-    TARGETS.iter().for_each(|target| println!("{:<14} {:>8} {}", target.name, target.longest, target.about));
+    TARGETS
+        .iter()
+        .for_each(|target| println!("{:<14} {:>8} {}", target.name, target.longest, target.about));
     Ok(())
 }
 
@@ -60,12 +62,19 @@ fn show(name: &str, files: &[String]) -> Result<(), String> {
 }
 
 fn run(words: &[String]) -> Result<(), String> {
-    let mut amount = RunLimits { inputs: u64::MAX, at_most: None, seed: 1 };
+    let mut amount = RunLimits {
+        inputs: u64::MAX,
+        at_most: None,
+        seed: 1,
+    };
     let (mut keep, mut chosen) = (PathBuf::from("target/fuzz"), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        let number = |text: &String| text.parse::<u64>().map_err(|_| format!("'{text}' is not a number"));
+        let number = |text: &String| {
+            text.parse::<u64>()
+                .map_err(|_| format!("'{text}' is not a number"))
+        };
         match word.as_str() {
             "--seconds" => amount.at_most = Some(Duration::from_secs(number(value()?)?)),
             "--inputs" => amount.inputs = number(value()?)?,
@@ -79,16 +88,26 @@ fn run(words: &[String]) -> Result<(), String> {
     }
     std::fs::create_dir_all(&keep).map_err(|error| format!("{}: {error}", keep.display()))?;
     random_driver::watch_for_hangs(keep.clone())?;
-    let chosen: Vec<&Target> = if chosen.is_empty() { TARGETS.iter().collect() } else { chosen };
+    let chosen: Vec<&Target> = if chosen.is_empty() {
+        TARGETS.iter().collect()
+    } else {
+        chosen
+    };
     let seeds = Seeds::find();
     let (mut failed, mut all) = (Vec::new(), 0);
-    println!("{:<14} {:>6} {:>12} {:>10}", "target", "seeds", "inputs", "a second");
+    println!(
+        "{:<14} {:>6} {:>12} {:>10}",
+        "target", "seeds", "inputs", "a second"
+    );
     for target in chosen {
         match random_driver::run(target, &seeds.of(target), amount, &keep) {
             Ok(done) => {
                 all += done.inputs;
                 let rate = done.inputs as f64 / done.took.as_secs_f64().max(1e-9);
-                println!("{:<14} {:>6} {:>12} {rate:>10.0}", target.name, done.seeds, done.inputs);
+                println!(
+                    "{:<14} {:>6} {:>12} {rate:>10.0}",
+                    target.name, done.seeds, done.inputs
+                );
             }
             Err(reason) => {
                 println!("{:<14} FAILED", target.name);

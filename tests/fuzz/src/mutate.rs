@@ -1,7 +1,7 @@
-//! Changes an input in a few ways, such as damage and deliberate manipulation, with pieces of other inputs of its target.
-//! The changes are a function of the random number.
+//! Changes an input in a few ways, such as damage and deliberate manipulation, with pieces of other
+//! inputs of its target. The changes are a function of the random number.
 
-use framespool::batch_sampler::rng::Rng;
+use framespool::rng::Rng;
 
 /// Numbers at limits of sizes and counts.
 const EDGES: [u64; 14] = [
@@ -24,7 +24,11 @@ const EDGES: [u64; 14] = [
 /// Changes an input in place; `others` are the source of inserted pieces.
 pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], longest: usize, rng: &mut Rng) {
     // Usually one change: several can hide each other.
-    let changes = 1 + if rng.next_below(3) == 0 { rng.next_below(6) } else { 0 };
+    let changes = 1 + if rng.next_below(3) == 0 {
+        rng.next_below(6)
+    } else {
+        0
+    };
     for _ in 0..changes {
         change(input, others, rng);
     }
@@ -33,15 +37,26 @@ pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], longest: usize, rng: &mut
 
 /// Returns a position in an input; positions near the start, where headers are, are more frequent.
 fn place(input: &[u8], rng: &mut Rng) -> usize {
-    let reach = if rng.next_below(2) == 0 { input.len().min(512) } else { input.len() };
+    let reach = if rng.next_below(2) == 0 {
+        input.len().min(512)
+    } else {
+        input.len()
+    };
     rng.next_below(reach as u64) as usize
 }
 
 /// Returns the range of positions of an input.
 fn stretch(input: &[u8], rng: &mut Rng) -> std::ops::Range<usize> {
     let begin = place(input, rng);
-    let most = if rng.next_below(3) == 0 { input.len() } else { 64 };
-    begin..input.len().min(begin + 1 + rng.next_below(most as u64) as usize)
+    let most = if rng.next_below(3) == 0 {
+        input.len()
+    } else {
+        64
+    };
+    begin
+        ..input
+            .len()
+            .min(begin + 1 + rng.next_below(most as u64) as usize)
 }
 
 fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
@@ -53,10 +68,18 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
     match rng.next_below(12) {
         0 | 1 => input[at] ^= 1 << rng.next_below(8),
         2 => input[at] = rng.next_u64() as u8,
-        3 | 4 => put_number(input, at, EDGES[rng.next_below(EDGES.len() as u64) as usize], rng),
+        3 | 4 => put_number(
+            input,
+            at,
+            EDGES[rng.next_below(EDGES.len() as u64) as usize],
+            rng,
+        ),
         5 => {
             let by = rng.next_below(35).wrapping_sub(17);
-            let old = input[at..].iter().take(4).fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+            let old = input[at..]
+                .iter()
+                .take(4)
+                .fold(0u64, |number, &byte| number << 8 | u64::from(byte));
             put_number(input, at, old.wrapping_add(by), rng);
         }
         6 => input.truncate(at),
@@ -75,12 +98,18 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
                 let piece = &other[stretch(other, rng)];
                 let end = input.len().min(at + piece.len());
                 // Replaces as many bytes, or is inserted.
-                let gone = if rng.next_below(2) == 0 { at..end } else { at..at };
+                let gone = if rng.next_below(2) == 0 {
+                    at..end
+                } else {
+                    at..at
+                };
                 input.splice(gone, piece.iter().copied());
             }
         }
         _ => {
-            let piece: Vec<u8> = (0..1 + rng.next_below(8)).map(|_| rng.next_u64() as u8).collect();
+            let piece: Vec<u8> = (0..1 + rng.next_below(8))
+                .map(|_| rng.next_u64() as u8)
+                .collect();
             input.splice(at..at, piece);
         }
     }
@@ -100,13 +129,19 @@ fn put_number(input: &mut [u8], at: usize, number: u64, rng: &mut Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framespool::batch_sampler::rng::RngKey;
+    use framespool::rng::{Purpose, RngKey};
 
     #[test]
     fn changes_are_a_function_of_their_number() {
         let made = |clip| {
             let mut input = vec![7; 100];
-            let mut rng = RngKey { seed: 1, epoch: 0, clip, occurrence: 0 }.rng(0);
+            let mut rng = RngKey {
+                seed: 1,
+                epoch: 0,
+                clip,
+                occurrence: 0,
+            }
+            .rng(Purpose::Sampling);
             mutate(&mut input, &[vec![1, 2, 3]], 1000, &mut rng);
             input
         };

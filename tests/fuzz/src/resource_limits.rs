@@ -1,9 +1,9 @@
-//! Runs a target on one input with limits on memory and CPU time, and returns the failure as text, if any.
-//! Panics count even if they are caught. Memory is limited at allocation. A hang is not stopped here; the caller needs a
-//! watchdog or a time limit.
+//! Runs a target on one input with limits on memory and CPU time, and returns the failure as text,
+//! if any. Panics count even if they are caught. Memory is limited at allocation. A hang is not
+//! stopped here; the caller needs a watchdog or a time limit.
 
 use std::alloc::System;
-use std::panic::{catch_unwind, AssertUnwindSafe, PanicHookInfo};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -28,14 +28,24 @@ pub fn begin() {
 }
 
 fn note(info: &PanicHookInfo<'_>) {
-    let place = info.location().map_or_else(String::new, ToString::to_string);
-    // The Parquet and Arrow crates panic on some damage, in their own code or in that of `bytes`; readers convert this to errors.
-    if ["/parquet-", "/arrow-", "/bytes-"].iter().any(|name| place.contains(name)) {
+    let place = info
+        .location()
+        .map_or_else(String::new, ToString::to_string);
+    // The Parquet and Arrow crates panic on some damage, in their own code or in that of `bytes`;
+    // readers convert this to errors.
+    if ["/parquet-", "/arrow-", "/bytes-"]
+        .iter()
+        .any(|name| place.contains(name))
+    {
         return;
     }
     let payload = info.payload();
     let owned = || payload.downcast_ref::<String>().map(String::as_str);
-    let said = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or("(no text)");
+    let said = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(owned)
+        .unwrap_or("(no text)");
     if !IS_RUNNING.load(Ordering::Relaxed) {
         eprintln!("panic outside of any target, at {place}: {said}");
     }
@@ -74,18 +84,30 @@ pub fn run(target: &Target, input: &[u8]) -> Result<(), String> {
         return Err(format!("took {took:.1} s, more than {} s", target.seconds));
     }
     match target.resident_bytes.zip(peak()) {
-        Some((most, peak)) if peak > most => {
-            Err(format!("{} MiB resident at the peak, more than {} MiB", peak >> 20, most >> 20))
-        }
+        Some((most, peak)) if peak > most => Err(format!(
+            "{} MiB resident at the peak, more than {} MiB",
+            peak >> 20,
+            most >> 20
+        )),
         _ => Ok(()),
     }
 }
 
-/// Peak resident memory since [`reset_peak`], including C's; `None` if the system does not report it.
+/// Peak resident memory since [`reset_peak`], including C's; `None` if the system does not report
+/// it.
 fn peak() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? << 10)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(
+        line.trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<usize>()
+            .ok()?
+            << 10,
+    )
 }
 
 /// CPU time of this process; `None` if the system does not report it.
@@ -94,10 +116,14 @@ pub fn processor_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // After the name, which may contain any character: the eleventh field and the next.
     let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
-    fields.map(|ticks| ticks.parse::<f64>().ok()).sum::<Option<f64>>().map(|ticks| ticks / TICKS_PER_SECOND)
+    fields
+        .map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<Option<f64>>()
+        .map(|ticks| ticks / TICKS_PER_SECOND)
 }
 
 fn reset_peak() {
-    // If the peak cannot be reset, that of the whole process is compared: stricter, never less strict.
+    // If the peak cannot be reset, that of the whole process is compared: stricter, never less
+    // strict.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,5 +1,5 @@
-//! Writes bytes to files in a folder of this process, in TMPDIR (scripts/fuzz.sh sets it to a folder in memory).
-//! The folder is removed when the process ends normally.
+//! Writes bytes to files in a folder of this process, in TMPDIR (scripts/fuzz.sh sets it to a
+//! folder in memory). The folder is removed when the process ends normally.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Collects the inputs that a target starts with: the test media, the additional corpus, the output of seeds.py, and earlier
-//! failures. Corpus files are copied only into memory.
+//! Collects the inputs that a target starts with: the test media, the additional corpus, the output
+//! of seeds.py, and earlier failures. Corpus files are copied only into memory.
 
 use std::path::{Path, PathBuf};
 
@@ -17,28 +17,47 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// The test media at FRAMESPOOL_MEDIA or target/media, the corpus at FRAMESPOOL_CORPUS if set, and files at
-    /// FRAMESPOOL_FUZZ_SEEDS.
+    /// The test media at FRAMESPOOL_MEDIA or target/media, the corpus at FRAMESPOOL_CORPUS if set,
+    /// and files at FRAMESPOOL_FUZZ_SEEDS.
     pub fn find() -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let media = named("FRAMESPOOL_MEDIA").unwrap_or_else(|| here.join("../../target/media"));
         let no_media = "run scripts/setup.sh tests, which makes the test media";
-        let corpus = named("FRAMESPOOL_CORPUS").map(|corpus| (corpus, "correct or unset FRAMESPOOL_CORPUS"));
+        let corpus =
+            named("FRAMESPOOL_CORPUS").map(|corpus| (corpus, "correct or unset FRAMESPOOL_CORPUS"));
         let with_manifest = |(root, next): (PathBuf, &str)| {
-            assert!(root.join("manifest.json").is_file(), "no manifest.json in {}: {next}", root.display());
+            assert!(
+                root.join("manifest.json").is_file(),
+                "no manifest.json in {}: {next}",
+                root.display()
+            );
             root
         };
-        let roots = [Some((media, no_media)), corpus].into_iter().flatten().map(with_manifest).collect();
-        Self { roots, written: named("FRAMESPOOL_FUZZ_SEEDS"), found: here.join("found") }
+        let roots = [Some((media, no_media)), corpus]
+            .into_iter()
+            .flatten()
+            .map(with_manifest)
+            .collect();
+        Self {
+            roots,
+            written: named("FRAMESPOOL_FUZZ_SEEDS"),
+            found: here.join("found"),
+        }
     }
 
     /// All inputs of a target: its own, those of seeds.py, and earlier failures.
     pub fn of(&self, target: &Target) -> Vec<Vec<u8>> {
         let mut all = (target.seeds)(self);
-        for bytes in self.written.iter().flat_map(|written| contents(&written.join(target.name))) {
+        for bytes in self
+            .written
+            .iter()
+            .flat_map(|written| contents(&written.join(target.name)))
+        {
             // Options are at the front: add some of each kind.
             let kinds = if target.options == 0 { 1 } else { 32 };
-            all.extend((0..kinds).map(|option| [&vec![option; target.options][..], &bytes].concat()));
+            all.extend(
+                (0..kinds).map(|option| [&vec![option; target.options][..], &bytes].concat()),
+            );
         }
         all.extend(self.known(target));
         all.retain(|input| input.len() <= target.longest);
@@ -55,7 +74,9 @@ impl Seeds {
     /// Videos up to a length, the smallest of each folder first.
     pub fn videos(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
         let videos = |root: &PathBuf| {
-            let found = folder(root.join("video"), None).into_iter().flat_map(|found| found.samples);
+            let found = folder(root.join("video"), None)
+                .into_iter()
+                .flat_map(|found| found.samples);
             smallest(found.map(|entry| entry.path), most_bytes, most)
         };
         self.roots.iter().flat_map(videos).collect()
@@ -66,8 +87,16 @@ impl Seeds {
         let extensions = ["jpg", "jpeg", "png"].map(str::to_owned);
         let pictures = |root: &PathBuf| {
             let folders = ["classes", "corrupt", "odd"].map(|name| root.join("images").join(name));
-            let found = folders.into_iter().filter_map(|f| folder(f, Some(&extensions)).ok());
-            smallest(found.flat_map(|found| found.samples).map(|entry| entry.path), most_bytes, most)
+            let found = folders
+                .into_iter()
+                .filter_map(|f| folder(f, Some(&extensions)).ok());
+            smallest(
+                found
+                    .flat_map(|found| found.samples)
+                    .map(|entry| entry.path),
+                most_bytes,
+                most,
+            )
         };
         self.roots.iter().flat_map(pictures).collect()
     }
@@ -75,7 +104,9 @@ impl Seeds {
 
 /// The folder in a variable, unless it is empty.
 fn named(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from)
+    std::env::var_os(variable)
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from)
 }
 
 /// The contents of the smallest of some files.
@@ -85,13 +116,22 @@ fn smallest(paths: impl Iterator<Item = PathBuf>, most_bytes: u64, most: usize) 
     all.retain(|(len, _)| *len <= most_bytes);
     all.sort();
     all.truncate(most);
-    all.into_iter().filter_map(|(_, path)| std::fs::read(path).ok()).collect()
+    all.into_iter()
+        .filter_map(|(_, path)| std::fs::read(path).ok())
+        .collect()
 }
 
 /// The contents of the files of a folder, sorted by name.
 fn contents(folder: &Path) -> Vec<Vec<u8>> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     paths.sort();
-    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+    paths
+        .iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .collect()
 }

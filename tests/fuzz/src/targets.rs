@@ -86,8 +86,15 @@ pub const TARGETS: &[Target] = &[
 /// Checks the result of a call that may return an error, but not an internal one.
 fn check_error<T>(result: framespool::Result<T>) -> framespool::Result<T> {
     if let Err(error) = &result {
-        assert!(!matches!(error.kind(), "internal" | "cancelled" | "forked"), "{error}");
-        assert!(error.to_string().len() < 64 << 10, "an error of {} bytes", error.to_string().len());
+        assert!(
+            !matches!(error.kind(), "internal" | "cancelled" | "forked"),
+            "{error}"
+        );
+        assert!(
+            error.to_string().len() < 64 << 10,
+            "an error of {} bytes",
+            error.to_string().len()
+        );
     }
     result
 }

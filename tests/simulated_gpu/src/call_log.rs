@@ -1,8 +1,9 @@
-//! Records every call of an exported function and every misuse: counts, injected faults, violations, notes, and seeded choices.
-//! It never takes another lock of this crate while it holds its own.
+//! Records every call of an exported function and every misuse: counts, injected faults,
+//! violations, notes, and seeded choices. It never takes another lock of this crate while it holds
+//! its own.
 
 use std::collections::BTreeMap;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -35,7 +36,8 @@ pub const UNKNOWN: Code = 999;
 /// Maximum number of violations kept: one mistake in a loop repeats the same text.
 const MAX_VIOLATIONS: usize = 2000;
 
-/// Behaviors of inconvenient drivers. Each is enabled only by name, or by FRAMESPOOL_SIMULATED_MODES, which combines them.
+/// Behaviors of inconvenient drivers. Each is enabled only by name, or by
+/// FRAMESPOOL_SIMULATED_MODES, which combines them.
 pub const MODES: [&str; 9] = [
     "held_overwritten",
     "status_after_map",
@@ -66,17 +68,23 @@ pub struct CallLog {
 
 static CALL_LOG: OnceLock<Mutex<CallLog>> = OnceLock::new();
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// The process that made the first call. Another process is a child of `fork`, in which CUDA does not work.
+/// The process that made the first call. Another process is a child of `fork`, in which CUDA does
+/// not work.
 static OWNER_PID: AtomicU32 = AtomicU32::new(0);
 static LOST_CONTEXT_CODE: AtomicI32 = AtomicI32::new(0);
 static HAS_EXITED: AtomicBool = AtomicBool::new(false);
 
 pub fn variable(name: &str) -> Option<String> {
-    std::env::var(format!("FRAMESPOOL_SIMULATED_{name}")).ok().filter(|v| !v.is_empty())
+    std::env::var(format!("FRAMESPOOL_SIMULATED_{name}"))
+        .ok()
+        .filter(|v| !v.is_empty())
 }
 
 fn from_environment() -> Mutex<CallLog> {
-    SEED.store(variable("SEED").and_then(|s| s.parse().ok()).unwrap_or(0), Ordering::Relaxed);
+    SEED.store(
+        variable("SEED").and_then(|s| s.parse().ok()).unwrap_or(0),
+        Ordering::Relaxed,
+    );
     let mut call_log = CallLog::default();
     call_log.set_behaviors(&variable("BEHAVIORS").unwrap_or_default());
     call_log.permanent_behaviors = call_log.behaviors.clone();
@@ -89,7 +97,10 @@ fn from_environment() -> Mutex<CallLog> {
 }
 
 pub fn call_log() -> MutexGuard<'static, CallLog> {
-    CALL_LOG.get_or_init(from_environment).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    CALL_LOG
+        .get_or_init(from_environment)
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Wraps every exported function of the drivers.
@@ -97,8 +108,8 @@ pub fn api_call(name: &'static str, call: impl FnOnce() -> Result<(), Code>) -> 
     api_call_with(name, |code| code, call)
 }
 
-/// Like `api_call`, for a library with its own codes: `translate` converts the codes that are generated here. The call's own result
-/// and injected faults already have the library's codes.
+/// Like `api_call`, for a library with its own codes: `translate` converts the codes that are
+/// generated here. The call's own result and injected faults already have the library's codes.
 pub fn api_call_with(
     name: &'static str,
     translate: fn(Code) -> Code,
@@ -134,7 +145,9 @@ pub fn api_call_with(
         }
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no text");
             violation(format!("{name}: the simulated GPU itself panicked: {text}"));
             translate(UNKNOWN)
         }
@@ -199,7 +212,8 @@ pub fn behavior_is_set(name: &str) -> bool {
         let call_log = call_log();
         (call_log.behaviors.get(name).copied(), call_log.modes)
     };
-    // Another seed is another combination, so that a program that tries several seeds runs under several combinations.
+    // Another seed is another combination, so that a program that tries several seeds runs under
+    // several combinations.
     let seed = splitmix64(modes) ^ SEED.load(Ordering::Relaxed);
     set.unwrap_or(modes != 0 && MODES.contains(&name) && chosen(name, seed))
 }
@@ -218,7 +232,9 @@ pub fn behavior(name: &str) -> bool {
 }
 
 fn chosen(name: &str, seed: u64) -> bool {
-    let name = name.bytes().fold(0u64, |hash, b| splitmix64(hash ^ u64::from(b)));
+    let name = name
+        .bytes()
+        .fold(0u64, |hash, b| splitmix64(hash ^ u64::from(b)));
     splitmix64(name ^ seed) & 1 == 1
 }
 
@@ -228,12 +244,19 @@ impl CallLog {
         let count = self.calls.entry(name).or_insert(0);
         *count += 1;
         let count = *count;
-        self.faults.iter().find(|fault| fault.matches(name, count)).map(|fault| fault.code)
+        self.faults
+            .iter()
+            .find(|fault| fault.matches(name, count))
+            .map(|fault| fault.code)
     }
 
     pub fn set_faults(&mut self, text: &str) {
         self.faults.clear();
-        for part in text.split([',', ';']).map(str::trim).filter(|part| !part.is_empty()) {
+        for part in text
+            .split([',', ';'])
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
             match Fault::parse(part) {
                 Some(fault) => self.faults.push(fault),
                 None => self.violations.push(format!(
@@ -244,7 +267,11 @@ impl CallLog {
     }
 
     pub fn set_behaviors(&mut self, text: &str) {
-        for part in text.split([',', ';']).map(str::trim).filter(|part| !part.is_empty()) {
+        for part in text
+            .split([',', ';'])
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
             let (name, value) = part.split_once('=').unwrap_or((part, "1"));
             self.behaviors.insert(name.to_owned(), value != "0");
         }
@@ -262,7 +289,8 @@ impl CallLog {
         &self.notes
     }
 
-    /// Resets to the state of a new process: no counts, violations or faults, and the context is not lost.
+    /// Resets to the state of a new process: no counts, violations or faults, and the context is
+    /// not lost.
     pub fn reset(&mut self) {
         *self = CallLog {
             behaviors: std::mem::take(&mut self.behaviors),

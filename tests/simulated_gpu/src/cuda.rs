@@ -15,11 +15,12 @@ pub use context::is_forbidden;
 pub use copies::fill_bytes;
 pub use pointers::{read, slice, text, write};
 
-/// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`, run behind `call_log::api_call`.
+/// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`,
+/// run behind `call_log::api_call`.
 macro_rules! driver {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         $(#[$meta])*
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $type),*) -> i32 {
             $crate::call_log::api_call(stringify!($name), move || $body)
         }

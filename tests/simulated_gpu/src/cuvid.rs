@@ -1,5 +1,5 @@
-//! Exports the NVCUVID API under its C names, with parsers and decoders based on libavcodec.
-//! This FFmpeg is linked into this library alone, so no decoder is shared with the program under test.
+//! Exports the NVCUVID API under its C names, with parsers and decoders based on libavcodec. This
+//! FFmpeg is linked into this library alone, so no decoder is shared with the program under test.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ mod picture_splitter;
 mod sequence_format;
 mod surface_indices;
 
-use crate::call_log::{behavior_is_set, refuse, Code, INVALID_HANDLE, OUT_OF_MEMORY};
+use crate::call_log::{Code, INVALID_HANDLE, OUT_OF_MEMORY, behavior_is_set, refuse};
 use crate::cuda::{driver, read, write};
 use crate::driver_state::{current, driver_state};
 use decoder::Decoder;
@@ -35,7 +35,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Runs `call` on the object. Concurrent calls, or a call from the object's own callback, are errors; they do not wait.
+/// Runs `call` on the object. Concurrent calls, or a call from the object's own callback, are
+/// errors; they do not wait.
 fn with<T, R>(
     table: &Table<T>,
     handle: usize,
@@ -43,10 +44,16 @@ fn with<T, R>(
     call: impl FnOnce(&mut Option<T>) -> Result<R, Code>,
 ) -> Result<R, Code> {
     let Some(object) = lock(table).get(&handle).cloned() else {
-        return refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no such object"));
+        return refuse(
+            INVALID_HANDLE,
+            format!("{name}: {handle:#x} is no such object"),
+        );
     };
     let Ok(mut object) = object.try_lock() else {
-        return refuse(INVALID_HANDLE, format!("{name} while another call on the same object is running"));
+        return refuse(
+            INVALID_HANDLE,
+            format!("{name} while another call on the same object is running"),
+        );
     };
     call(&mut object)
 }
@@ -57,12 +64,17 @@ fn decoder<R>(
     call: impl FnOnce(&mut Decoder) -> Result<R, Code>,
 ) -> Result<R, Code> {
     current(name)?;
-    with(&DECODERS, handle, name, |decoder| decoder.as_mut().map_or(Err(INVALID_HANDLE), call))
+    with(&DECODERS, handle, name, |decoder| {
+        decoder.as_mut().map_or(Err(INVALID_HANDLE), call)
+    })
 }
 
 /// Live objects, for the report.
 pub fn object_counts() -> Vec<(&'static str, u64)> {
-    vec![("parsers", lock(&PARSERS).len() as u64), ("decoders", lock(&DECODERS).len() as u64)]
+    vec![
+        ("parsers", lock(&PARSERS).len() as u64),
+        ("decoders", lock(&DECODERS).len() as u64),
+    ]
 }
 
 /// cuvidCtxLock*: held by one thread, which may lock it recursively.
@@ -77,7 +89,10 @@ static LOCKS: Mutex<BTreeMap<usize, Arc<ContextLock>>> = Mutex::new(BTreeMap::ne
 fn context_lock(handle: usize, name: &str) -> Result<Arc<ContextLock>, Code> {
     match lock(&LOCKS).get(&handle) {
         Some(found) => Ok(found.clone()),
-        None => refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no live lock")),
+        None => refuse(
+            INVALID_HANDLE,
+            format!("{name}: {handle:#x} is no live lock"),
+        ),
     }
 }
 

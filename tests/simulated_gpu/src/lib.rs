@@ -1,9 +1,11 @@
-//! Simulates the CUDA driver, NVCUVID and nvJPEG on host memory, with the latest and least convenient order that they allow.
-//! It is not for measurements: it is neither as fast nor as slow as a GPU.
+//! Simulates the CUDA driver, NVCUVID and nvJPEG on host memory, with the latest and least
+//! convenient order that they allow. It is not for measurements: it is neither as fast nor as slow
+//! as a GPU.
 //!
-//! It is a test double, opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12` (`build.sh` creates the folder). It
-//! must be at least as strict as any driver: work runs late, in any order that events allow; memory is fenced; misuse that a
-//! driver accepts silently is recorded (`simulated_gpu_violations`, and the report at exit).
+//! It is a test double, opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12`
+//! (`build.sh` creates the folder). It must be at least as strict as any driver: work runs late, in
+//! any order that events allow; memory is fenced; misuse that a driver accepts silently is recorded
+//! (`simulated_gpu_violations`, and the report at exit).
 //!
 //! | variable `FRAMESPOOL_SIMULATED_…` | what it does |
 //! |---|---|
@@ -42,13 +44,15 @@
 //! | `failing_create` | mode: has no memory for every third decoder |
 //! | `busy_map` | mode: decodes a picture in 0.3 ms, and waits for it in the map |
 //!
-//! Races are detected when work is enqueued, by vector clocks over streams, events and host waits: two operations on the same bytes,
-//! one of them a write, without a defined order. A kernel's accesses are the addresses in its arguments: each counts as "read or
-//! written there", at that address only, so no race between two kernels is reported.
+//! Races are detected when work is enqueued, by vector clocks over streams, events and host waits:
+//! two operations on the same bytes, one of them a write, without a defined order. A kernel's
+//! accesses are the addresses in its arguments: each counts as "read or written there", at that
+//! address only, so no race between two kernels is reported.
 //!
-//! Less precise than the real driver: one decode callback for an AV1 temporal unit, even one that displays an older picture; P- and
-//! B-frames of a damaged stream are concealed as in libavcodec; nvJPEG's samples are libavcodec's, for every backend; engines need
-//! no time, except in `busy_map`; there are only primary contexts.
+//! Less precise than the real driver: one decode callback for an AV1 temporal unit, even one that
+//! displays an older picture; P- and B-frames of a damaged stream are concealed as in libavcodec;
+//! nvJPEG's samples are libavcodec's, for every backend; engines need no time, except in
+//! `busy_map`; there are only primary contexts.
 
 mod call_log;
 mod control;

@@ -1,5 +1,5 @@
-//! Exports the nvJPEG API under its C names: instances, states and headers; images are decoded by libavcodec.
-//! The hardware backend's writes do not wait for the caller's stream, as on an H100.
+//! Exports the nvJPEG API under its C names: instances, states and headers; images are decoded by
+//! libavcodec. The hardware backend's writes do not wait for the caller's stream, as on an H100.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 mod jpeg_file;
 mod state;
 
-use crate::call_log::{api_call_with, refuse, variable, Code};
+use crate::call_log::{Code, api_call_with, refuse, variable};
 use crate::cuda::{read, slice, write};
 use crate::driver_state::{current, driver_state};
 use jpeg_file::Header;
@@ -68,11 +68,17 @@ pub fn to_nvjpeg_status(code: Code) -> Code {
 fn instance(handle: usize, call: &str) -> Result<Instance, Code> {
     let found = lock(&INSTANCES).get(&handle).copied();
     let Some(instance) = found else {
-        return refuse(INVALID_PARAMETER, format!("{call}: {handle:#x} is no instance of nvJPEG"));
+        return refuse(
+            INVALID_PARAMETER,
+            format!("{call}: {handle:#x} is no instance of nvJPEG"),
+        );
     };
     let device = current(call).map_err(to_nvjpeg_status)?;
     if device != instance.device {
-        return refuse(INVALID_PARAMETER, format!("{call} with another device current than the instance's"));
+        return refuse(
+            INVALID_PARAMETER,
+            format!("{call} with another device current than the instance's"),
+        );
     }
     Ok(instance)
 }
@@ -85,12 +91,17 @@ fn with<T, R>(
     call: impl FnOnce(&mut T) -> Result<R, Code>,
 ) -> Result<R, Code> {
     let Some(object) = lock(table).get(&handle).cloned() else {
-        return refuse(INVALID_PARAMETER, format!("{name}: {handle:#x} is no such object"));
+        return refuse(
+            INVALID_PARAMETER,
+            format!("{name}: {handle:#x} is no such object"),
+        );
     };
     let Ok(mut object) = object.try_lock() else {
         return refuse(
             INVALID_PARAMETER,
-            format!("{name} while another call on the same object is running: one thread at a time"),
+            format!(
+                "{name} while another call on the same object is running: one thread at a time"
+            ),
         );
     };
     call(&mut object)
@@ -112,12 +123,14 @@ pub fn object_counts() -> Vec<(&'static str, u64)> {
 }
 
 fn engines() -> u32 {
-    variable("JPEG_ENGINES").and_then(|n| n.parse().ok()).unwrap_or(7)
+    variable("JPEG_ENGINES")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(7)
 }
 
 macro_rules! library {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $type),*) -> i32 {
             api_call_with(stringify!($name), to_nvjpeg_status, move || $body)
         }
@@ -241,7 +254,8 @@ library! {
         let instance = instance(handle, call)?;
         let image = read(image, "image").map_err(|_| INVALID_PARAMETER)?;
         let file = slice(data, length, "file").map_err(|_| INVALID_PARAMETER)?;
-        // By the published measurements, single images are decoded in the stream with every backend.
+        // By the published measurements, single images are decoded in the stream with every
+        // backend.
         let instance = Instance { backend: if instance.backend == HARDWARE { HYBRID } else { instance.backend }, ..instance };
         with(&STATES, state, call, |s| s.decode(handle, instance, file, format, &image, stream, call))
     }

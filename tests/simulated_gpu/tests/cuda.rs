@@ -1,4 +1,5 @@
-//! Tests the simulated libcuda: late streams, fenced memory, races, faults, and one violation for each misuse.
+//! Tests the simulated libcuda: late streams, fenced memory, races, faults, and one violation for
+//! each misuse.
 #![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
@@ -6,8 +7,8 @@ mod common;
 use std::ffi::CString;
 
 use common::{
-    allocate, assert_no_violations, assert_violation, context, exclusive, live, notes, set_fault, set_memory,
-    stream,
+    allocate, assert_no_violations, assert_violation, context, exclusive, live, notes, set_fault,
+    set_memory, stream,
 };
 
 const POISON: u8 = 0xDB;
@@ -58,7 +59,10 @@ fn wait(stream: usize, event: usize) -> i32 {
 
 fn module(text: &str) -> (i32, usize) {
     let (text, mut module) = (CString::new(text).unwrap(), 0usize);
-    (call!(cuModuleLoadData(&mut module => *mut usize, text.as_ptr() => *const i8)), module)
+    (
+        call!(cuModuleLoadData(&mut module => *mut usize, text.as_ptr() => *const i8)),
+        module,
+    )
 }
 
 fn function(module: usize, name: &str) -> (i32, usize) {
@@ -111,7 +115,10 @@ fn events_order_streams_and_inform_the_host() {
     assert!(asked.is_some());
     fill(a, 6, 1000, t);
     assert_no_violations();
-    assert_eq!([free(a), free(b), call!(cuEventDestroy_v2(e => usize))], [0; 3]);
+    assert_eq!(
+        [free(a), free(b), call!(cuEventDestroy_v2(e => usize))],
+        [0; 3]
+    );
 }
 
 #[test]
@@ -119,7 +126,10 @@ fn legacy_default_and_blocking_streams_synchronize() {
     let _guard = exclusive("");
     context();
     let mut blocking = 0usize;
-    assert_eq!(call!(cuStreamCreate(&mut blocking => *mut usize, 0 => u32)), 0);
+    assert_eq!(
+        call!(cuStreamCreate(&mut blocking => *mut usize, 0 => u32)),
+        0
+    );
     let (a, mine) = (allocate(256), 2usize);
     fill(a, 1, 256, blocking);
     fill(a, 2, 128, 0);
@@ -127,8 +137,12 @@ fn legacy_default_and_blocking_streams_synchronize() {
     fill(a, 4, 32, 1);
     fill(a, 5, 16, mine);
     let got = download(a, 256, mine);
-    // `mine` and `blocking` are ordered only through the default stream: the last fill of `mine` is after the fill of 4.
-    assert_eq!((got[0], got[16], got[32], got[64], got[128]), (5, 4, 3, 2, 1));
+    // `mine` and `blocking` are ordered only through the default stream: the last fill of `mine` is
+    // after the fill of 4.
+    assert_eq!(
+        (got[0], got[16], got[32], got[64], got[128]),
+        (5, 4, 3, 2, 1)
+    );
     assert_no_violations();
     assert_eq!(free(a), 0);
 }
@@ -140,7 +154,10 @@ fn nonblocking_streams_ignore_the_default_stream() {
     let (s, a) = (stream(), allocate(64));
     let bytes = [9u8; 64];
     // Documented: the copy from pageable memory may return before it is complete.
-    assert_eq!(call!(cuMemcpyHtoD_v2(a => usize, bytes.as_ptr() => *const u8, 64 => usize)), 0);
+    assert_eq!(
+        call!(cuMemcpyHtoD_v2(a => usize, bytes.as_ptr() => *const u8, 64 => usize)),
+        0
+    );
     assert_eq!(download(a, 64, s), vec![POISON; 64]);
     assert_violation("race");
     assert_eq!(free(a), 0);
@@ -151,7 +168,10 @@ fn pageable_is_read_at_the_call_pinned_when_it_runs() {
     let _guard = exclusive("");
     context();
     let (s, a, mut pinned) = (stream(), allocate(64), 0usize);
-    assert_eq!(call!(cuMemHostAlloc(&mut pinned => *mut usize, 64 => usize, 0 => u32)), 0);
+    assert_eq!(
+        call!(cuMemHostAlloc(&mut pinned => *mut usize, 64 => usize, 0 => u32)),
+        0
+    );
     // SAFETY: 64 bytes of live pinned memory, which has no other user.
     let bytes = unsafe { std::slice::from_raw_parts_mut(pinned as *mut u8, 64) };
     bytes.fill(1);
@@ -207,7 +227,11 @@ fn free_waits_for_pending_work() {
     fill(a, 1, 64, s);
     copy(b, a, 64, s);
     assert_eq!(free(a), 0);
-    assert!(notes().iter().any(|n| n.contains("cuMemFree_v2")), "{:?}", notes());
+    assert!(
+        notes().iter().any(|n| n.contains("cuMemFree_v2")),
+        "{:?}",
+        notes()
+    );
     assert_eq!(download(b, 64, s), vec![1; 64]);
     assert_eq!(free(b), 0);
     assert_no_violations();
@@ -274,14 +298,23 @@ fn memory_limit_and_injected_faults_apply() {
     let mut address = 0usize;
     set_memory(1 << 20);
     let (mut free_bytes, mut total) = (0usize, 0usize);
-    assert_eq!(call!(cuMemGetInfo_v2(&mut free_bytes => *mut usize, &mut total => *mut usize)), 0);
+    assert_eq!(
+        call!(cuMemGetInfo_v2(&mut free_bytes => *mut usize, &mut total => *mut usize)),
+        0
+    );
     assert_eq!(total, 1 << 20);
-    assert_eq!(call!(cuMemAlloc_v2(&mut address => *mut usize, free_bytes + 1 => usize)), 2);
+    assert_eq!(
+        call!(cuMemAlloc_v2(&mut address => *mut usize, free_bytes + 1 => usize)),
+        2
+    );
     set_memory(8 << 30);
     set_fault("cuMemAlloc_v2:2=2, cuStreamSynchronize:1+=719");
     control_reset_counts();
     let a = allocate(8);
-    assert_eq!(call!(cuMemAlloc_v2(&mut address => *mut usize, 8 => usize)), 2);
+    assert_eq!(
+        call!(cuMemAlloc_v2(&mut address => *mut usize, 8 => usize)),
+        2
+    );
     let b = allocate(8);
     let s = stream();
     assert_eq!(synchronize(s), 719);
@@ -314,7 +347,9 @@ fn every_seed_keeps_event_order() {
         }
         let got = download(a, 400, workers[0]);
         assert!(
-            got.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at / 10),
+            got.iter()
+                .enumerate()
+                .all(|(at, &byte)| usize::from(byte) == at / 10),
             "seed {seed}: {got:?}"
         );
         assert_no_violations();
@@ -330,13 +365,41 @@ fn rectangle_copies_leave_other_bytes_unchanged() {
     let from: Vec<u8> = (0..50).collect();
     fill(a, 0, 100, s);
     // 3 columns, 4 rows, from pitch 5 at (1, 2) to pitch 10 at (2, 1).
-    let p: [usize; 16] = [1, 2, 1, from.as_ptr() as usize, 0, 0, 5, 2, 1, 2, 0, a, 0, 10, 3, 4];
-    assert_eq!(call!(cuMemcpy2DAsync_v2(p.as_ptr() => *const usize, s => usize)), 0);
+    let p: [usize; 16] = [
+        1,
+        2,
+        1,
+        from.as_ptr() as usize,
+        0,
+        0,
+        5,
+        2,
+        1,
+        2,
+        0,
+        a,
+        0,
+        10,
+        3,
+        4,
+    ];
+    assert_eq!(
+        call!(cuMemcpy2DAsync_v2(p.as_ptr() => *const usize, s => usize)),
+        0
+    );
     let got = download(a, 100, s);
     for (at, &byte) in got.iter().enumerate() {
         let (row, column) = (at / 10, at % 10);
         let inside = (1..5).contains(&row) && (2..5).contains(&column);
-        assert_eq!(usize::from(byte), if inside { (row + 1) * 5 + column - 1 } else { 0 }, "at {at}");
+        assert_eq!(
+            usize::from(byte),
+            if inside {
+                (row + 1) * 5 + column - 1
+            } else {
+                0
+            },
+            "at {at}"
+        );
     }
     assert_no_violations();
     assert_eq!(free(a), 0);

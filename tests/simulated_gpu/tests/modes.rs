@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::ffi::{c_char, CStr};
+use std::ffi::{CStr, c_char};
 use std::time::{Duration, Instant};
 
 use common::demux::{open, recorded};
-use common::player::abi::{CreateInfo, DecodeStatus, ProcParams, END_OF_PICTURE, TIMESTAMP};
-use common::player::{create_info, proc_params, Player, Settings, PLAIN};
+use common::player::abi::{CreateInfo, DecodeStatus, END_OF_PICTURE, ProcParams, TIMESTAMP};
+use common::player::{PLAIN, Player, Settings, create_info, proc_params};
 use common::{allocate, assert_no_violations, context, control, exclusive, set_behaviors, stream};
 
 const BASE: &str = "video/derived/base_640x360.mp4";
@@ -19,11 +19,19 @@ const HEVC: &str = "video/derived/hevc_main_open_gop_640x360.mp4";
 fn submit(pictures: usize) -> Box<Player> {
     let video = open(BASE).unwrap_or_else(|| panic!("{BASE} cannot be read"));
     context();
-    let settings = Settings { whole: true, delay: pictures as u32, extra: pictures as i32, ..PLAIN };
+    let settings = Settings {
+        whole: true,
+        delay: pictures as u32,
+        extra: pictures as i32,
+        ..PLAIN
+    };
     let mut player = Player::new(video.codec, settings, stream());
     player.feed(&video.headers, 0, 0);
     for (at, packet) in video.packets.iter().enumerate().take(pictures) {
-        assert_eq!(player.feed(&packet.data, TIMESTAMP | END_OF_PICTURE, at as i64), 0);
+        assert_eq!(
+            player.feed(&packet.data, TIMESTAMP | END_OF_PICTURE, at as i64),
+            0
+        );
     }
     assert_eq!((player.decoded.len(), player.displays.len()), (pictures, 0));
     player
@@ -38,28 +46,37 @@ fn map(player: &Player, index: i32) -> (usize, usize) {
 }
 
 fn unmap(player: &Player, address: usize) {
-    assert_eq!(call!(cuvidUnmapVideoFrame64(player.decoder => usize, address as u64 => u64)), 0);
+    assert_eq!(
+        call!(cuvidUnmapVideoFrame64(player.decoder => usize, address as u64 => u64)),
+        0
+    );
 }
 
 fn wait_for(of: usize, stream: usize) {
     let mut event = 0usize;
     assert_eq!(call!(cuEventCreate(&mut event => *mut usize, 2 => u32)), 0);
     assert_eq!(call!(cuEventRecord(event => usize, of => usize)), 0);
-    assert_eq!(call!(cuStreamWaitEvent(stream => usize, event => usize, 0 => u32)), 0);
+    assert_eq!(
+        call!(cuStreamWaitEvent(stream => usize, event => usize, 0 => u32)),
+        0
+    );
     assert_eq!(call!(cuEventDestroy_v2(event => usize)), 0);
 }
 
-/// Whether work that copies a picture's first row reads another picture, since the surface is unmapped before the work runs.
+/// Whether work that copies a picture's first row reads another picture, since the surface is
+/// unmapped before the work runs.
 fn reads_overwritten_surface(player: &Player, after: Option<usize>) -> bool {
     let copy = allocate(512);
     let (address, pitch) = map(player, player.decoded[0]);
     if let Some(other) = after {
-        assert_eq!(call!(cuMemsetD8Async(copy => usize, 0 => u8, 512 => usize, other => usize)), 0);
+        assert_eq!(
+            call!(cuMemsetD8Async(copy => usize, 0 => u8, 512 => usize, other => usize)),
+            0
+        );
         wait_for(other, player.stream);
     }
     let bytes = pitch.min(512);
-    let code =
-        call!(cuMemcpyDtoDAsync_v2(copy => usize, address => usize, bytes => usize, player.stream => usize));
+    let code = call!(cuMemcpyDtoDAsync_v2(copy => usize, address => usize, bytes => usize, player.stream => usize));
     assert_eq!(code, 0);
     unmap(player, address);
     let mut got = [0u8; 512];
@@ -71,18 +88,33 @@ fn reads_overwritten_surface(player: &Player, after: Option<usize>) -> bool {
 
 #[test]
 fn surface_is_overwritten_before_work_that_waits() {
-    for (behavior, alone, after_other) in
-        [("", false, false), ("held_overwritten", false, true), ("unmapped_overwritten", true, true)]
-    {
+    for (behavior, alone, after_other) in [
+        ("", false, false),
+        ("held_overwritten", false, true),
+        ("unmapped_overwritten", true, true),
+    ] {
         let _guard = exclusive(behavior);
         let player = submit(4);
         let other = stream();
-        assert_eq!(reads_overwritten_surface(&player, None), alone, "{behavior}");
-        assert_eq!(reads_overwritten_surface(&player, Some(other)), after_other, "{behavior}");
-        // A stream to which pictures are mapped is another decoder's: its work is ordered, and runs.
+        assert_eq!(
+            reads_overwritten_surface(&player, None),
+            alone,
+            "{behavior}"
+        );
+        assert_eq!(
+            reads_overwritten_surface(&player, Some(other)),
+            after_other,
+            "{behavior}"
+        );
+        // A stream to which pictures are mapped is another decoder's: its work is ordered, and
+        // runs.
         let second = submit(1);
         let (address, _) = map(&second, second.decoded[0]);
-        assert_eq!(reads_overwritten_surface(&player, Some(second.stream)), alone, "{behavior}");
+        assert_eq!(
+            reads_overwritten_surface(&player, Some(second.stream)),
+            alone,
+            "{behavior}"
+        );
         unmap(&second, address);
         second.close();
         player.close();
@@ -93,8 +125,7 @@ fn surface_is_overwritten_before_work_that_waits() {
 fn status(player: &Player, index: i32) -> i32 {
     // SAFETY: numbers only.
     let mut status: DecodeStatus = unsafe { std::mem::zeroed() };
-    let code =
-        call!(cuvidGetDecodeStatus(player.decoder => usize, index => i32, &mut status => *mut DecodeStatus));
+    let code = call!(cuvidGetDecodeStatus(player.decoder => usize, index => i32, &mut status => *mut DecodeStatus));
     assert_eq!(code, 0);
     status.status
 }
@@ -119,7 +150,10 @@ fn upload_from_pageable_memory_waits() {
         let _guard = exclusive(behavior);
         context();
         let (stream, memory, bytes) = (stream(), allocate(64), [7u8; 64]);
-        assert_eq!(call!(cuMemsetD8Async(memory => usize, 0 => u8, 64 => usize, stream => usize)), 0);
+        assert_eq!(
+            call!(cuMemsetD8Async(memory => usize, 0 => u8, 64 => usize, stream => usize)),
+            0
+        );
         let before = waiting();
         let code = call!(cuMemcpyHtoDAsync_v2(memory => usize, bytes.as_ptr() => *const u8, 64 => usize, stream => usize));
         assert_eq!((code, waiting()), (0, before - 1 + left), "{behavior}");
@@ -147,7 +181,10 @@ fn announced_formats_differ_and_frames_do_not() {
     assert_eq!(plain, play(BASE, "timestamp_queue"));
     let (plain, padded) = (play(HEVC, ""), play(HEVC, "hevc_padded"));
     assert_eq!((plain.coded_height, padded.coded_height), (368, 384));
-    assert_eq!((plain.coded_width, plain.display_area), (padded.coded_width, padded.display_area));
+    assert_eq!(
+        (plain.coded_width, plain.display_area),
+        (padded.coded_width, padded.display_area)
+    );
 }
 
 #[test]
@@ -156,7 +193,12 @@ fn timestamp_of_a_picture_that_waits_too_long_is_lost() {
         let _guard = exclusive(behavior);
         let mut player = submit(20);
         player.finish();
-        let lost = player.displays.iter().skip(1).filter(|(_, timestamp)| *timestamp == 0).count();
+        let lost = player
+            .displays
+            .iter()
+            .skip(1)
+            .filter(|(_, timestamp)| *timestamp == 0)
+            .count();
         player.close();
         assert_no_violations();
         lost
@@ -204,8 +246,11 @@ fn map_waits_for_the_engine() {
 fn every_listed_mode_is_off_until_it_is_enabled() {
     let _guard = exclusive("");
     // SAFETY: the text is never freed.
-    let modes =
-        unsafe { CStr::from_ptr(control::<extern "C" fn() -> *const c_char>("simulated_gpu_modes")()) };
+    let modes = unsafe {
+        CStr::from_ptr(control::<extern "C" fn() -> *const c_char>(
+            "simulated_gpu_modes",
+        )())
+    };
     let is_on = control::<extern "C" fn(*const c_char) -> u64>("simulated_gpu_behavior");
     let set = control::<extern "C" fn(*const c_char)>("simulated_gpu_set_behaviors");
     let modes: Vec<_> = modes.to_str().unwrap().split(',').collect();

@@ -1,11 +1,13 @@
-//! Tests the simulated libnvjpeg: planes equal libavcodec's, the hardware ignores stream order, one violation for each misuse.
+//! Tests the simulated libnvjpeg: planes equal libavcodec's, the hardware ignores stream order, one
+//! violation for each misuse.
 #![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
 
 use common::demux::media;
 use common::{
-    allocate, assert_no_violations, assert_violation, context, exclusive, live, set_fault, stream, violations,
+    allocate, assert_no_violations, assert_violation, context, exclusive, live, set_fault, stream,
+    violations,
 };
 
 const POISON: u8 = 0xDB;
@@ -37,7 +39,10 @@ fn instance(backend: i32) -> usize {
 
 fn state(instance: usize) -> usize {
     let mut state = 0usize;
-    assert_eq!(call!(nvjpegJpegStateCreate(instance => usize, &mut state => *mut usize)), 0);
+    assert_eq!(
+        call!(nvjpegJpegStateCreate(instance => usize, &mut state => *mut usize)),
+        0
+    );
     state
 }
 
@@ -56,7 +61,9 @@ fn info(instance: usize, file: &[u8]) -> (i32, i32, i32, [i32; 4], [i32; 4]) {
 fn room(instance: usize, file: &[u8]) -> (Image, usize, usize) {
     let (_, components, _, widths, heights) = info(instance, file);
     let mut image = Image::default();
-    let bytes: i32 = (0..components as usize).map(|c| (widths[c] + 5) * heights[c]).sum();
+    let bytes: i32 = (0..components as usize)
+        .map(|c| (widths[c] + 5) * heights[c])
+        .sum();
     let base = allocate(bytes as usize);
     let mut at = base;
     for c in 0..components as usize {
@@ -76,7 +83,14 @@ fn batched(instance: usize, state: usize, file: &[u8], image: &Image, stream: us
         &mut image => *mut Image, stream => usize))
 }
 
-fn single(instance: usize, state: usize, file: &[u8], format: i32, image: &Image, stream: usize) -> i32 {
+fn single(
+    instance: usize,
+    state: usize,
+    file: &[u8],
+    format: i32,
+    image: &Image,
+    stream: usize,
+) -> i32 {
     let mut image = *image;
     call!(nvjpegDecode(instance => usize, state => usize, file.as_ptr() => *const u8, file.len() => usize, format => i32,
         &mut image => *mut Image, stream => usize))
@@ -101,7 +115,10 @@ fn synchronize(stream: usize) -> i32 {
 #[track_caller]
 fn raced() {
     let all = violations();
-    assert!((1..=3).contains(&all.len()) && all.iter().all(|v| v.contains("race")), "{all:#?}");
+    assert!(
+        (1..=3).contains(&all.len()) && all.iter().all(|v| v.contains("race")),
+        "{all:#?}"
+    );
     common::control::<extern "C" fn()>("simulated_gpu_reset")();
 }
 
@@ -125,12 +142,19 @@ fn software_writes_late_and_in_stream_order() {
     assert_eq!(download(kept, bytes, s), vec![POISON; bytes]);
     assert!(planes.iter().filter(|&&b| b == POISON).count() < bytes / 4);
     assert_no_violations();
-    // One state, one stream: the next image may follow at once. Another stream needs synchronization.
+    // One state, one stream: the next image may follow at once. Another stream needs
+    // synchronization.
     assert_eq!(single(instance, state, &file, 1, &image, s), 0);
     assert_no_violations();
     let other = stream();
     assert_eq!(single(instance, state, &file, 1, &image, other), 0);
-    assert!(violations().iter().any(|v| v.contains("may be in progress")), "{:?}", violations());
+    assert!(
+        violations()
+            .iter()
+            .any(|v| v.contains("may be in progress")),
+        "{:?}",
+        violations()
+    );
     common::control::<extern "C" fn()>("simulated_gpu_reset")();
     assert_eq!([synchronize(s), synchronize(other), destroy(state)], [0; 3]);
     assert_no_violations();
@@ -151,10 +175,12 @@ fn hardware_writes_at_once_ignoring_the_stream() {
     assert_eq!(copy(kept, base, bytes, s), 0);
     assert_eq!(batched(instance, state, &file, &image, s), 0);
     raced();
-    // The reader, enqueued first, read the new image: this is the error. The image itself is complete after the call.
+    // The reader, enqueued first, read the new image: this is the error. The image itself is
+    // complete after the call.
     let planes = download(base, bytes, s);
     assert!(
-        download(kept, bytes, s) == planes && planes.iter().filter(|&&b| b == POISON).count() < bytes / 4
+        download(kept, bytes, s) == planes
+            && planes.iter().filter(|&&b| b == POISON).count() < bytes / 4
     );
     // A wait on the host prevents it; a wait of the stream for an event does not.
     assert_eq!(copy(kept, base, bytes, s), 0);
@@ -166,11 +192,19 @@ fn hardware_writes_at_once_ignoring_the_stream() {
     assert_eq!(copy(kept, base, bytes, s), 0);
     assert_eq!(call!(cuEventCreate(&mut event => *mut usize, 2 => u32)), 0);
     assert_eq!(call!(cuEventRecord(event => usize, s => usize)), 0);
-    assert_eq!(call!(cuStreamWaitEvent(t => usize, event => usize, 0 => u32)), 0);
+    assert_eq!(
+        call!(cuStreamWaitEvent(t => usize, event => usize, 0 => u32)),
+        0
+    );
     assert_eq!(batched(instance, state, &file, &image, t), 0);
     raced();
     assert_eq!(
-        [synchronize(s), synchronize(t), call!(cuEventDestroy_v2(event => usize)), destroy(state)],
+        [
+            synchronize(s),
+            synchronize(t),
+            call!(cuEventDestroy_v2(event => usize)),
+            destroy(state)
+        ],
         [0; 4]
     );
     assert_no_violations();
@@ -226,20 +260,30 @@ fn headers_and_supported_formats_are_reported() {
     let (hardware, hybrid) = (instance(HARDWARE), instance(HYBRID));
     let (code, components, subsampling, widths, heights) = info(hybrid, &odd);
     assert_eq!((code, components, subsampling), (0, 3, 2));
-    assert_eq!((widths[1], heights[1]), ((widths[0] + 1) / 2, (heights[0] + 1) / 2));
+    assert_eq!(
+        (widths[1], heights[1]),
+        ((widths[0] + 1) / 2, (heights[0] + 1) / 2)
+    );
     assert_eq!(info(hybrid, &odd[..100]).0, 3, "half a header is bad");
     assert_eq!(info(hybrid, b"no JPEG at all").0, 3);
     let refused = |instance: usize, file: &[u8]| {
         let (mut header, mut refused) = (0usize, -1);
-        assert_eq!(call!(nvjpegJpegStreamCreate(instance => usize, &mut header => *mut usize)), 0);
+        assert_eq!(
+            call!(nvjpegJpegStreamCreate(instance => usize, &mut header => *mut usize)),
+            0
+        );
         let code = call!(nvjpegJpegStreamParseHeader(instance => usize, file.as_ptr() => *const u8, file.len() => usize, header => usize));
         assert_eq!(code, 0);
-        let code =
-            call!(nvjpegDecodeBatchedSupported(instance => usize, header => usize, &mut refused => *mut i32));
-        assert_eq!((code, call!(nvjpegJpegStreamDestroy(header => usize))), (0, 0));
+        let code = call!(nvjpegDecodeBatchedSupported(instance => usize, header => usize, &mut refused => *mut i32));
+        assert_eq!(
+            (code, call!(nvjpegJpegStreamDestroy(header => usize))),
+            (0, 0)
+        );
         refused != 0
     };
-    assert!(!refused(hardware, &odd) && refused(hardware, &progressive) && refused(hardware, &wide));
+    assert!(
+        !refused(hardware, &odd) && refused(hardware, &progressive) && refused(hardware, &wide)
+    );
     assert!(!refused(hybrid, &progressive) && !refused(hybrid, &wide));
     // Decoding it nevertheless is an error.
     let (state, s) = (state(hardware), stream());
@@ -264,10 +308,16 @@ fn misuse_is_written_down() {
     assert_eq!(begin(hybrid, state, 1), 2);
     assert_violation("another instance");
     assert_eq!(begin(hardware, state, 1), 0);
-    let narrow = Image { pitch: [8; 4], ..image };
+    let narrow = Image {
+        pitch: [8; 4],
+        ..image
+    };
     assert_eq!(batched(hardware, state, &file, &narrow, s), 2);
     assert_violation("pitch of 8");
-    let last = Image { channel: [base, base + bytes - 10, base, 0], ..image };
+    let last = Image {
+        channel: [base, base + bytes - 10, base, 0],
+        ..image
+    };
     assert_eq!(batched(hardware, state, &file, &last, s), 6);
     assert_violation("plane 1");
     assert_eq!(batched(hardware, state, &file, &image, s), 0);
@@ -294,12 +344,21 @@ fn damage_is_refused_and_faults_are_injected() {
     let (image, base, _) = room(hybrid, &file);
     // More Huffman codes of each length than there can be.
     let mut damaged = file.clone();
-    let table = damaged.windows(2).position(|pair| pair == [0xff, 0xc4]).unwrap();
+    let table = damaged
+        .windows(2)
+        .position(|pair| pair == [0xff, 0xc4])
+        .unwrap();
     damaged[table + 5..table + 21].fill(0xff);
     assert_eq!(single(hybrid, state, &damaged, 1, &image, s), 3);
-    assert_eq!(single(hybrid, state, &file[..file.len() / 2], 1, &image, s), 3);
+    assert_eq!(
+        single(hybrid, state, &file[..file.len() / 2], 1, &image, s),
+        3
+    );
     // A missing end marker is accepted, as by a lenient decoder.
-    assert_eq!(single(hybrid, state, &file[..file.len() - 2], 1, &image, s), 0);
+    assert_eq!(
+        single(hybrid, state, &file[..file.len() - 2], 1, &image, s),
+        0
+    );
     common::control::<extern "C" fn()>("simulated_gpu_reset_counts")();
     set_fault("nvjpegDecode:2=8");
     assert_eq!(single(hybrid, state, &file, 1, &image, s), 0);

@@ -2,11 +2,12 @@
 
 use std::arch::aarch64::*;
 
-use super::{interleave, load_f32, round_to_f16, store_bytes, Code};
+use super::{Code, interleave, load_f32, round_to_f16, store_bytes};
 use crate::types::{Channels, OutputStrides};
 use crate::write::{Dtype, ElementWriter, LaneFactors, OutputSlot};
 
-/// Codes that are converted together: a multiple of the three channels and of the eight codes of a vector.
+/// Codes that are converted together: a multiple of the three channels and of the eight codes of a
+/// vector.
 const BLOCK: usize = 24;
 
 /// Pixels that are interleaved at a time: a multiple of 16 whose codes fill whole blocks.
@@ -38,10 +39,17 @@ pub(in crate::simd) fn write_row(
     strides: OutputStrides,
     j: usize,
 ) {
-    let strides = if strides.step_i < 0 { strides.reversed(&mut rgb) } else { strides };
+    let strides = if strides.step_i < 0 {
+        strides.reversed(&mut rgb)
+    } else {
+        strides
+    };
     let (length, size) = (rgb[0].len(), writer.dtype().bytes());
     let is_packed = channels == Channels::Three && slot.channel_stride == 1 && strides.step_i == 3;
-    let Some(origin) = strides.forward(j, length).filter(|_| is_packed || strides.step_i == 1) else {
+    let Some(origin) = strides
+        .forward(j, length)
+        .filter(|_| is_packed || strides.step_i == 1)
+    else {
         return writer.write_row(rgb, channels, slot, strides, j);
     };
     if is_packed && writer.dtype() == Dtype::U8 {
@@ -49,7 +57,8 @@ pub(in crate::simd) fn write_row(
     }
     if !is_packed {
         for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
-            let out = &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];
+            let out =
+                &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];
             write_codes(writer, row, (channel, 1), out, false);
         }
         return;
@@ -84,7 +93,8 @@ pub(in crate::simd) fn write_row_u16(
     };
     if !is_packed {
         for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
-            let out = &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];
+            let out =
+                &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];
             write_blocks(writer, row, (channel, 1), out);
         }
         return;
@@ -137,8 +147,11 @@ fn write_blocks<C: Code>(
 #[target_feature(enable = "neon")]
 fn convert_blocks<C: Code>(dtype: Dtype, factors: [&LaneFactors; 3], codes: &[C], out: &mut [u8]) {
     let (out, _) = out.as_chunks_mut::<16>();
-    let factors =
-        [VectorFactors::new(factors[0]), VectorFactors::new(factors[1]), VectorFactors::new(factors[2])];
+    let factors = [
+        VectorFactors::new(factors[0]),
+        VectorFactors::new(factors[1]),
+        VectorFactors::new(factors[2]),
+    ];
     let blocks = codes.as_chunks::<8>().0.as_chunks::<3>().0.iter();
     match dtype {
         Dtype::F32 => {
@@ -171,7 +184,10 @@ fn convert_blocks<C: Code>(dtype: Dtype, factors: [&LaneFactors; 3], codes: &[C]
                 for n in 0..3 {
                     let codes = C::load(&codes[n]);
                     // 257 times the code.
-                    store_bytes(&mut out[n], vreinterpretq_u8_u16(vsliq_n_u16::<8>(codes, codes)));
+                    store_bytes(
+                        &mut out[n],
+                        vreinterpretq_u8_u16(vsliq_n_u16::<8>(codes, codes)),
+                    );
                 }
             }
         }
@@ -189,7 +205,10 @@ impl VectorFactors {
     #[inline]
     #[target_feature(enable = "neon")]
     fn new(factors: &LaneFactors) -> Self {
-        Self { scale: load_f32(&factors.scale), bias: load_f32(&factors.bias) }
+        Self {
+            scale: load_f32(&factors.scale),
+            bias: load_f32(&factors.bias),
+        }
     }
 }
 
@@ -201,7 +220,10 @@ fn values<C: Code>(codes: &[C; 8], factors: &VectorFactors) -> (float32x4_t, flo
     let low = vcvtq_f32_u32(vmovl_u16(vget_low_u16(codes)));
     let high = vcvtq_f32_u32(vmovl_high_u16(codes));
     let VectorFactors { scale, bias } = factors;
-    (vfmaq_f32(bias[0], low, scale[0]), vfmaq_f32(bias[1], high, scale[1]))
+    (
+        vfmaq_f32(bias[0], low, scale[0]),
+        vfmaq_f32(bias[1], high, scale[1]),
+    )
 }
 
 /// The upper 16 bits of each number after rounding to nearest even. Values are not NaN.

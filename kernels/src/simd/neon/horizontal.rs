@@ -1,5 +1,5 @@
-//! The horizontal pass of sixteen filtered rows of a component.
-//! No instruction adds across a register: sixteen rows are side by side, so one tap of all of them is four multiplications.
+//! The horizontal pass of sixteen filtered rows of a component. No instruction adds across a
+//! register: sixteen rows are side by side, so one tap of all of them is four multiplications.
 
 use std::arch::aarch64::*;
 
@@ -8,14 +8,18 @@ use super::{load_i16, load_i16_half, store_i16};
 use crate::simd::BLOCK_ROWS;
 use crate::weights::{AxisTable, WEIGHT_BITS};
 
-/// Converts filtered rows (`stride` apart, a multiple of 16) to columns: sample k of all rows, then sample k + 1 of all rows.
+/// Converts filtered rows (`stride` apart, a multiple of 16) to columns: sample k of all rows, then
+/// sample k + 1 of all rows.
 #[target_feature(enable = "neon")]
 pub(in crate::simd) fn transpose_rows(columns: &mut [i16], rows: &[i16], stride: usize) {
     let (rows, _) = rows.as_chunks::<8>();
     let blocks = stride / 8;
     let rows: [&[[i16; 8]]; BLOCK_ROWS] = std::array::from_fn(|r| &rows[r * blocks..][..blocks]);
     let (columns, _) = columns.as_chunks_mut::<8>();
-    for (block, columns) in columns.as_chunks_mut::<BLOCK_ROWS>().0[..blocks].iter_mut().enumerate() {
+    for (block, columns) in columns.as_chunks_mut::<BLOCK_ROWS>().0[..blocks]
+        .iter_mut()
+        .enumerate()
+    {
         for half in 0..2 {
             let mut lines = [vdupq_n_s16(0); 8];
             for r in 0..8 {
@@ -29,7 +33,8 @@ pub(in crate::simd) fn transpose_rows(columns: &mut [i16], rows: &[i16], stride:
     }
 }
 
-/// Transposes eight rows of eight words: interleaving row k with row k + 4 three times exchanges rows and columns.
+/// Transposes eight rows of eight words: interleaving row k with row k + 4 three times exchanges
+/// rows and columns.
 #[inline]
 #[target_feature(enable = "neon")]
 fn transpose_8x8(mut lines: [int16x8_t; 8]) -> [int16x8_t; 8] {
@@ -43,7 +48,8 @@ fn transpose_8x8(mut lines: [int16x8_t; 8]) -> [int16x8_t; 8] {
     lines
 }
 
-/// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is at least the number of positions.
+/// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is at least
+/// the number of positions.
 #[target_feature(enable = "neon")]
 pub(in crate::simd) fn filter_horizontal(
     rows: &mut [i16],
@@ -72,7 +78,10 @@ fn filter_horizontal_by<const CLAMP: bool>(
         for k in 0..8.min(count - at) {
             [upper[k], lower[k]] = filter_position::<CLAMP>(columns, table, at + k);
         }
-        for (half, lines) in [transpose_8x8(upper), transpose_8x8(lower)].into_iter().enumerate() {
+        for (half, lines) in [transpose_8x8(upper), transpose_8x8(lower)]
+            .into_iter()
+            .enumerate()
+        {
             for (r, line) in lines.into_iter().enumerate() {
                 let to = &mut rows[(8 * half + r) * stride + at..][..8];
                 store_i16(to.try_into().expect("8 long"), line);
@@ -84,7 +93,11 @@ fn filter_horizontal_by<const CLAMP: bool>(
 /// One position of the upper and of the lower eight rows.
 #[inline]
 #[target_feature(enable = "neon")]
-fn filter_position<const CLAMP: bool>(columns: &[i16], table: &AxisTable, position: usize) -> [int16x8_t; 2] {
+fn filter_position<const CLAMP: bool>(
+    columns: &[i16],
+    table: &AxisTable,
+    position: usize,
+) -> [int16x8_t; 2] {
     let (start, weights) = table.taps_at(position);
     let first = (start - table.first as usize) * BLOCK_ROWS;
     let (columns, _) = columns[first..][..weights.len() * BLOCK_ROWS].as_chunks::<BLOCK_ROWS>();
@@ -103,7 +116,10 @@ fn filter_position<const CLAMP: bool>(columns: &[i16], table: &AxisTable, positi
         sums = multiply_add(sums, upper, lower, weight);
     }
     const SHIFT: i32 = WEIGHT_BITS as i32;
-    [narrow::<CLAMP, SHIFT>(sums[0], sums[1]), narrow::<CLAMP, SHIFT>(sums[2], sums[3])]
+    [
+        narrow::<CLAMP, SHIFT>(sums[0], sums[1]),
+        narrow::<CLAMP, SHIFT>(sums[2], sums[3]),
+    ]
 }
 
 /// [`multiply_add`] with one of four weights.
@@ -128,5 +144,8 @@ fn multiply_add_lane<const LANE: i32>(
 #[target_feature(enable = "neon")]
 fn load_column(column: &[i16; BLOCK_ROWS]) -> [int16x8_t; 2] {
     let (upper, lower) = column.split_at(8);
-    [load_i16(upper.try_into().expect("8 long")), load_i16(lower.try_into().expect("8 long"))]
+    [
+        load_i16(upper.try_into().expect("8 long")),
+        load_i16(lower.try_into().expect("8 long")),
+    ]
 }

@@ -1,11 +1,12 @@
-//! The vertical pass with NEON intrinsics. Sums stay in registers during the loop over taps, and the last columns of a row are computed
-//! by a group that ends with it, so few rows have columns that are computed one by one.
+//! The vertical pass with NEON intrinsics. Sums stay in registers during the loop over taps, and
+//! the last columns of a row are computed by a group that ends with it, so few rows have columns
+//! that are computed one by one.
 
 use std::arch::aarch64::*;
 
 use super::{load_u8, store_i16};
 use crate::resample::{self, SampleFormat};
-use crate::weights::{overshoots, WEIGHT_BITS};
+use crate::weights::{WEIGHT_BITS, overshoots};
 
 /// Columns of a vector of bytes. Groups have one or several of them.
 const COLUMNS: usize = 16;
@@ -30,7 +31,12 @@ pub(in crate::simd) fn filter_vertical_u8(
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn filter_vertical_u8_by<const CLAMP: bool>(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16]) {
+fn filter_vertical_u8_by<const CLAMP: bool>(
+    dst: &mut [i16],
+    src: &[u8],
+    stride: usize,
+    weights: &[i16],
+) {
     let mut at = 0;
     while at + 4 * COLUMNS <= dst.len() {
         filter_columns_u8::<4, CLAMP>(&mut dst[at..], &src[at..], stride, weights);
@@ -92,7 +98,10 @@ pub(super) fn multiply_add(
 /// Components of sums. `CLAMP`: clamped to 0..32767.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn narrow<const CLAMP: bool, const SHIFT: i32>(low: int32x4_t, high: int32x4_t) -> int16x8_t {
+pub(super) fn narrow<const CLAMP: bool, const SHIFT: i32>(
+    low: int32x4_t,
+    high: int32x4_t,
+) -> int16x8_t {
     if CLAMP {
         let packed = vqshrn_high_n_s32::<SHIFT>(vqshrn_n_s32::<SHIFT>(low), high);
         vmaxq_s16(packed, vdupq_n_s16(0))
@@ -116,13 +125,25 @@ pub(in crate::simd) fn filter_vertical_u16(
     }
     let mut at = 0;
     while at + 2 * COLUMNS <= dst.len() {
-        filter_columns_u16::<2>(&mut dst[at..], &src[2 * at..], stride_bytes, weights, format);
+        filter_columns_u16::<2>(
+            &mut dst[at..],
+            &src[2 * at..],
+            stride_bytes,
+            weights,
+            format,
+        );
         at += 2 * COLUMNS;
     }
     while at < dst.len() {
         // The last group ends with the row and writes some columns twice.
         let first = at.min(dst.len() - COLUMNS);
-        filter_columns_u16::<1>(&mut dst[first..], &src[2 * first..], stride_bytes, weights, format);
+        filter_columns_u16::<1>(
+            &mut dst[first..],
+            &src[2 * first..],
+            stride_bytes,
+            weights,
+            format,
+        );
         at += COLUMNS;
     }
 }
@@ -155,7 +176,10 @@ fn filter_columns_u16<const VECTORS: usize>(
     let (dst, _) = dst[..VECTORS * COLUMNS].as_chunks_mut::<8>();
     for n in 0..VECTORS {
         for half in 0..2 {
-            let (a, b) = (vshlq_s32(sums[n][2 * half], down), vshlq_s32(sums[n][2 * half + 1], down));
+            let (a, b) = (
+                vshlq_s32(sums[n][2 * half], down),
+                vshlq_s32(sums[n][2 * half + 1], down),
+            );
             let packed = vqmovn_high_s32(vqmovn_s32(a), b);
             store_i16(&mut dst[2 * n + half], vmaxq_s16(packed, vdupq_n_s16(0)));
         }

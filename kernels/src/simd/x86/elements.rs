@@ -1,10 +1,11 @@
-//! Elements of consecutive 8-bit codes, computed by vectors instead of looked up, and stored past the caches on request.
+//! Elements of consecutive 8-bit codes, computed by vectors instead of looked up, and stored past
+//! the caches on request.
 
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use super::{load_i32, INTERLEAVED_PIXELS};
+use super::{INTERLEAVED_PIXELS, load_i32};
 use crate::types::{Channels, OutputStrides};
 use crate::write::{Dtype, ElementWriter, LaneFactors, OutputSlot};
 
@@ -56,7 +57,8 @@ pub(in crate::simd) fn write_row_u16(
     };
     if !is_packed {
         for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
-            let out = &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];
+            let out =
+                &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];
             write(row, (channel, 1), out);
         }
         return;
@@ -72,7 +74,11 @@ pub(in crate::simd) fn write_row_u16(
         for (i, pixel) in codes.as_chunks_mut().0.iter_mut().enumerate() {
             *pixel = rows.map(|row| row[i]);
         }
-        write(codes, (0, 3), &mut slot.data[(origin + 3 * begin) * size..][..3 * count * size]);
+        write(
+            codes,
+            (0, 3),
+            &mut slot.data[(origin + 3 * begin) * size..][..3 * count * size],
+        );
         first = begin + count;
     }
 }
@@ -82,7 +88,8 @@ fn block_length(dtype: Dtype) -> usize {
     3 * VECTOR_BYTES / dtype.bytes()
 }
 
-/// Whether the bytes are whole cache lines. Streaming stores to a part of a line take longer than they save.
+/// Whether the bytes are whole cache lines. Streaming stores to a part of a line take longer than
+/// they save.
 pub(super) fn has_whole_lines(out: &[u8]) -> bool {
     out.len().is_multiple_of(LINE_BYTES) && out.as_ptr().addr().is_multiple_of(LINE_BYTES)
 }
@@ -96,7 +103,11 @@ fn write_blocks<Code: Copy + Into<i32>, const STREAMING: bool>(
     (first, channels): (usize, usize),
     out: &mut [u8],
 ) {
-    let (dtype, size, block) = (writer.dtype(), writer.dtype().bytes(), block_length(writer.dtype()));
+    let (dtype, size, block) = (
+        writer.dtype(),
+        writer.dtype().bytes(),
+        block_length(writer.dtype()),
+    );
     let whole = codes.len() / block * block;
     let colors = writer.factors(size_of::<Code>() == 2);
     let factors = colors.of_consecutive(first, channels);
@@ -124,7 +135,8 @@ fn convert_blocks<Code: Copy + Into<i32>, const STREAMING: bool>(
         Dtype::U8 => {
             for (codes, out) in codes.as_chunks::<32>().0.iter().zip(out) {
                 let [low, high] = [0, 16].map(|at| packed_u16(&codes[at..]));
-                let codes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high));
+                let codes =
+                    _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high));
                 store::<STREAMING>(out, codes);
             }
         }
@@ -135,7 +147,11 @@ fn convert_blocks<Code: Copy + Into<i32>, const STREAMING: bool>(
             }
         }
         Dtype::F32 => {
-            let blocks = codes.as_chunks::<24>().0.iter().zip(out.as_chunks_mut::<3>().0);
+            let blocks = codes
+                .as_chunks::<24>()
+                .0
+                .iter()
+                .zip(out.as_chunks_mut::<3>().0);
             for (codes, out) in blocks {
                 for ((codes, out), factors) in codes.as_chunks().0.iter().zip(out).zip(factors) {
                     store::<STREAMING>(out, _mm256_castps_si256(values(codes, factors)));
@@ -143,9 +159,15 @@ fn convert_blocks<Code: Copy + Into<i32>, const STREAMING: bool>(
             }
         }
         Dtype::F16 => {
-            let blocks = codes.as_chunks::<48>().0.iter().zip(out.as_chunks_mut::<3>().0);
+            let blocks = codes
+                .as_chunks::<48>()
+                .0
+                .iter()
+                .zip(out.as_chunks_mut::<3>().0);
             for (codes, out) in blocks {
-                for ((codes, out), factors) in codes.as_chunks().0.iter().zip(out).zip(pairs(factors)) {
+                for ((codes, out), factors) in
+                    codes.as_chunks().0.iter().zip(out).zip(pairs(factors))
+                {
                     let (low, high) = values_of_16(codes, factors);
                     let low = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(low);
                     let high = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(high);
@@ -154,9 +176,15 @@ fn convert_blocks<Code: Copy + Into<i32>, const STREAMING: bool>(
             }
         }
         Dtype::BF16 => {
-            let blocks = codes.as_chunks::<48>().0.iter().zip(out.as_chunks_mut::<3>().0);
+            let blocks = codes
+                .as_chunks::<48>()
+                .0
+                .iter()
+                .zip(out.as_chunks_mut::<3>().0);
             for (codes, out) in blocks {
-                for ((codes, out), factors) in codes.as_chunks().0.iter().zip(out).zip(pairs(factors)) {
+                for ((codes, out), factors) in
+                    codes.as_chunks().0.iter().zip(out).zip(pairs(factors))
+                {
                     let (low, high) = values_of_16(codes, factors);
                     let packed = _mm256_packus_epi32(round_to_bf16(low), round_to_bf16(high));
                     store::<STREAMING>(out, _mm256_permute4x64_epi64::<0b11_01_10_00>(packed));
@@ -178,7 +206,10 @@ fn values_of_16<Code: Copy + Into<i32>>(
     [low, high]: [&LaneFactors; 2],
 ) -> (__m256, __m256) {
     let (first, second) = codes.split_at(8);
-    (values(first.try_into().expect("8 long"), low), values(second.try_into().expect("8 long"), high))
+    (
+        values(first.try_into().expect("8 long"), low),
+        values(second.try_into().expect("8 long"), high),
+    )
 }
 
 /// `code * scale + bias`, rounded once.
@@ -186,7 +217,11 @@ fn values_of_16<Code: Copy + Into<i32>>(
 #[target_feature(enable = "avx2,fma")]
 fn values<Code: Copy + Into<i32>>(codes: &[Code; 8], factors: &LaneFactors) -> __m256 {
     let (scale, bias) = (load_f32(&factors.scale), load_f32(&factors.bias));
-    _mm256_fmadd_ps(_mm256_cvtepi32_ps(load_i32(&codes.map(Into::into))), scale, bias)
+    _mm256_fmadd_ps(
+        _mm256_cvtepi32_ps(load_i32(&codes.map(Into::into))),
+        scale,
+        bias,
+    )
 }
 
 /// 16 codes as 16-bit words.
@@ -204,7 +239,10 @@ fn packed_u16<Code: Copy + Into<i32>>(codes: &[Code]) -> __m256i {
 fn round_to_bf16(values: __m256) -> __m256i {
     let bits = _mm256_castps_si256(values);
     let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-    _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF))))
+    _mm256_srli_epi32::<16>(_mm256_add_epi32(
+        bits,
+        _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)),
+    ))
 }
 
 #[inline]
@@ -220,7 +258,8 @@ fn load_f32(from: &[f32; 8]) -> __m256 {
 pub(super) fn store<const STREAMING: bool>(to: &mut [u8; VECTOR_BYTES], value: __m256i) {
     let to = to.as_mut_ptr().cast::<__m256i>();
     if STREAMING && to.is_aligned() {
-        // SAFETY: 32 bytes are writable and aligned. `Backend::fence` orders the store before other threads read the frame.
+        // SAFETY: 32 bytes are writable and aligned. `Backend::fence` orders the store before other
+        // threads read the frame.
         unsafe { _mm256_stream_si256(to, value) }
     } else {
         // SAFETY: 32 bytes are writable, and the store has no alignment.

@@ -1,5 +1,6 @@
-//! The horizontal pass of sixteen filtered rows of a component.
-//! No instruction adds across a register: sixteen rows are side by side, so one instruction computes the same tap of all of them.
+//! The horizontal pass of sixteen filtered rows of a component. No instruction adds across a
+//! register: sixteen rows are side by side, so one instruction computes the same tap of all of
+//! them.
 
 use std::arch::x86_64::*;
 
@@ -10,8 +11,9 @@ use crate::weights::{AxisTable, WEIGHT_BITS};
 /// Values of one pair of neighbors in all rows.
 const PAIR: usize = 2 * BLOCK_ROWS;
 
-/// Converts filtered rows (`stride` apart, a multiple of 16) to pairs of neighbors: pair k of all rows, then pair k + 1 of all rows. The
-/// last pairs may contain values after the rows' ends, whose weights are zero.
+/// Converts filtered rows (`stride` apart, a multiple of 16) to pairs of neighbors: pair k of all
+/// rows, then pair k + 1 of all rows. The last pairs may contain values after the rows' ends, whose
+/// weights are zero.
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn interleave_pairs(pairs: &mut [i16], rows: &[i16], stride: usize) {
     for (block, pairs) in pairs.chunks_exact_mut(8 * PAIR).enumerate() {
@@ -23,7 +25,12 @@ pub(in crate::simd) fn interleave_pairs(pairs: &mut [i16], rows: &[i16], stride:
             }
             let lines = transpose_8x8(lines);
             for (k, line) in lines.into_iter().enumerate() {
-                store_i16((&mut pairs[k * PAIR + 16 * half..][..16]).try_into().expect("16 long"), line);
+                store_i16(
+                    (&mut pairs[k * PAIR + 16 * half..][..16])
+                        .try_into()
+                        .expect("16 long"),
+                    line,
+                );
             }
         }
     }
@@ -39,10 +46,22 @@ fn transpose_8x8(rows: [__m256i; 8]) -> [__m256i; 8] {
     let (ef0, ef1) = (_mm256_unpacklo_epi32(e, f), _mm256_unpackhi_epi32(e, f));
     let (gh0, gh1) = (_mm256_unpacklo_epi32(g, h), _mm256_unpackhi_epi32(g, h));
     // Columns 0 and 4, 1 and 5, ... of the upper and of the lower four rows.
-    let (u0, u1) = (_mm256_unpacklo_epi64(ab0, cd0), _mm256_unpackhi_epi64(ab0, cd0));
-    let (u2, u3) = (_mm256_unpacklo_epi64(ab1, cd1), _mm256_unpackhi_epi64(ab1, cd1));
-    let (l0, l1) = (_mm256_unpacklo_epi64(ef0, gh0), _mm256_unpackhi_epi64(ef0, gh0));
-    let (l2, l3) = (_mm256_unpacklo_epi64(ef1, gh1), _mm256_unpackhi_epi64(ef1, gh1));
+    let (u0, u1) = (
+        _mm256_unpacklo_epi64(ab0, cd0),
+        _mm256_unpackhi_epi64(ab0, cd0),
+    );
+    let (u2, u3) = (
+        _mm256_unpacklo_epi64(ab1, cd1),
+        _mm256_unpackhi_epi64(ab1, cd1),
+    );
+    let (l0, l1) = (
+        _mm256_unpacklo_epi64(ef0, gh0),
+        _mm256_unpackhi_epi64(ef0, gh0),
+    );
+    let (l2, l3) = (
+        _mm256_unpacklo_epi64(ef1, gh1),
+        _mm256_unpackhi_epi64(ef1, gh1),
+    );
     [
         _mm256_permute2x128_si256::<0x20>(u0, l0),
         _mm256_permute2x128_si256::<0x20>(u1, l1),
@@ -55,9 +74,15 @@ fn transpose_8x8(rows: [__m256i; 8]) -> [__m256i; 8] {
     ]
 }
 
-/// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is at least the number of positions.
+/// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is at least
+/// the number of positions.
 #[target_feature(enable = "avx2")]
-pub(in crate::simd) fn filter_horizontal(rows: &mut [i16], stride: usize, pairs: &[i16], table: &AxisTable) {
+pub(in crate::simd) fn filter_horizontal(
+    rows: &mut [i16],
+    stride: usize,
+    pairs: &[i16],
+    table: &AxisTable,
+) {
     if table.overshoots {
         filter_horizontal_by::<true>(rows, stride, pairs, table);
     } else {
@@ -133,7 +158,10 @@ fn filter_position<const CLAMP: bool>(pairs: &[i16], table: &AxisTable, at: usiz
         lower = _mm256_add_epi32(lower, _mm256_madd_epi16(b, weight));
     }
     const SHIFT: i32 = WEIGHT_BITS as i32;
-    let packed = narrow::<CLAMP>(_mm256_srai_epi32::<SHIFT>(upper), _mm256_srai_epi32::<SHIFT>(lower));
+    let packed = narrow::<CLAMP>(
+        _mm256_srai_epi32::<SHIFT>(upper),
+        _mm256_srai_epi32::<SHIFT>(lower),
+    );
     // Packing works on halves: rows 0-3, 8-11, 4-7, 12-15.
     _mm256_permute4x64_epi64::<0b1101_1000>(packed)
 }
@@ -141,7 +169,11 @@ fn filter_position<const CLAMP: bool>(pairs: &[i16], table: &AxisTable, at: usiz
 /// [`filter_position`] with `vpdpwssd`.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn filter_position_avx512<const CLAMP: bool>(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
+fn filter_position_avx512<const CLAMP: bool>(
+    pairs: &[i16],
+    table: &AxisTable,
+    at: usize,
+) -> __m256i {
     let (start, weights) = table.pairs_at(at);
     let pairs = &pairs[start * PAIR..][..weights.len() * PAIR];
     let mut even = _mm512_set1_epi32(1 << (WEIGHT_BITS - 1));
@@ -154,12 +186,19 @@ fn filter_position_avx512<const CLAMP: bool>(pairs: &[i16], table: &AxisTable, a
             load_pair(a.try_into().expect("32 long")),
             _mm512_set1_epi32(weight[0]),
         );
-        odd =
-            _mm512_dpwssd_epi32(odd, load_pair(b.try_into().expect("32 long")), _mm512_set1_epi32(weight[1]));
+        odd = _mm512_dpwssd_epi32(
+            odd,
+            load_pair(b.try_into().expect("32 long")),
+            _mm512_set1_epi32(weight[1]),
+        );
     }
     if weights.len() % 2 == 1 {
         let last: &[i16; PAIR] = pairs[pairs.len() - PAIR..].try_into().expect("32 long");
-        even = _mm512_dpwssd_epi32(even, load_pair(last), _mm512_set1_epi32(weights[weights.len() - 1]));
+        even = _mm512_dpwssd_epi32(
+            even,
+            load_pair(last),
+            _mm512_set1_epi32(weights[weights.len() - 1]),
+        );
     }
     let sum = _mm512_srai_epi32::<{ WEIGHT_BITS }>(_mm512_add_epi32(even, odd));
     if CLAMP {
@@ -180,7 +219,8 @@ fn load_pair(from: &[i16; PAIR]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_transposed(rows: &mut [i16], stride: usize, columns: [__m256i; 8]) {
-    // Interleaving column k with column k + 4 three times transposes both halves, of eight rows each.
+    // Interleaving column k with column k + 4 three times transposes both halves, of eight rows
+    // each.
     let mut lines = columns;
     for _ in 0..3 {
         let before = lines;
@@ -190,9 +230,17 @@ fn store_transposed(rows: &mut [i16], stride: usize, columns: [__m256i; 8]) {
         }
     }
     for (r, line) in lines.into_iter().enumerate() {
-        store_half((&mut rows[r * stride..][..8]).try_into().expect("8 long"), _mm256_castsi256_si128(line));
+        store_half(
+            (&mut rows[r * stride..][..8]).try_into().expect("8 long"),
+            _mm256_castsi256_si128(line),
+        );
         let below = _mm256_extracti128_si256::<1>(line);
-        store_half((&mut rows[(r + 8) * stride..][..8]).try_into().expect("8 long"), below);
+        store_half(
+            (&mut rows[(r + 8) * stride..][..8])
+                .try_into()
+                .expect("8 long"),
+            below,
+        );
     }
 }
 

@@ -1,12 +1,14 @@
-//! The vertical pass with x86 intrinsics. Rows are processed in pairs: one instruction multiplies two interleaved rows by two weights.
+//! The vertical pass with x86 intrinsics. Rows are processed in pairs: one instruction multiplies
+//! two interleaved rows by two weights.
 
 use std::arch::x86_64::*;
 
 use super::{load_u8, narrow, store_i16, weight_pair};
 use crate::resample::{self, SampleFormat};
-use crate::weights::{overshoots, WEIGHT_BITS};
+use crate::weights::{WEIGHT_BITS, overshoots};
 
-/// [`resample::filter_vertical_u8`] with rows in pairs, so that one instruction multiplies and adds both.
+/// [`resample::filter_vertical_u8`] with rows in pairs, so that one instruction multiplies and adds
+/// both.
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn filter_vertical_u8(
     dst: &mut [i16],
@@ -39,7 +41,9 @@ fn filter_vertical_u8_by<const CLAMP: bool>(
     let zero = _mm256_setzero_si256();
     let half = _mm256_set1_epi32(1 << (SHIFT - 1));
     for group in 0..whole / 32 {
-        let dst: &mut [i16; 32] = (&mut groups[group * 32..][..32]).try_into().expect("32 long");
+        let dst: &mut [i16; 32] = (&mut groups[group * 32..][..32])
+            .try_into()
+            .expect("32 long");
         if group % 2 == 0 {
             prefetch(src, weights.len() * stride + group * 32, stride, ahead);
         }
@@ -57,24 +61,43 @@ fn filter_vertical_u8_by<const CLAMP: bool>(
             let (low, high) = (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
             s0 = _mm256_add_epi32(s0, _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), pair));
             s1 = _mm256_add_epi32(s1, _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), pair));
-            s2 = _mm256_add_epi32(s2, _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), pair));
-            s3 = _mm256_add_epi32(s3, _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), pair));
+            s2 = _mm256_add_epi32(
+                s2,
+                _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), pair),
+            );
+            s3 = _mm256_add_epi32(
+                s3,
+                _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), pair),
+            );
             row += 2;
         }
-        // Unpacking works on halves of the register: columns 0-7 and 16-23 are together, 8-15 and 24-31.
-        let even = narrow::<CLAMP>(_mm256_srai_epi32::<SHIFT>(s0), _mm256_srai_epi32::<SHIFT>(s1));
-        let odd = narrow::<CLAMP>(_mm256_srai_epi32::<SHIFT>(s2), _mm256_srai_epi32::<SHIFT>(s3));
+        // Unpacking works on halves of the register: columns 0-7 and 16-23 are together, 8-15 and
+        // 24-31.
+        let even = narrow::<CLAMP>(
+            _mm256_srai_epi32::<SHIFT>(s0),
+            _mm256_srai_epi32::<SHIFT>(s1),
+        );
+        let odd = narrow::<CLAMP>(
+            _mm256_srai_epi32::<SHIFT>(s2),
+            _mm256_srai_epi32::<SHIFT>(s3),
+        );
         let (first, second) = dst.split_at_mut(16);
-        store_i16(first.try_into().expect("16 long"), _mm256_permute2x128_si256::<0x20>(even, odd));
-        store_i16(second.try_into().expect("16 long"), _mm256_permute2x128_si256::<0x31>(even, odd));
+        store_i16(
+            first.try_into().expect("16 long"),
+            _mm256_permute2x128_si256::<0x20>(even, odd),
+        );
+        store_i16(
+            second.try_into().expect("16 long"),
+            _mm256_permute2x128_si256::<0x31>(even, odd),
+        );
     }
     if !rest.is_empty() {
         resample::filter_vertical_u8(rest, &src[whole..], stride, weights, ahead);
     }
 }
 
-/// Prefetches the first cache lines of rows `at`, `at + stride`, ... Each row is a separate memory range, too short for the hardware
-/// prefetcher to detect a pattern.
+/// Prefetches the first cache lines of rows `at`, `at + stride`, ... Each row is a separate memory
+/// range, too short for the hardware prefetcher to detect a pattern.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn prefetch(src: &[u8], at: usize, stride: usize, rows: usize) {
@@ -88,7 +111,8 @@ fn prefetch(src: &[u8], at: usize, stride: usize, rows: usize) {
     }
 }
 
-/// [`filter_vertical_u8`], 64 columns at a time: one permutation forms words of both rows, one instruction multiplies and adds.
+/// [`filter_vertical_u8`], 64 columns at a time: one permutation forms words of both rows, one
+/// instruction multiplies and adds.
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 pub(in crate::simd) fn filter_vertical_u8_avx512(
     dst: &mut [i16],
@@ -121,7 +145,10 @@ fn filter_vertical_u8_avx512_by<const CLAMP: bool>(
     const INTERLEAVE_MASK: u64 = 0x5555_5555_5555_5555;
     let first = load_512(&INTERLEAVE_INDICES);
     let step = _mm512_set1_epi8(16);
-    let (second, third) = (_mm512_add_epi8(first, step), _mm512_add_epi8(_mm512_add_epi8(first, step), step));
+    let (second, third) = (
+        _mm512_add_epi8(first, step),
+        _mm512_add_epi8(_mm512_add_epi8(first, step), step),
+    );
     let fourth = _mm512_add_epi8(third, step);
     let length = dst.len();
     for left in (0..length).step_by(64) {
@@ -139,14 +166,36 @@ fn filter_vertical_u8_avx512_by<const CLAMP: bool>(
             } else {
                 (_mm512_setzero_si512(), weight_pair_512(weights[row], 0))
             };
-            s0 = _mm512_dpwssd_epi32(s0, _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, first, b), pair);
-            s1 = _mm512_dpwssd_epi32(s1, _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, second, b), pair);
-            s2 = _mm512_dpwssd_epi32(s2, _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, third, b), pair);
-            s3 = _mm512_dpwssd_epi32(s3, _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, fourth, b), pair);
+            s0 = _mm512_dpwssd_epi32(
+                s0,
+                _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, first, b),
+                pair,
+            );
+            s1 = _mm512_dpwssd_epi32(
+                s1,
+                _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, second, b),
+                pair,
+            );
+            s2 = _mm512_dpwssd_epi32(
+                s2,
+                _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, third, b),
+                pair,
+            );
+            s3 = _mm512_dpwssd_epi32(
+                s3,
+                _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, fourth, b),
+                pair,
+            );
             row += 2;
         }
-        let low = narrow_512::<CLAMP>(_mm512_srai_epi32::<SHIFT>(s0), _mm512_srai_epi32::<SHIFT>(s1));
-        let high = narrow_512::<CLAMP>(_mm512_srai_epi32::<SHIFT>(s2), _mm512_srai_epi32::<SHIFT>(s3));
+        let low = narrow_512::<CLAMP>(
+            _mm512_srai_epi32::<SHIFT>(s0),
+            _mm512_srai_epi32::<SHIFT>(s1),
+        );
+        let high = narrow_512::<CLAMP>(
+            _mm512_srai_epi32::<SHIFT>(s2),
+            _mm512_srai_epi32::<SHIFT>(s3),
+        );
         let dst = &mut dst[left..][..columns];
         store_masked(dst, low, mask as u32);
         if columns > 32 {
@@ -155,7 +204,8 @@ fn filter_vertical_u8_avx512_by<const CLAMP: bool>(
     }
 }
 
-/// The source of the bytes of 16 columns' words: column i of the first row, zero, column i of the second, zero.
+/// The source of the bytes of 16 columns' words: column i of the first row, zero, column i of the
+/// second, zero.
 static INTERLEAVE_INDICES: [u8; 64] = {
     let mut places = [0; 64];
     let mut column = 0;
@@ -236,13 +286,20 @@ fn filter_vertical_u16_by<const CLAMP: bool>(
     format: SampleFormat,
 ) {
     // 16-bit samples do not fit signed words.
-    let whole = if format.depth_bits < 16 { dst.len() / 16 * 16 } else { 0 };
+    let whole = if format.depth_bits < 16 {
+        dst.len() / 16 * 16
+    } else {
+        0
+    };
     let (groups, rest) = dst.split_at_mut(whole);
     if !rest.is_empty() {
         resample::filter_vertical_u16(rest, &src[2 * whole..], stride_bytes, weights, format);
     }
     let shift = WEIGHT_BITS as i32 + i32::from(format.depth_bits) - 15;
-    let (half, down) = (_mm256_set1_epi32(1 << (shift - 1)), _mm_cvtsi32_si128(shift));
+    let (half, down) = (
+        _mm256_set1_epi32(1 << (shift - 1)),
+        _mm_cvtsi32_si128(shift),
+    );
     let word_down = _mm_cvtsi32_si128(i32::from(format.shift));
     let white = _mm256_set1_epi16(((1u32 << format.depth_bits) - 1) as i16);
     for group in 0..whole / 16 {
@@ -265,6 +322,11 @@ fn filter_vertical_u16_by<const CLAMP: bool>(
         }
         // Unpacking and packing both work on halves of the register, so the order is preserved.
         let packed = narrow::<CLAMP>(_mm256_sra_epi32(low, down), _mm256_sra_epi32(high, down));
-        store_i16((&mut groups[group * 16..][..16]).try_into().expect("16 long"), packed);
+        store_i16(
+            (&mut groups[group * 16..][..16])
+                .try_into()
+                .expect("16 long"),
+            packed,
+        );
     }
 }

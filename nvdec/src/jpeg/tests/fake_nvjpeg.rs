@@ -1,5 +1,5 @@
-//! A fake of nvJPEG and its device: decoding starts at the call, and readers end when they are waited for.
-//! It records every access to a resource that is still in use as a violation.
+//! A fake of nvJPEG and its device: decoding starts at the call, and readers end when they are
+//! waited for. It records every access to a resource that is still in use as a violation.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -55,15 +55,24 @@ pub struct FakeMemory {
 
 impl FakeDevice {
     fn check_unused(&mut self, what: &str, thing: u64) {
-        if self.used.get(&thing).is_some_and(|&last| last > self.completed) {
-            self.violations.push(format!("{what} {thing:#x}, which is still in use"));
+        if self
+            .used
+            .get(&thing)
+            .is_some_and(|&last| last > self.completed)
+        {
+            self.violations
+                .push(format!("{what} {thing:#x}, which is still in use"));
         }
     }
 
     fn call(&mut self) -> Result<()> {
         self.calls += 1;
         match self.fails_at == Some(self.calls - 1) {
-            true => Err(Error::Nvjpeg { call: "a call", status: 6, name: "NVJPEG_STATUS_EXECUTION_FAILED" }),
+            true => Err(Error::Nvjpeg {
+                call: "a call",
+                status: 6,
+                name: "NVJPEG_STATUS_EXECUTION_FAILED",
+            }),
             false => Ok(()),
         }
     }
@@ -71,7 +80,11 @@ impl FakeDevice {
 
 impl FakeNvjpeg {
     pub fn new(backends: &[Backend]) -> FakeNvjpeg {
-        let device = FakeDevice { backends: backends.to_vec(), next: 1 << 20, ..FakeDevice::default() };
+        let device = FakeDevice {
+            backends: backends.to_vec(),
+            next: 1 << 20,
+            ..FakeDevice::default()
+        };
         FakeNvjpeg(Rc::new(RefCell::new(device)))
     }
 
@@ -98,7 +111,10 @@ impl FakeNvjpeg {
 
     #[track_caller]
     pub fn assert_no_violations(&self) {
-        assert_eq!(self.with(|device| device.violations.clone()), Vec::<String>::new());
+        assert_eq!(
+            self.with(|device| device.violations.clone()),
+            Vec::<String>::new()
+        );
     }
 }
 
@@ -127,7 +143,11 @@ impl NvjpegDriver for FakeNvjpeg {
         self.with(|device| {
             device.call()?;
             (device.next, device.states_made) = (device.next + 1, device.states_made + 1);
-            Ok(FakeDecodeState { number: device.next, backend, device: self.clone() })
+            Ok(FakeDecodeState {
+                number: device.next,
+                backend,
+                device: self.clone(),
+            })
         })
     }
 
@@ -135,13 +155,20 @@ impl NvjpegDriver for FakeNvjpeg {
         self.with(|device| {
             device.call()?;
             if device.out_of_memory {
-                return Err(Error::OutOfMemory { what: "planes".into(), bytes: bytes as u64 });
+                return Err(Error::OutOfMemory {
+                    what: "planes".into(),
+                    bytes: bytes as u64,
+                });
             }
             device.allocated.push(bytes);
             device.live_bytes += bytes;
             let address = device.next.next_multiple_of(256);
             device.next = address + bytes as u64;
-            Ok(FakeMemory { address, bytes, device: self.clone() })
+            Ok(FakeMemory {
+                address,
+                bytes,
+                device: self.clone(),
+            })
         })
     }
 
@@ -165,7 +192,9 @@ impl NvjpegDriver for FakeNvjpeg {
             device.check_unused("decoded with state", state.number);
             device.enqueued += 1;
             let enqueued = device.enqueued;
-            device.used.extend([(image.channel[0], enqueued), (state.number, enqueued)]);
+            device
+                .used
+                .extend([(image.channel[0], enqueued), (state.number, enqueued)]);
             device.call()?;
             match &device.failing {
                 Some((backend, error)) if *backend == state.backend => Err(error.clone()),
@@ -197,7 +226,8 @@ impl NvjpegDriver for FakeNvjpeg {
 
 impl Drop for FakeDecodeState {
     fn drop(&mut self) {
-        self.device.with(|device| device.check_unused("destroyed state", self.number));
+        self.device
+            .with(|device| device.check_unused("destroyed state", self.number));
     }
 }
 

@@ -1,4 +1,5 @@
-//! A fake GPU and a scripted parser for a decoding pass, with a log of the pass's calls. It needs no driver.
+//! A fake GPU and a scripted parser for a decoding pass, with a log of the pass's calls. It needs
+//! no driver.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use std::rc::Rc;
 use crate::format::{Codec, Rect, SequenceInfo};
 use crate::parser::Callbacks;
 use crate::pool::decoder_cache::CacheOutcome;
-use crate::pool::decoder_config::{num_decode_surfaces, Compatibility, DecoderConfig};
+use crate::pool::decoder_config::{Compatibility, DecoderConfig, num_decode_surfaces};
 use crate::session::decode_pass::{DecodePass, DecoderDriver, Packet, StopReason};
 use crate::session::{AccessUnit, Surface};
 use crate::sys;
@@ -83,12 +84,18 @@ impl DecoderDriver for FakeDriver {
     type Decoder = FakeDecoder;
 
     fn take(&mut self, sequence: &SequenceInfo) -> Result<(FakeDecoder, CacheOutcome)> {
-        let (max_size, surfaces) =
-            (sequence.format.coded_size, num_decode_surfaces(sequence.format.min_surfaces));
+        let (max_size, surfaces) = (
+            sequence.format.coded_size,
+            num_decode_surfaces(sequence.format.min_surfaces),
+        );
         let number = self.0.borrow().taken;
         self.0.borrow_mut().taken += 1;
         self.record(format!("take {number}"));
-        let config = DecoderConfig { format: sequence.format, max_size, surfaces };
+        let config = DecoderConfig {
+            format: sequence.format,
+            max_size,
+            surfaces,
+        };
         Ok((
             FakeDecoder {
                 number,
@@ -124,12 +131,21 @@ impl DecoderDriver for FakeDriver {
         decoder.config.surfaces
     }
 
-    fn decode(&mut self, decoder: &mut FakeDecoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
+    fn decode(
+        &mut self,
+        decoder: &mut FakeDecoder,
+        picture: &mut sys::CUVIDPICPARAMS,
+    ) -> Result<()> {
         let (index, label) = (picture.CurrPicIdx, picture.nNumSlices);
         assert!((index as u32) < decoder.config.surfaces);
         if self.0.borrow().failing == Some(label) {
             let name = "CUDA_ERROR_INVALID_VALUE".to_owned();
-            return Err(Error::Call { call: "cuvidDecodePicture", code: 1, name, text: String::new() });
+            return Err(Error::Call {
+                call: "cuvidDecodePicture",
+                code: 1,
+                name,
+                text: String::new(),
+            });
         }
         decoder.surfaces.insert(index, label);
         decoder.was_mapped.remove(&index);
@@ -139,7 +155,10 @@ impl DecoderDriver for FakeDriver {
 
     fn map(&mut self, decoder: &mut FakeDecoder, index: i32) -> Result<(u64, usize)> {
         assert_eq!(decoder.mapped, None, "two pictures mapped");
-        let label = *decoder.surfaces.get(&index).expect("a surface that was decoded into");
+        let label = *decoder
+            .surfaces
+            .get(&index)
+            .expect("a surface that was decoded into");
         // The label, at the place of the address, where the test reads it.
         let address = u64::from(label) << 32;
         decoder.mapped = Some(address);
@@ -211,7 +230,9 @@ impl ScriptedPass {
 
     /// Feeds a unit, during which the parser makes these callbacks.
     pub fn feed(&mut self, unit: AccessUnit<'_>, calls: &[Call]) -> Result<(), StopReason> {
-        self.step(calls, |pass, on_frame, parse| pass.feed(&unit, on_frame, parse))
+        self.step(calls, |pass, on_frame, parse| {
+            pass.feed(&unit, on_frame, parse)
+        })
     }
 
     pub fn finish(&mut self, calls: &[Call]) -> Result<(), StopReason> {
@@ -224,8 +245,8 @@ impl ScriptedPass {
 
     pub fn release(self) -> Vec<String> {
         self.pass.release();
-        let log = self.gpu.0.borrow().log.clone();
-        log
+
+        self.gpu.0.borrow().log.clone()
     }
 
     pub fn log(&self) -> Vec<String> {
@@ -264,7 +285,8 @@ impl ScriptedPass {
     }
 }
 
-/// Makes the scripted callbacks; like the driver, it continues after a failure only where it does not notice it.
+/// Makes the scripted callbacks; like the driver, it continues after a failure only where it does
+/// not notice it.
 fn replay(
     codec: Codec,
     calls: &[Call],
@@ -274,18 +296,34 @@ fn replay(
     let mut failed = false;
     for call in calls {
         let answer = match *call {
-            Sequence(width, height, min) => {
-                sequence(codec, (width, height), min, height as i32, callbacks, returned_surfaces)
-            }
-            Cropped(width, height, min, rows) => {
-                sequence(codec, (width, height), min, rows, callbacks, returned_surfaces)
-            }
+            Sequence(width, height, min) => sequence(
+                codec,
+                (width, height),
+                min,
+                height as i32,
+                callbacks,
+                returned_surfaces,
+            ),
+            Cropped(width, height, min, rows) => sequence(
+                codec,
+                (width, height),
+                min,
+                rows,
+                callbacks,
+                returned_surfaces,
+            ),
             Decode(index, label) => callbacks.decode(&mut picture(index, label, BYTES, 0, 0)),
-            DecodeLong(index, label) => callbacks.decode(&mut picture(index, label, 9 * BYTES, 0, 0)),
+            DecodeLong(index, label) => {
+                callbacks.decode(&mut picture(index, label, 9 * BYTES, 0, 0))
+            }
             FirstField(index, label) => callbacks.decode(&mut picture(index, label, BYTES, 1, 0)),
             SecondField(index, label) => callbacks.decode(&mut picture(index, label, BYTES, 1, 1)),
             Display(index, timestamp) => {
-                let info = sys::CUVIDPARSERDISPINFO { picture_index: index, timestamp, ..Default::default() };
+                let info = sys::CUVIDPARSERDISPINFO {
+                    picture_index: index,
+                    timestamp,
+                    ..Default::default()
+                };
                 callbacks.display(&info)
             }
             ReturnSuccess => {
@@ -357,11 +395,18 @@ pub fn frame(id: u32, timestamp: i64) -> AccessUnit<'static> {
 }
 
 pub fn unwanted(id: u32, timestamp: i64) -> AccessUnit<'static> {
-    AccessUnit { wanted: false, ..frame(id, timestamp) }
+    AccessUnit {
+        wanted: false,
+        ..frame(id, timestamp)
+    }
 }
 
 pub fn disposable(id: u32, timestamp: i64) -> AccessUnit<'static> {
-    AccessUnit { wanted: false, decode: false, ..frame(id, timestamp) }
+    AccessUnit {
+        wanted: false,
+        decode: false,
+        ..frame(id, timestamp)
+    }
 }
 
 /// The error of a failure.

@@ -1,7 +1,7 @@
 //! Follows the frame numbers of H.264 pictures, which show that reference pictures are missing.
 
 use super::H264DependencyParser;
-use crate::bitstream::nal::{split_nal_units, BitReader};
+use crate::bitstream::nal::{BitReader, split_nal_units};
 
 /// What the slice headers of a packet say about its first picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,10 @@ impl H264DependencyParser {
             self.insert_if_parameter_set(unit);
         }
         let mut picture: Option<H264Picture> = None;
-        for unit in units.into_iter().filter(|unit| matches!(unit[0] & 31, 1 | 2 | 5)) {
+        for unit in units
+            .into_iter()
+            .filter(|unit| matches!(unit[0] & 31, 1 | 2 | 5))
+        {
             let (first_mb, slice) = self.slice(unit)?;
             match &mut picture {
                 None => picture = Some(slice),
@@ -65,23 +68,29 @@ pub(crate) struct FrameNumTracker {
 
 impl FrameNumTracker {
     pub fn new(extradata: &[u8]) -> Self {
-        Self { parser: H264DependencyParser::new(extradata, false), last_reference: None }
+        Self {
+            parser: H264DependencyParser::new(extradata, false),
+            last_reference: None,
+        }
     }
 
     /// Records the next packet. Returns whether it is exactly one frame.
     ///
     /// # Errors
-    /// The reason, if reference pictures before it are missing or occur twice: its frame number is not one more
-    /// than that of the last reference picture, and the stream does not allow gaps (H.264 7.4.3). Pictures that
-    /// are not predicted may repeat a number. After a memory management operation 5, which is not parsed, this
-    /// is also reported.
+    /// The reason, if reference pictures before it are missing or occur twice: its frame number is
+    /// not one more than that of the last reference picture, and the stream does not allow gaps
+    /// (H.264 7.4.3). Pictures that are not predicted may repeat a number. After a memory
+    /// management operation 5, which is not parsed, this is also reported.
     pub fn push(&mut self, packet: &[u8], is_second_field: bool) -> Result<bool, String> {
         let Some(picture) = self.parser.picture(packet) else {
             self.last_reference = None;
             return Ok(false);
         };
         let number = picture.frame_num;
-        if let Some(last) = self.last_reference.filter(|_| !picture.is_idr && !is_second_field) {
+        if let Some(last) = self
+            .last_reference
+            .filter(|_| !picture.is_idr && !is_second_field)
+        {
             let is_next = number == (last + 1) % (1 << picture.frame_num_bits);
             let repeats = number == last && (picture.is_intra || !picture.is_reference);
             if !is_next && !repeats && !picture.may_have_gaps {
@@ -99,11 +108,12 @@ impl FrameNumTracker {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{sequence_set, slice, Says, PLAIN};
+    use super::super::tests::{PLAIN, Says, sequence_set, slice};
     use super::*;
     use crate::bitstream::nal::test_headers::{bits, ue};
 
-    /// A reference picture with a frame number: the NAL unit's header byte and the slice type, then the header.
+    /// A reference picture with a frame number: the NAL unit's header byte and the slice type, then
+    /// the header.
     fn numbered(head: u8, slice_type: u32, frame_num: u32, field: bool) -> Vec<u8> {
         let field = if field { "11" } else { "01" };
         let number = format!("{frame_num:04b}");
@@ -119,32 +129,68 @@ mod tests {
         let follow = |says: Says, pictures: &[((u8, u32), u32)]| -> Result<(), String> {
             let mut tracker = FrameNumTracker::new(&sequence_set(says));
             pictures.iter().try_for_each(|&((head, kind), number)| {
-                tracker.push(&numbered(head, kind, number, false), false).map(|single| assert!(single))
+                tracker
+                    .push(&numbered(head, kind, number, false), false)
+                    .map(|single| assert!(single))
             })
         };
-        let fields = Says { frames_only: false, ..PLAIN };
+        let fields = Says {
+            frames_only: false,
+            ..PLAIN
+        };
         // The number returns to 0 after 15; pictures that are not references do not count.
-        follow(fields, &[(IDR, 0), (P, 1), (B, 2), (B, 2), (P, 2), (IDR, 0)]).unwrap();
+        follow(
+            fields,
+            &[(IDR, 0), (P, 1), (B, 2), (B, 2), (P, 2), (IDR, 0)],
+        )
+        .unwrap();
         follow(fields, &[(P, 15), (P, 0), (P, 1)]).unwrap();
         follow(fields, &[(IDR, 0), (P, 1), ((0x41, 2), 1)]).unwrap(); // intra, repeats a number
         let error = follow(fields, &[(IDR, 0), (P, 1), (P, 3)]).unwrap_err();
         assert!(error.contains("3 follows 1"), "{error}");
         follow(fields, &[(IDR, 0), (P, 1), (P, 1)]).unwrap_err();
-        follow(Says { gaps: true, ..fields }, &[(IDR, 0), (P, 3)]).unwrap();
+        follow(
+            Says {
+                gaps: true,
+                ..fields
+            },
+            &[(IDR, 0), (P, 3)],
+        )
+        .unwrap();
     }
 
     #[test]
     fn packet_of_one_frame_is_recognized_where_fields_are_possible() {
-        let mut tracker = FrameNumTracker::new(&sequence_set(Says { frames_only: false, ..PLAIN }));
-        let single =
-            |tracker: &mut FrameNumTracker, packet: &[Vec<u8>]| tracker.push(&packet.concat(), false);
-        assert_eq!(single(&mut tracker, &[numbered(0x65, 2, 0, false), slice(7, 0x41, false)]), Ok(true));
-        assert_eq!(single(&mut tracker, &[numbered(0x41, 0, 1, true)]), Ok(false));
+        let mut tracker = FrameNumTracker::new(&sequence_set(Says {
+            frames_only: false,
+            ..PLAIN
+        }));
+        let single = |tracker: &mut FrameNumTracker, packet: &[Vec<u8>]| {
+            tracker.push(&packet.concat(), false)
+        };
         assert_eq!(
-            single(&mut tracker, &[numbered(0x41, 0, 2, false), numbered(0x41, 0, 3, false)]),
+            single(
+                &mut tracker,
+                &[numbered(0x65, 2, 0, false), slice(7, 0x41, false)]
+            ),
+            Ok(true)
+        );
+        assert_eq!(
+            single(&mut tracker, &[numbered(0x41, 0, 1, true)]),
+            Ok(false)
+        );
+        assert_eq!(
+            single(
+                &mut tracker,
+                &[numbered(0x41, 0, 2, false), numbered(0x41, 0, 3, false)]
+            ),
             Ok(false),
             "two frames"
         );
-        assert_eq!(single(&mut tracker, &[vec![0, 0, 1, 0x41]]), Ok(false), "a header that ends early");
+        assert_eq!(
+            single(&mut tracker, &[vec![0, 0, 1, 0x41]]),
+            Ok(false),
+            "a header that ends early"
+        );
     }
 }

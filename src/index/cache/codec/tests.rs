@@ -1,4 +1,5 @@
-//! Tests with generated indices and damaged bytes; tests/engine/index_cache.rs covers indices of real files.
+//! Tests with generated indices and damaged bytes; tests/engine/index_cache.rs covers indices of
+//! real files.
 
 use proptest::prelude::*;
 
@@ -140,13 +141,22 @@ proptest! {
 #[test]
 fn index_that_would_not_round_trip_is_not_written() {
     let h264 = |mut index: VideoIndex| {
-        index.info.params.codec =
-            Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+        index.info.params.codec = Codec {
+            id: codec_id("h264").unwrap(),
+            name: "h264".into(),
+            kind: CodecKind::H264,
+        };
         index
     };
     let index = h264(VideoIndex::synthetic(&[(0, true, true), (1, false, true)]));
     assert!(encode(&index).is_some());
-    assert_eq!(encode(&VideoIndex { sync_points: vec![0, 1], ..index.clone() }), None);
+    assert_eq!(
+        encode(&VideoIndex {
+            sync_points: vec![0, 1],
+            ..index.clone()
+        }),
+        None
+    );
     let mut renumbered = index.clone();
     renumbered.info.params.codec.id += 1;
     assert_eq!(encode(&renumbered), None);
@@ -155,16 +165,26 @@ fn index_that_would_not_round_trip_is_not_written() {
 #[test]
 fn few_bytes_cannot_request_much_memory() {
     let mut index = VideoIndex::synthetic(&[(0, true, true)]);
-    index.info.params.codec =
-        Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+    index.info.params.codec = Codec {
+        id: codec_id("h264").unwrap(),
+        name: "h264".into(),
+        kind: CodecKind::H264,
+    };
     let one = index.packets[0];
     index.packets = vec![PacketRecord { flags: 0, ..one }; 200_000];
     index.packets[0] = one;
-    index.packets.iter_mut().enumerate().for_each(|(n, p)| p.offset = n as u64);
+    index
+        .packets
+        .iter_mut()
+        .enumerate()
+        .for_each(|(n, p)| p.offset = n as u64);
     let bytes = encode(&index).expect("a valid index");
     assert!(bytes.len() < 200, "{}", bytes.len());
     assert!(read(&bytes).is_some());
-    let tight = Limits { packets: 199_999, ..LIMITS };
+    let tight = Limits {
+        packets: 199_999,
+        ..LIMITS
+    };
     assert_eq!(decode(&bytes, index.site.clone(), &tight), None);
 }
 
@@ -172,8 +192,11 @@ fn few_bytes_cannot_request_much_memory() {
 #[ignore = "measures"]
 fn how_long_coding_takes() {
     let mut index = VideoIndex::synthetic(&[(0, true, true)]);
-    index.info.params.codec =
-        Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+    index.info.params.codec = Codec {
+        id: codec_id("h264").unwrap(),
+        name: "h264".into(),
+        kind: CodecKind::H264,
+    };
     let one = index.packets[0];
     for count in [300u32, 10_000] {
         let mut seed = 1u64;
@@ -183,19 +206,33 @@ fn how_long_coding_takes() {
                 let i = i64::from(n);
                 let order = 512 * (i / 4 * 4 + [0, 3, 1, 2][n as usize % 4]);
                 let flags = if n % 250 == 0 { 7 } else { 4 };
-                PacketRecord { order, dts: 512 * i - 1024, size: 200 + (seed >> 50) as u32, flags, ..one }
+                PacketRecord {
+                    order,
+                    dts: 512 * i - 1024,
+                    size: 200 + (seed >> 50) as u32,
+                    flags,
+                    ..one
+                }
             })
             .collect();
         let mut end = 0;
         for (n, p) in index.packets.iter_mut().enumerate() {
-            p.offset = end + if n % 3 == 0 { 371 + (p.size as u64 % 13) } else { 0 };
+            p.offset = end
+                + if n % 3 == 0 {
+                    371 + (p.size as u64 % 13)
+                } else {
+                    0
+                };
             end = p.offset + u64::from(p.size);
         }
         let mut frames: Vec<u32> = (0..count).collect();
         frames.sort_by_key(|&n| index.packets[n as usize].order);
         index.frames = frames
             .iter()
-            .map(|&n| FrameRecord { packet: DecodeIndex(n), pts: index.packets[n as usize].order })
+            .map(|&n| FrameRecord {
+                packet: DecodeIndex(n),
+                pts: index.packets[n as usize].order,
+            })
             .collect();
         index.end_pts = 512 * i64::from(count);
         index.sync_points = sync_points(&index.packets).collect();

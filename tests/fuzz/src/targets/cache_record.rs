@@ -1,5 +1,6 @@
-//! Index cache records from a damaged or forged database: decoding gives no index, or one that is consistent and is encoded
-//! again unchanged. No database is opened; tests/engine/index_cache.rs damages complete ones.
+//! Index cache records from a damaged or forged database: decoding gives no index, or one that is
+//! consistent and is encoded again unchanged. No database is opened; tests/engine/index_cache.rs
+//! damages complete ones.
 
 use framespool::index::cache::fuzz_api;
 
@@ -12,9 +13,14 @@ pub const CACHE_RECORD: Target = Target {
     options: 1,
     seeds: |seeds| {
         let all = indices(seeds);
-        let all = all.iter().filter_map(|(_, index)| fuzz_api::encode_index(index));
+        let all = all
+            .iter()
+            .filter_map(|(_, index)| fuzz_api::encode_index(index));
         all.flat_map(|bytes| {
-            [[&[0], &bytes[..]].concat(), [&[1], &fuzz_api::encode_record(&bytes)[..]].concat()]
+            [
+                [&[0], &bytes[..]].concat(),
+                [&[1], &fuzz_api::encode_record(&bytes)[..]].concat(),
+            ]
         })
         .collect()
     },
@@ -28,8 +34,11 @@ pub const CACHE_RECORD: Target = Target {
 };
 
 fn index(bytes: &[u8]) {
-    // A sequence of equal numbers needs few bytes at any length: the limits bound what one index may contain.
-    let Some(index) = fuzz_api::decode_index(bytes, &limits()) else { return };
+    // A sequence of equal numbers needs few bytes at any length: the limits bound what one index
+    // may contain.
+    let Some(index) = fuzz_api::decode_index(bytes, &limits()) else {
+        return;
+    };
     check(&index);
     let written = fuzz_api::encode_index(&index).expect("a decoded index can be encoded");
     assert_eq!(fuzz_api::decode_index(&written, &limits()), Some(index));

@@ -1,5 +1,6 @@
-//! Packet headers of a codec with its configuration: random access points, roles, references, access units for a GPU.
-//! The results must be the same each time. They are not compared with a decoder; tests/engine/corpus.rs does that.
+//! Packet headers of a codec with its configuration: random access points, roles, references,
+//! access units for a GPU. The results must be the same each time. They are not compared with a
+//! decoder; tests/engine/corpus.rs does that.
 
 use std::sync::OnceLock;
 
@@ -24,15 +25,30 @@ pub const HEADERS: Target = Target {
     run: |input| {
         let (params, packets) = decode_fields(input);
         let first = read(&params, &packets);
-        assert_eq!(first, read(&params, &packets), "different results the second time");
+        assert_eq!(
+            first,
+            read(&params, &packets),
+            "different results the second time"
+        );
     },
     longest: 8 << 10,
     replayed: 20_000,
     ..USUAL
 };
 
-const CODECS: [&str; 11] =
-    ["h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mpeg1video", "mjpeg", "rawvideo", "vc1"];
+const CODECS: [&str; 11] = [
+    "h264",
+    "hevc",
+    "av1",
+    "vp9",
+    "vp8",
+    "mpeg4",
+    "mpeg2video",
+    "mpeg1video",
+    "mjpeg",
+    "rawvideo",
+    "vc1",
+];
 /// Maximum length of a packet in a seed: headers are at its start.
 const MAX_HEADER_BYTES: usize = 300;
 
@@ -41,7 +57,9 @@ fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (source, index) in indices(seeds) {
         let params = &index.info.params;
-        let Some(codec) = CODECS.iter().position(|name| *name == params.codec.name) else { continue };
+        let Some(codec) = CODECS.iter().position(|name| *name == params.codec.name) else {
+            continue;
+        };
         let mut input = vec![codec as u8, 0, 0];
         let mut put = |bytes: &[u8]| {
             input.extend((bytes.len() as u16).to_le_bytes());
@@ -71,9 +89,17 @@ fn decode_fields(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
         pieces.push(piece);
         rest = behind;
     }
-    let extradata = if pieces.is_empty() { Vec::new() } else { pieces.remove(0).to_vec() };
+    let extradata = if pieces.is_empty() {
+        Vec::new()
+    } else {
+        pieces.remove(0).to_vec()
+    };
     let params = CodecParams {
-        codec: Codec { id: 0, name: name.into(), kind: CodecKind::from_name(name) },
+        codec: Codec {
+            id: 0,
+            name: name.into(),
+            kind: CodecKind::from_name(name),
+        },
         tag: 0,
         extradata,
         width: 16,
@@ -94,27 +120,51 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     let filter = BitstreamFilter::new(&params_only(params.clone()), DecodeIndex(0));
     let mut unit = Vec::new();
     for (number, packet) in packets.iter().enumerate() {
-        said.push(format!("{:?}", header_parser.parse(packet, number % 3 == 0)));
+        said.push(format!(
+            "{:?}",
+            header_parser.parse(packet, number % 3 == 0)
+        ));
         let x264_sei = header_parser.x264_sei(packet);
-        assert!(x264_sei.len() <= packet.len() + 4, "a preamble longer than its packet");
-        said.push(format!("{:?} of {}", parser.parse(packet), parser.highest_layer()));
+        assert!(
+            x264_sei.len() <= packet.len() + 4,
+            "a preamble longer than its packet"
+        );
+        said.push(format!(
+            "{:?} of {}",
+            parser.parse(packet),
+            parser.highest_layer()
+        ));
         if let Some(graph) = &mut graph {
             graph.push(packet);
         }
         if let Ok(filter) = &filter {
             said.push(format!("{:?}", filter.filter_packet(packet, &mut unit)));
             // A unit of one byte with a one-byte length becomes one with a four-byte start code.
-            assert!(unit.len() <= 5 * packet.len() + 8, "{} bytes of {}", unit.len(), packet.len());
+            assert!(
+                unit.len() <= 5 * packet.len() + 8,
+                "{} bytes of {}",
+                unit.len(),
+                packet.len()
+            );
         }
     }
     if let Some(graph) = graph.filter(|_| !packets.is_empty()) {
         for wanted in 0..packets.len() {
-            let Some(needed) = graph.required_for(&[wanted]) else { continue };
+            let Some(needed) = graph.required_for(&[wanted]) else {
+                continue;
+            };
             assert_eq!(needed.len(), packets.len());
-            assert!(needed[0] && needed[wanted], "the requested packet and the start of decoding are needed");
+            assert!(
+                needed[0] && needed[wanted],
+                "the requested packet and the start of decoding are needed"
+            );
             said.push(format!("{needed:?}"));
         }
-        assert_eq!(graph.required_for(&[packets.len()]), None, "a packet that is not there");
+        assert_eq!(
+            graph.required_for(&[packets.len()]),
+            None,
+            "a packet that is not there"
+        );
     }
     said.push(format!("{filter:?} {}", parser.may_have_disposable()));
     said

@@ -1,20 +1,21 @@
-//! Arguments of transforms on a small frame: the same pixels each time, in a clip of the predicted size, or an error.
-//! Pixel values are not checked; tests/engine/color.rs and the kernels' reference tests do that.
+//! Arguments of transforms on a small frame: the same pixels each time, in a clip of the predicted
+//! size, or an error. Pixel values are not checked; tests/engine/color.rs and the kernels'
+//! reference tests do that.
 
-use framespool::batch_sampler::rng::RngKey;
 use framespool::error::Site;
 use framespool::media::{DisplayGeometry, DisplayOrientation};
+use framespool::rng::RngKey;
 use framespool::transforms::transform::{
     Affine, CropPositions, EraseFill, Padding, Size, Step, Target as Aim, Transform, UniformRange,
 };
 use framespool::transforms::{
-    explain, Dtype, Filter, Layout, Normalize, TransformExecutor, TransformPipeline,
+    Dtype, Filter, Layout, Normalize, TransformExecutor, TransformPipeline, explain,
 };
 use framespool_kernels::{
     ColorRange, Colorimetry, FrameView, Interpolation, MatrixCoefficients, Plane, Planes,
 };
 
-use super::{check_error, Target, MIB, USUAL};
+use super::{MIB, Target, USUAL, check_error};
 use crate::fuzz_input::FuzzInput;
 
 pub const TRANSFORMS: Target = Target {
@@ -22,12 +23,17 @@ pub const TRANSFORMS: Target = Target {
     about: "transform arguments, compiled and applied",
     seeds: |_| {
         (0..64u8)
-            .map(|n| (0..60u8).map(|at| at.wrapping_mul(31).wrapping_add(n.wrapping_mul(7))).collect())
+            .map(|n| {
+                (0..60u8)
+                    .map(|at| at.wrapping_mul(31).wrapping_add(n.wrapping_mul(7)))
+                    .collect()
+            })
             .collect()
     },
     run,
     longest: 400,
-    // A warp keeps numbers for each row that it reads: up to 65535 rows, magnified 16 times, on request.
+    // A warp keeps numbers for each row that it reads: up to 65535 rows, magnified 16 times, on
+    // request.
     memory_bytes: 1024 * MIB,
     replayed: 5000,
     ..USUAL
@@ -35,13 +41,25 @@ pub const TRANSFORMS: Target = Target {
 
 /// Maximum size in bytes of a clip that is written.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-const FILTERS: [Filter; 5] =
-    [Filter::Triangle, Filter::Cubic, Filter::Bilinear, Filter::Bicubic, Filter::Nearest];
+const FILTERS: [Filter; 5] = [
+    Filter::Triangle,
+    Filter::Cubic,
+    Filter::Bilinear,
+    Filter::Bicubic,
+    Filter::Nearest,
+];
 
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);
-    let Some((pipeline, size, display)) = asked(&mut case) else { return };
-    let key = RngKey { seed: case.long(), epoch: 0, clip: case.long(), occurrence: 0 };
+    let Some((pipeline, size, display)) = asked(&mut case) else {
+        return;
+    };
+    let key = RngKey {
+        seed: case.long(),
+        epoch: 0,
+        clip: case.long(),
+        occurrence: 0,
+    };
     let pipeline = match case.next_below(4) {
         0 => pipeline.for_labels(case.byte()),
         1 => pipeline.as_codes().map_or(pipeline, |(codes, _)| codes),
@@ -50,16 +68,27 @@ fn run(input: &[u8]) {
     let mut executor = TransformExecutor::new(pipeline.clone());
     executor.begin(key, 2);
     let explained = check_error(explain(&pipeline, size, display, key, (0, 2)));
-    let Ok(made) = check_error(executor.size_of(size, display)) else { return };
-    assert!(explained.is_ok(), "a size, but no explanation: {:?}", explained.err());
+    let Ok(made) = check_error(executor.size_of(size, display)) else {
+        return;
+    };
+    assert!(
+        explained.is_ok(),
+        "a size, but no explanation: {:?}",
+        explained.err()
+    );
     assert!(
         pipeline.fixed_size().is_none_or(|fixed| fixed == made),
         "predicted {:?}, got {made:?}",
         pipeline.fixed_size()
     );
     let shape = executor.shape(2, made);
-    let Some(bytes) = shape.bytes().filter(|&bytes| bytes <= MAX_OUTPUT_BYTES) else { return };
-    assert_eq!(shape.dims().iter().product::<usize>() * pipeline.dtype.bytes(), bytes);
+    let Some(bytes) = shape.bytes().filter(|&bytes| bytes <= MAX_OUTPUT_BYTES) else {
+        return;
+    };
+    assert_eq!(
+        shape.dims().iter().product::<usize>() * pipeline.dtype.bytes(),
+        bytes
+    );
     let planes = picture(size);
     let view = view(size, &planes);
     let site = Site::file(&"fuzzed".into());
@@ -85,22 +114,46 @@ fn run(input: &[u8]) {
 fn asked(case: &mut FuzzInput<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayGeometry)> {
     let dtype = case.one_of(&[Dtype::U8, Dtype::F32, Dtype::F16, Dtype::BF16]);
     let layout = case.one_of(&[Layout::Nthwc, Layout::Ntchw, Layout::Ncthw]);
-    let size = (1 + u32::from(case.byte() % 70), 1 + u32::from(case.byte() % 70));
-    let orientation = DisplayOrientation { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
-    let steps = case.some(4, |case| Step { transform: transform(case), per_frame: case.flag() });
+    let size = (
+        1 + u32::from(case.byte() % 70),
+        1 + u32::from(case.byte() % 70),
+    );
+    let orientation = DisplayOrientation {
+        mirror: case.flag(),
+        quarter_turns_cw: case.byte() % 4,
+    };
+    let steps = case.some(4, |case| Step {
+        transform: transform(case),
+        per_frame: case.flag(),
+    });
     let sample_aspect = case.maybe(|case| (side(case, 0), side(case, 0)));
-    let display = DisplayGeometry { orientation, sample_aspect };
-    Some((check_error(TransformPipeline::new(steps, dtype, layout)).ok()?, size, display))
+    let display = DisplayGeometry {
+        orientation,
+        sample_aspect,
+    };
+    Some((
+        check_error(TransformPipeline::new(steps, dtype, layout)).ok()?,
+        size,
+        display,
+    ))
 }
 
 fn picture((width, height): (u32, u32)) -> [Vec<u8>; 3] {
-    let plane = |columns: u32, rows: u32| (0..columns * rows).map(|n| ((n * 97) >> 2) as u8).collect();
+    let plane =
+        |columns: u32, rows: u32| (0..columns * rows).map(|n| ((n * 97) >> 2) as u8).collect();
     let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
-    [plane(width, height), plane(columns, rows), plane(columns, rows)]
+    [
+        plane(width, height),
+        plane(columns, rows),
+        plane(columns, rows),
+    ]
 }
 
 fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> {
-    let plane = |data, stride_bytes: u32| Plane { data, stride_bytes: stride_bytes as usize };
+    let plane = |data, stride_bytes: u32| Plane {
+        data,
+        stride_bytes: stride_bytes as usize,
+    };
     let chroma = width.div_ceil(2);
     FrameView {
         width,
@@ -112,7 +165,10 @@ fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> 
             log2_chroma_w: 1,
             log2_chroma_h: 1,
         },
-        color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited },
+        color: Colorimetry {
+            matrix: MatrixCoefficients::Bt709,
+            range: ColorRange::Limited,
+        },
     }
 }
 
@@ -124,7 +180,10 @@ fn side(c: &mut FuzzInput<'_>, least: u32) -> u32 {
 }
 
 fn size(c: &mut FuzzInput<'_>) -> Size {
-    Size { height: side(c, 1), width: side(c, 1) }
+    Size {
+        height: side(c, 1),
+        width: side(c, 1),
+    }
 }
 
 /// A finite number in this range.
@@ -160,7 +219,11 @@ fn part(c: &mut FuzzInput<'_>) -> f64 {
 }
 
 fn three(c: &mut FuzzInput<'_>, least: f64, most: f64) -> [f64; 3] {
-    [within(c, least, most), within(c, least, most), within(c, least, most)]
+    [
+        within(c, least, most),
+        within(c, least, most),
+        within(c, least, most),
+    ]
 }
 
 fn fill(c: &mut FuzzInput<'_>) -> [f64; 3] {
@@ -171,7 +234,12 @@ fn fill(c: &mut FuzzInput<'_>) -> [f64; 3] {
 }
 
 fn padding(c: &mut FuzzInput<'_>) -> Padding {
-    Padding { left: side(c, 0), top: side(c, 0), right: side(c, 0), bottom: side(c, 0) }
+    Padding {
+        left: side(c, 0),
+        top: side(c, 0),
+        right: side(c, 0),
+        bottom: side(c, 0),
+    }
 }
 
 fn cover(c: &mut FuzzInput<'_>) -> EraseFill {
@@ -199,7 +267,10 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
         },
         1 | 2 => {
             let target = match c.next_below(5) {
-                0 => Aim::Shorter { size: side(c, 1), longest: c.maybe(|c| side(c, 1)) },
+                0 => Aim::Shorter {
+                    size: side(c, 1),
+                    longest: c.maybe(|c| side(c, 1)),
+                },
                 1 => Aim::Longer(side(c, 1)),
                 2 => {
                     let min_pixels = u64::from(side(c, 1)) * u64::from(side(c, 1));
@@ -213,7 +284,11 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
                 3 => Aim::Cover(size(c)),
                 _ => Aim::Exact(size(c)),
             };
-            Transform::Resize { target, filter, display_aspect: true }
+            Transform::Resize {
+                target,
+                filter,
+                display_aspect: true,
+            }
         }
         3 => Transform::CenterCrop { size: size(c) },
         4 => Transform::RandomCrop {
@@ -237,8 +312,16 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
         },
         9 => affine(c),
         10 => rotation(c),
-        11 => Transform::Pad { padding: padding(c), fill: fill(c) },
-        12 => Transform::Letterbox { size: size(c), filter, fill: fill(c), display_aspect: true },
+        11 => Transform::Pad {
+            padding: padding(c),
+            fill: fill(c),
+        },
+        12 => Transform::Letterbox {
+            size: size(c),
+            filter,
+            fill: fill(c),
+            display_aspect: true,
+        },
         13 => Transform::ColorJitter {
             brightness: c.maybe(factor),
             contrast: c.maybe(factor),
@@ -260,7 +343,12 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             // As many as requested are drawn.
             count: side(c, 1).min(100),
         },
-        17 => Transform::Cutout { size: size(c), count: side(c, 1).min(100), p: part(c), cover: cover(c) },
+        17 => Transform::Cutout {
+            size: size(c),
+            count: side(c, 1).min(100),
+            p: part(c),
+            cover: cover(c),
+        },
         18 => Transform::GridMask {
             tile: span(c, 1.0, MAX_SIDE.into()),
             ratio: span(c, 0.0, 1.0),
@@ -280,7 +368,11 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             size: size(c),
             scales: (0..=c.next_below(3)).map(|_| part(c)).collect(),
             max_distort: c.next_below(3) as u32,
-            positions: c.one_of(&[CropPositions::Five, CropPositions::Thirteen, CropPositions::Any]),
+            positions: c.one_of(&[
+                CropPositions::Five,
+                CropPositions::Thirteen,
+                CropPositions::Any,
+            ]),
             filter,
             display_aspect: true,
         },
@@ -289,19 +381,31 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             contrast: factor(c),
             saturation: factor(c),
             // A shift of hue takes seconds if steps before it make a frame of the largest size.
-            hue: c.maybe(|c| span(c, -0.5, 0.5)).unwrap_or(UniformRange::only(0.0)),
+            hue: c
+                .maybe(|c| span(c, -0.5, 0.5))
+                .unwrap_or(UniformRange::only(0.0)),
             p: part(c),
         },
         22 => {
             let list = |c: &mut FuzzInput<'_>| -> Vec<Step> {
-                (0..c.next_below(3)).map(|_| Step { transform: transform(c), per_frame: c.flag() }).collect()
+                (0..c.next_below(3))
+                    .map(|_| Step {
+                        transform: transform(c),
+                        per_frame: c.flag(),
+                    })
+                    .collect()
             };
             match c.flag() {
-                true => Transform::RandomApply { steps: list(c), p: part(c) },
+                true => Transform::RandomApply {
+                    steps: list(c),
+                    p: part(c),
+                },
                 false => {
                     let first = (1.0, list(c));
                     let others = (0..c.next_below(3)).map(|_| (part(c), list(c)));
-                    Transform::RandomChoice { choices: std::iter::once(first).chain(others).collect() }
+                    Transform::RandomChoice {
+                        choices: std::iter::once(first).chain(others).collect(),
+                    }
                 }
             }
         }
@@ -310,7 +414,10 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
                 let wide = f64::from(f32::MAX);
                 three(c, -wide, wide).map(|number| number as f32)
             };
-            Transform::Normalize(Normalize { mean: numbers(c), std: numbers(c) })
+            Transform::Normalize(Normalize {
+                mean: numbers(c),
+                std: numbers(c),
+            })
         }
     }
 }
@@ -331,11 +438,19 @@ fn rotation(c: &mut FuzzInput<'_>) -> Transform {
 }
 
 fn affine(c: &mut FuzzInput<'_>) -> Transform {
-    let shears = if c.flag() { [UniformRange::only(0.0); 2] } else { [angle(c), angle(c)] };
+    let shears = if c.flag() {
+        [UniformRange::only(0.0); 2]
+    } else {
+        [angle(c), angle(c)]
+    };
     Transform::RandomAffine(Affine {
         degrees: angle(c),
         translate: (part(c), part(c)),
-        scale: if c.flag() { UniformRange::only(1.0) } else { span(c, 1e-3, 1e3) },
+        scale: if c.flag() {
+            UniformRange::only(1.0)
+        } else {
+            span(c, 1e-3, 1e3)
+        },
         shear: [shears[0].low, shears[0].high, shears[1].low, shears[1].high],
         center: center(c),
         interpolation: c.one_of(&[Interpolation::Nearest, Interpolation::Bilinear]),

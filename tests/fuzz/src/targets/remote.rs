@@ -1,5 +1,6 @@
-//! User-supplied URLs, and answers of broken or hostile servers: names without secrets, and exactly the requested bytes of the known
-//! file state, or an error. Only this process's own server is contacted.
+//! User-supplied URLs, and answers of broken or hostile servers: names without secrets, and exactly
+//! the requested bytes of the known file state, or an error. Only this process's own server is
+//! contacted.
 
 mod server;
 
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use framespool::source::{as_url, display_name, fuzzing};
 
-use super::{check_error, Target, MIB, USUAL};
+use super::{MIB, Target, USUAL, check_error};
 
 pub const URLS: Target = Target {
     name: "urls",
@@ -24,7 +25,10 @@ pub const ANSWERS: Target = Target {
     about: "answers of servers to one request for a range",
     options: 3,
     seeds: |_| {
-        server::answers().into_iter().flat_map(|answer| OPTIONS.map(|o| [&o[..], &answer].concat())).collect()
+        server::answers()
+            .into_iter()
+            .flat_map(|answer| OPTIONS.map(|o| [&o[..], &answer].concat()))
+            .collect()
     },
     run: answer,
     longest: 8 << 10,
@@ -77,23 +81,38 @@ fn url(text: &str) {
         );
         visible.push(name.to_string());
         for secret in SECRETS.iter().filter(|&&secret| is_secret(text, secret)) {
-            assert!(visible.iter().all(|text| !text.contains(secret)), "'{secret}' in {visible:?}");
+            assert!(
+                visible.iter().all(|text| !text.contains(secret)),
+                "'{secret}' in {visible:?}"
+            );
         }
     }
 }
 
-/// Whether a word of a URL is a password, or part of a query, by the rules of URLs: after the scheme's slashes either before an `@`
-/// that comes before any other slash, or after a question mark that no `#` precedes.
+/// Whether a word of a URL is a password, or part of a query, by the rules of URLs: after the
+/// scheme's slashes either before an `@` that comes before any other slash, or after a question
+/// mark that no `#` precedes.
 fn is_secret(text: &str, word: &str) -> bool {
-    let Some((_, rest)) = text.split_once("://") else { return false };
+    let Some((_, rest)) = text.split_once("://") else {
+        return false;
+    };
     if text.matches(word).count() != 1 {
         return false;
     }
-    let authority = rest.find(['/', '?', '#', '\\']).map_or(rest, |end| &rest[..end]);
-    let password = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'));
+    let authority = rest
+        .find(['/', '?', '#', '\\'])
+        .map_or(rest, |end| &rest[..end]);
+    let password = authority
+        .rsplit_once('@')
+        .and_then(|(user, _)| user.split_once(':'));
     // In a bucket's key, a question mark is an ordinary character.
-    let bucket = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
-    let query = rest.split_once('#').map_or(rest, |(before, _)| before).split_once('?');
+    let bucket = text
+        .get(..5)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
+    let query = rest
+        .split_once('#')
+        .map_or(rest, |(before, _)| before)
+        .split_once('?');
     password.is_some_and(|(_, password)| password.contains(word))
         || !bucket && query.is_some_and(|(_, query)| query.contains(word))
 }
@@ -104,7 +123,9 @@ const LEN: u64 = 1000;
 const TAG: &str = "\"tag\"";
 
 fn answer(input: &[u8]) {
-    let Some((&[known, unless, place], answer)) = input.split_first_chunk::<3>() else { return };
+    let Some((&[known, unless, place], answer)) = input.split_first_chunk::<3>() else {
+        return;
+    };
     let state = |kind: u8| match kind % 3 {
         0 => None,
         1 => Some((LEN, TAG.into())),
@@ -114,15 +135,28 @@ fn answer(input: &[u8]) {
     let range = begin..(begin + 1 + u64::from(place % 5) * 50).min(LEN.max(begin + 1));
     let (known, unless) = (state(known), state(unless));
     let came = server::ask(answer, |url| {
-        check_error(fuzzing::request_once(url, range.clone(), known.clone(), unless))
+        check_error(fuzzing::request_once(
+            url,
+            range.clone(),
+            known.clone(),
+            unless,
+        ))
     });
-    let Ok(came) = came.expect("a valid URL") else { return };
-    let Some((bytes, (len, tag))) = came else { return };
+    let Ok(came) = came.expect("a valid URL") else {
+        return;
+    };
+    let Some((bytes, (len, tag))) = came else {
+        return;
+    };
     assert!(len <= i64::MAX as u64, "a file of {len} bytes");
     if let Some(known) = known {
         assert_eq!((len, tag), known, "bytes of another state of the file");
     }
     // Fewer bytes than requested are returned only at the end of the file.
     let expected = range.end.min(len).saturating_sub(range.start);
-    assert_eq!(bytes.len() as u64, expected, "of {range:?} in a file of {len} bytes");
+    assert_eq!(
+        bytes.len() as u64,
+        expected,
+        "of {range:?} in a file of {len} bytes"
+    );
 }

@@ -1,21 +1,25 @@
-//! Arguments of clip samplers and properties of a video, most of them invalid: clips of existing frames with the reported length,
-//! the same each time, or an error. Which frames are selected is tested next to the samplers.
+//! Arguments of clip samplers and properties of a video, most of them invalid: clips of existing
+//! frames with the reported length, the same each time, or an error. Which frames are selected is
+//! tested next to the samplers.
 
 mod rules;
 
-use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
 use framespool::clip_sampler::{ClipSamplerRef, VideoTiming};
+use framespool::rng::{Purpose, RngKey};
 
-use super::{check_error, Target, MIB, USUAL};
+use super::{MIB, Target, USUAL, check_error};
 use crate::fuzz_input::FuzzInput;
 
 pub const SAMPLING: Target = Target {
     name: "sampling",
     about: "clip sampler and preset arguments",
     seeds: |_| {
-        let spread =
-            |n: u8| (0..48u8).map(|at| at.wrapping_mul(29).wrapping_add(n.wrapping_mul(13))).collect();
+        let spread = |n: u8| {
+            (0..48u8)
+                .map(|at| at.wrapping_mul(29).wrapping_add(n.wrapping_mul(13)))
+                .collect()
+        };
         let small = |n: u8| [&[n][..], &[3, 2, 1, 4, 5, 6, 7, 8, 1, 0, 1, 0, 30, 25]].concat();
         (0..40).map(spread).chain((0..40).map(small)).collect()
     },
@@ -31,9 +35,13 @@ const MAX_CLIP_LENGTH: u64 = 1 << 16;
 
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);
-    let Ok(rule) = check_error(rules::rule(&mut case)) else { return };
+    let Ok(rule) = check_error(rules::rule(&mut case)) else {
+        return;
+    };
     assert!(rule.sequence_length() != Some(0) && !rule.min_length_hint().is_empty());
-    let Some(video) = video(&mut case) else { return };
+    let Some(video) = video(&mut case) else {
+        return;
+    };
     check(&rule, &*video, &mut case);
 }
 
@@ -44,8 +52,14 @@ fn video(case: &mut FuzzInput<'_>) -> Option<Box<dyn VideoTiming>> {
         _ => 0,
     };
     match case.next_below(3) {
-        0 => Some(Box::new(ConstantFrameRate { num_frames, fps: case.number() })),
-        1 => Some(Box::new(ConstantFrameRate { num_frames, fps: 25.0 })),
+        0 => Some(Box::new(ConstantFrameRate {
+            num_frames,
+            fps: case.number(),
+        })),
+        1 => Some(Box::new(ConstantFrameRate {
+            num_frames,
+            fps: 25.0,
+        })),
         _ => {
             let mut begins = case.some(40, FuzzInput::number);
             begins.sort_by(f64::total_cmp);
@@ -58,27 +72,50 @@ fn video(case: &mut FuzzInput<'_>) -> Option<Box<dyn VideoTiming>> {
 
 fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_>) {
     let (frames, clips) = (video.num_frames(), rule.num_clips(video));
-    assert!(frames > 0 || clips == 0, "{rule:?}: {clips} clips of no frames");
     assert!(
-        rule.fixed_num_clips().is_none_or(|each| frames == 0 || each == clips),
+        frames > 0 || clips == 0,
+        "{rule:?}: {clips} clips of no frames"
+    );
+    assert!(
+        rule.fixed_num_clips()
+            .is_none_or(|each| frames == 0 || each == clips),
         "{rule:?} {frames}: {clips}"
     );
     let length = rule.sequence_length().map_or(frames.into(), u64::from);
     if length > MAX_CLIP_LENGTH || u64::from(frames).max(length) > 1 << 24 {
         return;
     }
-    let key = |clip| RngKey { seed: case_seed(clips), epoch: 0, clip, occurrence: 0 };
+    let key = |clip| RngKey {
+        seed: case_seed(clips),
+        epoch: 0,
+        clip,
+        occurrence: 0,
+    };
     let drawn = |clip: u64| {
         let clip_key = if rule.shares_rng_per_video() { 0 } else { clip };
-        rule.clip(video, clip, &mut key(clip_key).rng(purpose::SAMPLING))
+        rule.clip(video, clip, &mut key(clip_key).rng(Purpose::Sampling))
     };
-    assert!(check_error(drawn(clips)).is_err(), "{rule:?}: a clip after the last of {clips}");
+    assert!(
+        check_error(drawn(clips)).is_err(),
+        "{rule:?}: a clip after the last of {clips}"
+    );
     for clip in [0, clips / 2, clips.saturating_sub(1), case.long()] {
-        let Ok(sample) = check_error(drawn(clip)) else { continue };
+        let Ok(sample) = check_error(drawn(clip)) else {
+            continue;
+        };
         assert!(clip < clips, "{rule:?}: clip {clip} of {clips}");
         let place = || format!("{rule:?}, clip {clip} of {frames} frames: {sample:?}");
-        assert!(!sample.indices.is_empty() && sample.mask.len() == sample.indices.len(), "{}", place());
-        assert!(rule.sequence_length().is_none_or(|n| n as usize == sample.indices.len()), "{}", place());
+        assert!(
+            !sample.indices.is_empty() && sample.mask.len() == sample.indices.len(),
+            "{}",
+            place()
+        );
+        assert!(
+            rule.sequence_length()
+                .is_none_or(|n| n as usize == sample.indices.len()),
+            "{}",
+            place()
+        );
         assert!(sample.indices.iter().all(|&at| at < frames), "{}", place());
         assert_eq!(drawn(clip).ok().as_ref(), Some(&sample), "{}", place());
     }

@@ -1,18 +1,19 @@
-//! Files that are or were JPEG, PNG, WebP or AVIF: the same image each time and by each path, of the size in the header, or an
-//! error. Large images are not decoded; they run no other code than small ones.
+//! Files that are or were JPEG, PNG, WebP or AVIF: the same image each time and by each path, of
+//! the size in the header, or an error. Large images are not decoded; they run no other code than
+//! small ones.
 
 use std::cell::RefCell;
 
 use framespool::error::Site;
 use framespool::image::{
-    read_header, sniff, DctScale, DecodeOptions, ImageDecoder, ImageFormat, ImageHeader,
+    DctScale, DecodeOptions, ImageDecoder, ImageFormat, ImageHeader, read_header, sniff,
 };
 use framespool::limits::Limits;
 use framespool::source::MemorySource;
 use framespool_kernels::{FrameView, Plane, Planes};
 use framespool_nvdec::jpeg::JpegHeader;
 
-use super::{check_error, Target, MIB, USUAL};
+use super::{MIB, Target, USUAL, check_error};
 use crate::seeds::Seeds;
 
 pub const STILL: Target = Target {
@@ -21,8 +22,14 @@ pub const STILL: Target = Target {
     options: 2,
     seeds,
     run: |input| {
-        let Some((&[option, rows], bytes)) = input.split_first_chunk::<2>() else { return };
-        let bytes = if option & 1 == 1 { fix_checksums(bytes) } else { bytes.to_vec() };
+        let Some((&[option, rows], bytes)) = input.split_first_chunk::<2>() else {
+            return;
+        };
+        let bytes = if option & 1 == 1 {
+            fix_checksums(bytes)
+        } else {
+            bytes.to_vec()
+        };
         picture(&bytes, option, rows);
     },
     longest: 48 << 10,
@@ -66,7 +73,9 @@ fn written() -> Vec<Vec<u8>> {
             encoder.set_palette((0..48).map(|n| n * 5).collect::<Vec<u8>>());
         }
         let mut writer = encoder.write_header().expect("a header");
-        let bytes: Vec<u8> = (0..(width * bits).div_ceil(8) * height).map(|n| (n * 37) as u8).collect();
+        let bytes: Vec<u8> = (0..(width * bits).div_ceil(8) * height)
+            .map(|n| (n * 37) as u8)
+            .collect();
         writer.write_image_data(&bytes).expect("pixels");
         writer.finish().expect("a file");
         out
@@ -80,12 +89,20 @@ thread_local! {
 }
 
 fn picture(bytes: &[u8], option: u8, rows: u8) {
-    let limits = Limits { picture_samples: MAX_PIXELS, ..Limits::default() };
+    let limits = Limits {
+        picture_samples: MAX_PIXELS,
+        ..Limits::default()
+    };
     let source = MemorySource::new("fuzzed", bytes.to_vec());
-    let Ok(header) = check_error(read_header(&source, &limits)) else { return };
+    let Ok(header) = check_error(read_header(&source, &limits)) else {
+        return;
+    };
     assert_eq!(sniff(bytes), Some(header.format));
     assert!(header.width > 0 && u64::from(header.width) * u64::from(header.height) <= MAX_PIXELS);
-    if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| header.format == ImageFormat::Jpeg) {
+    if let Some(seen) = JpegHeader::parse(bytes)
+        .ok()
+        .filter(|_| header.format == ImageFormat::Jpeg)
+    {
         assert_eq!(
             (seen.width, seen.height),
             (header.width, header.height),
@@ -93,9 +110,18 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
         );
     }
     let scale = DctScale::ALL[usize::from(option >> 1 & 3)];
-    let scale = if header.can_scale(scale) { scale } else { DctScale::Full };
+    let scale = if header.can_scale(scale) {
+        scale
+    } else {
+        DctScale::Full
+    };
     let (exact, labels) = (option & 8 == 8, option & 16 == 16);
-    let options = DecodeOptions { scale, exact: exact && scale == DctScale::Full, labels, rows: None };
+    let options = DecodeOptions {
+        scale,
+        exact: exact && scale == DctScale::Full,
+        labels,
+        rows: None,
+    };
     let fresh = decoded(&mut ImageDecoder::new(), bytes, &header, options);
     let used = USED.with_borrow_mut(|used| decoded(used, bytes, &header, options));
     assert_eq!(fresh, used, "a reused decoder gives a different image");
@@ -104,13 +130,21 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
     // Partial rows equal those of the complete image.
     let first = u32::from(rows >> 4) * height / 16;
     let end = (first + 1 + u32::from(rows & 15) * height / 16).min(height);
-    let part = DecodeOptions { rows: Some((first, end)), ..options };
-    let some = decoded(&mut ImageDecoder::new(), bytes, &header, part).expect("a part of a whole picture");
+    let part = DecodeOptions {
+        rows: Some((first, end)),
+        ..options
+    };
+    let some =
+        decoded(&mut ImageDecoder::new(), bytes, &header, part).expect("a part of a whole picture");
     for (plane, (whole, some)) in whole.iter().zip(&some).enumerate() {
         let of = |row: u32| row as usize * whole.len() / height as usize;
         // Chroma of one row also depends on its neighbor.
         let (first, end) = (of(first), of(end).max(of(first) + 1).min(whole.len()));
-        assert_eq!(whole[first..end], some[first..end], "rows {first}..{end} of plane {plane}");
+        assert_eq!(
+            whole[first..end],
+            some[first..end],
+            "rows {first}..{end} of plane {plane}"
+        );
     }
     if options.exact && !labels {
         let mut rgb = vec![0; (header.width * header.height * 3) as usize];
@@ -150,16 +184,28 @@ fn planes(view: &FrameView<'_>) -> Vec<Vec<Vec<u8>>> {
     };
     match &view.planes {
         Planes::Gray(plane) => vec![cut(plane, width, height)],
-        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
-            let (columns, rows) = (width.div_ceil(1 << log2_chroma_w), height.div_ceil(1 << log2_chroma_h));
+        Planes::Yuv {
+            planes,
+            log2_chroma_w,
+            log2_chroma_h,
+        } => {
+            let (columns, rows) = (
+                width.div_ceil(1 << log2_chroma_w),
+                height.div_ceil(1 << log2_chroma_h),
+            );
             vec![
                 cut(&planes[0], width, height),
                 cut(&planes[1], columns, rows),
                 cut(&planes[2], columns, rows),
             ]
         }
-        Planes::PlanarRgb(planes) => planes.iter().map(|plane| cut(plane, width, height)).collect(),
-        Planes::PackedRgb { plane, pixel_bytes, .. } => {
+        Planes::PlanarRgb(planes) => planes
+            .iter()
+            .map(|plane| cut(plane, width, height))
+            .collect(),
+        Planes::PackedRgb {
+            plane, pixel_bytes, ..
+        } => {
             vec![cut(plane, width * usize::from(*pixel_bytes), height)]
         }
         Planes::SemiPlanar { .. } => panic!("no image file has such planes"),

@@ -12,7 +12,9 @@ pub struct Fault {
 impl Fault {
     pub fn parse(text: &str) -> Option<Fault> {
         let (function_and_call, code) = text.split_once('=')?;
-        let (function, call) = function_and_call.split_once(':').unwrap_or((function_and_call, "1+"));
+        let (function, call) = function_and_call
+            .split_once(':')
+            .unwrap_or((function_and_call, "1+"));
         let call = call.trim();
         let and_later = call.ends_with('+');
         Some(Fault {

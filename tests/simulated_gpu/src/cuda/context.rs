@@ -6,9 +6,9 @@ use super::device::device;
 use std::cell::Cell;
 
 use super::{driver, read, write};
-use crate::call_log::{behavior_is_set, refuse, INVALID_CONTEXT, INVALID_VALUE};
+use crate::call_log::{INVALID_CONTEXT, INVALID_VALUE, behavior_is_set, refuse};
 use crate::driver_state::{
-    current, driver_state, peek, pop_current, push_current, set_current, CONTEXT_BASE,
+    CONTEXT_BASE, current, driver_state, peek, pop_current, push_current, set_current,
 };
 
 fn handle(device: Option<usize>) -> usize {
@@ -16,11 +16,13 @@ fn handle(device: Option<usize>) -> usize {
 }
 
 thread_local! {
-    /// How this thread's calls interact with captures of other threads, as numbered in `CUstreamCaptureMode`.
+    /// How this thread's calls interact with captures of other threads, as numbered in
+    /// `CUstreamCaptureMode`.
     static CAPTURE_MODE: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Calls that a capture in mode "global" forbids to all threads that are not relaxed, and that invalidate it; one always invalidates it.
+/// Calls that a capture in mode "global" forbids to all threads that are not relaxed, and that
+/// invalidate it; one always invalidates it.
 pub fn is_forbidden(call: &str) -> bool {
     const UNSAFE: [&str; 9] = [
         "cuEventQuery",
@@ -34,7 +36,8 @@ pub fn is_forbidden(call: &str) -> bool {
         "cuvidDestroyDecoder",
     ];
     const RELAXED: i32 = 2;
-    let spoils = call == "cuCtxSynchronize" || (UNSAFE.contains(&call) && CAPTURE_MODE.get() != RELAXED);
+    let spoils =
+        call == "cuCtxSynchronize" || (UNSAFE.contains(&call) && CAPTURE_MODE.get() != RELAXED);
     spoils && behavior_is_set("captured")
 }
 

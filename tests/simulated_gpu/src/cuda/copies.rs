@@ -1,18 +1,18 @@
-//! Implements copies and fills as operations that know which ranges they read and write.
-//! Bytes are read from pageable memory at the call, and from pinned memory when the copy runs. Every address is checked against
-//! live memory.
+//! Implements copies and fills as operations that know which ranges they read and write. Bytes are
+//! read from pageable memory at the call, and from pinned memory when the copy runs. Every address
+//! is checked against live memory.
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, read, slice};
-use crate::call_log::{behavior_is_set, refuse, Code, INVALID_VALUE};
+use crate::call_log::{Code, INVALID_VALUE, behavior_is_set, refuse};
 use crate::driver_state::memory::AllocationKind;
 use crate::driver_state::race::{AccessKind, MemoryAccess};
 use crate::driver_state::streams::Work;
-use crate::driver_state::{current, driver_state, DriverState};
+use crate::driver_state::{DriverState, current, driver_state};
 
 fn move_bytes(to: usize, from: usize, bytes: usize) {
-    // SAFETY: both ranges were checked when the copy was enqueued, and live device memory again when it ran. The caller keeps host
-    // ranges valid, as with the real driver. They may overlap.
+    // SAFETY: both ranges were checked when the copy was enqueued, and live device memory again
+    // when it ran. The caller keeps host ranges valid, as with the real driver. They may overlap.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
 }
 
@@ -32,7 +32,8 @@ fn pinned(driver_state: &DriverState, address: usize, bytes: usize) -> bool {
     })
 }
 
-/// Host to device. A copy on the default stream (`waits`) first waits for that stream, and pinned bytes are copied when it returns.
+/// Host to device. A copy on the default stream (`waits`) first waits for that stream, and pinned
+/// bytes are copied when it returns.
 fn upload(
     to: usize,
     from: *const u8,
@@ -84,7 +85,8 @@ fn upload(
     }
 }
 
-/// Device to host. A copy to pageable memory is complete when the call returns; one to pinned memory later, unless on the default stream.
+/// Device to host. A copy to pageable memory is complete when the call returns; one to pinned
+/// memory later, unless on the default stream.
 fn download(
     to: *mut u8,
     from: usize,
@@ -130,13 +132,17 @@ fn copy(to: usize, from: usize, bytes: usize, stream: usize, call: &str) -> Resu
     if bytes == 0 {
         return Ok(());
     }
-    let accesses =
-        vec![memory_access(to, bytes, AccessKind::Write), memory_access(from, bytes, AccessKind::Read)];
+    let accesses = vec![
+        memory_access(to, bytes, AccessKind::Write),
+        memory_access(from, bytes, AccessKind::Read),
+    ];
     let work: Work = Box::new(move || {
         move_bytes(to, from, bytes);
         Ok(())
     });
-    driver_state.submit(id, format!("{call} of {bytes} bytes"), accesses, work).map(drop)
+    driver_state
+        .submit(id, format!("{call} of {bytes} bytes"), accesses, work)
+        .map(drop)
 }
 
 fn fill(to: usize, byte: u8, bytes: usize, stream: usize, call: &str) -> Result<(), Code> {
@@ -191,29 +197,48 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
     let mut driver_state = driver_state();
     let id = driver_state.stream(stream, device, call)?;
     let (host, dev, unified) = (1, 2, 4);
-    let end = |kind: u32, on_host: usize, on_device: usize, x: usize, y: usize, pitch: usize| match kind {
-        k if k == host => Ok((on_host + y * pitch + x, pitch, true)),
-        k if k == dev || k == unified => Ok((on_device + y * pitch + x, pitch, false)),
-        _ => refuse(
-            INVALID_VALUE,
-            format!("{call}: memory type {kind}; only host, device and unified are simulated"),
-        ),
+    let end = |kind: u32, on_host: usize, on_device: usize, x: usize, y: usize, pitch: usize| {
+        match kind {
+            k if k == host => Ok((on_host + y * pitch + x, pitch, true)),
+            k if k == dev || k == unified => Ok((on_device + y * pitch + x, pitch, false)),
+            _ => refuse(
+                INVALID_VALUE,
+                format!("{call}: memory type {kind}; only host, device and unified are simulated"),
+            ),
+        }
     };
-    let source =
-        end(p.source_type, p.source_host, p.source_device, p.source_x_bytes, p.source_y, p.source_pitch)?;
-    let target =
-        end(p.target_type, p.target_host, p.target_device, p.target_x_bytes, p.target_y, p.target_pitch)?;
+    let source = end(
+        p.source_type,
+        p.source_host,
+        p.source_device,
+        p.source_x_bytes,
+        p.source_y,
+        p.source_pitch,
+    )?;
+    let target = end(
+        p.target_type,
+        p.target_host,
+        p.target_device,
+        p.target_x_bytes,
+        p.target_y,
+        p.target_pitch,
+    )?;
     if p.width_bytes == 0 || p.height == 0 {
         return Ok(());
     }
     if p.height > 1 && (source.1 < p.width_bytes || target.1 < p.width_bytes) {
         return refuse(
             INVALID_VALUE,
-            format!("{call}: a pitch less than the width of {} bytes", p.width_bytes),
+            format!(
+                "{call}: a pitch less than the width of {} bytes",
+                p.width_bytes
+            ),
         );
     }
     let mut accesses = Vec::new();
-    for ((start, pitch, on_host), access) in [(source, AccessKind::Read), (target, AccessKind::Write)] {
+    for ((start, pitch, on_host), access) in
+        [(source, AccessKind::Read), (target, AccessKind::Write)]
+    {
         if on_host && !pinned(&driver_state, start, 1) {
             continue;
         }
@@ -223,16 +248,29 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
         }
     }
     let kept: Vec<u8> = if source.2 && !pinned(&driver_state, source.0, 1) {
-        slice(source.0 as *const u8, (p.height - 1) * source.1 + p.width_bytes, call)?.to_vec()
+        slice(
+            source.0 as *const u8,
+            (p.height - 1) * source.1 + p.width_bytes,
+            call,
+        )?
+        .to_vec()
     } else {
         Vec::new()
     };
     let into_pageable = target.2 && !pinned(&driver_state, target.0, 1);
     let waits = waits || into_pageable || (!kept.is_empty() && behavior_is_set("pageable_waits"));
     let work: Work = Box::new(move || {
-        let start = if kept.is_empty() { source.0 } else { kept.as_ptr() as usize };
+        let start = if kept.is_empty() {
+            source.0
+        } else {
+            kept.as_ptr() as usize
+        };
         for row in 0..p.height {
-            move_bytes(target.0 + row * target.1, start + row * source.1, p.width_bytes);
+            move_bytes(
+                target.0 + row * target.1,
+                start + row * source.1,
+                p.width_bytes,
+            );
         }
         Ok(())
     });

@@ -1,10 +1,11 @@
-//! Implements device queries: a driver of version 13.0 and the configured number of H200-like devices. No context is needed.
+//! Implements device queries: a driver of version 13.0 and the configured number of H200-like
+//! devices. No context is needed.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::c_char;
 
 use super::{driver, write};
-use crate::call_log::{refuse, Code, INVALID_DEVICE, INVALID_VALUE, NOT_INITIALIZED, NO_DEVICE};
+use crate::call_log::{Code, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, NOT_INITIALIZED, refuse};
 use crate::driver_state::driver_state;
 
 const DRIVER_VERSION: i32 = 13000;
@@ -24,7 +25,13 @@ pub fn device(ordinal: i32, call: &str) -> Result<usize, Code> {
 
 fn put_text(to: *mut c_char, room: i32, text: &str) -> Result<(), Code> {
     let room = usize::try_from(room).unwrap_or(0);
-    for (at, &byte) in text.as_bytes().iter().take(room.saturating_sub(1)).chain(&[0]).enumerate() {
+    for (at, &byte) in text
+        .as_bytes()
+        .iter()
+        .take(room.saturating_sub(1))
+        .chain(&[0])
+        .enumerate()
+    {
         write(to.wrapping_add(at), byte as c_char, "a text")?;
     }
     Ok(())

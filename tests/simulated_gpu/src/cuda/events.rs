@@ -2,14 +2,17 @@
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, write};
-use crate::call_log::{refuse, Code, INVALID_HANDLE, NOT_READY};
+use crate::call_log::{Code, INVALID_HANDLE, NOT_READY, refuse};
 use crate::driver_state::race::{StreamId, VectorClock};
-use crate::driver_state::{current, driver_state, Event};
+use crate::driver_state::{Event, current, driver_state};
 
 fn recorded(event: usize, call: &str) -> Result<Option<(StreamId, u64, VectorClock)>, Code> {
     match driver_state().events.get(&event) {
         Some(event) => Ok(event.recorded.clone()),
-        None => refuse(INVALID_HANDLE, format!("{call}: {event:#x} is no live event")),
+        None => refuse(
+            INVALID_HANDLE,
+            format!("{call}: {event:#x} is no live event"),
+        ),
     }
 }
 

@@ -1,12 +1,13 @@
-//! Implements allocation, free and memory queries. Memory is fenced; a free first runs all pending work, as a driver does.
+//! Implements allocation, free and memory queries. Memory is fenced; a free first runs all pending
+//! work, as a driver does.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::c_void;
 
 use super::{driver, read, write};
-use crate::call_log::{note, refuse, Code, INVALID_VALUE, NOT_SUPPORTED};
+use crate::call_log::{Code, INVALID_VALUE, NOT_SUPPORTED, note, refuse};
 use crate::driver_state::memory::AllocationKind;
-use crate::driver_state::{current, driver_state, CONTEXT_BASE};
+use crate::driver_state::{CONTEXT_BASE, current, driver_state};
 
 fn allocate(out: *mut usize, bytes: usize, kind: AllocationKind, call: &str) -> Result<(), Code> {
     let device = current(call)?;
@@ -26,13 +27,22 @@ fn free(address: usize, pinned: bool, call: &str) -> Result<(), Code> {
     };
     match kind {
         Some(AllocationKind::Pinned | AllocationKind::Registered) if !pinned => {
-            return refuse(INVALID_VALUE, format!("{call} of pinned memory at {address:#x}"));
+            return refuse(
+                INVALID_VALUE,
+                format!("{call} of pinned memory at {address:#x}"),
+            );
         }
         Some(AllocationKind::Device) if pinned => {
-            return refuse(INVALID_VALUE, format!("{call} of device memory at {address:#x}"));
+            return refuse(
+                INVALID_VALUE,
+                format!("{call} of device memory at {address:#x}"),
+            );
         }
         Some(AllocationKind::Surface { .. }) => {
-            return refuse(INVALID_VALUE, format!("{call} of a decoder's surface at {address:#x}"));
+            return refuse(
+                INVALID_VALUE,
+                format!("{call} of a decoder's surface at {address:#x}"),
+            );
         }
         _ => (),
     }

@@ -1,15 +1,17 @@
-//! Loads PTX modules, whose launches run the C++ build of the same kernels, asynchronously and within the device's limits.
-//! Of the PTX text, only the entry points are parsed.
+//! Loads PTX modules, whose launches run the C++ build of the same kernels, asynchronously and
+//! within the device's limits. Of the PTX text, only the entry points are parsed.
 #![allow(unsafe_code, non_snake_case)]
 
-use std::ffi::{c_char, c_void, CString};
+use std::ffi::{CString, c_char, c_void};
 
 use super::copies::memory_access;
 use super::{driver, read, slice, text, write};
-use crate::call_log::{refuse, Code, INVALID_HANDLE, INVALID_PTX, INVALID_SOURCE, INVALID_VALUE, NOT_FOUND};
+use crate::call_log::{
+    Code, INVALID_HANDLE, INVALID_PTX, INVALID_SOURCE, INVALID_VALUE, NOT_FOUND, refuse,
+};
 use crate::driver_state::race::AccessKind;
 use crate::driver_state::streams::{Failure, Outcome, Work};
-use crate::driver_state::{current, driver_state, DriverState, Function, Module};
+use crate::driver_state::{DriverState, Function, Module, current, driver_state};
 
 mod builtin_kernels;
 
@@ -17,7 +19,7 @@ const SHARED_BYTES: u32 = 48 << 10;
 const SHARED_BYTES_OPT_IN: u32 = 232_448;
 const PARAMETER_BYTES: usize = 4096;
 
-extern "C" {
+unsafe extern "C" {
     fn framespool_host_args_bytes(kernel: *const c_char) -> usize;
     fn framespool_host_launch(
         kernel: *const c_char,
@@ -26,15 +28,20 @@ extern "C" {
         shared_bytes: u32,
         args: *const c_void,
     ) -> i32;
-    fn simulated_guarded(call: extern "C" fn(*mut c_void), argument: *mut c_void, address: *mut usize)
-        -> i32;
+    fn simulated_guarded(
+        call: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        address: *mut usize,
+    ) -> i32;
 }
 
 fn args_bytes(kernel: &str) -> usize {
     if let Some(bytes) = builtin_kernels::args_bytes(kernel) {
         return bytes;
     }
-    let Ok(name) = CString::new(kernel) else { return 0 };
+    let Ok(name) = CString::new(kernel) else {
+        return 0;
+    };
     // SAFETY: the C++ build reads a C string.
     unsafe { framespool_host_args_bytes(name.as_ptr()) }
 }
@@ -54,29 +61,40 @@ extern "C" fn call_kernel(argument: *mut c_void) {
     let call = unsafe { &mut *argument.cast::<KernelCall>() };
     call.result = match builtin_kernels::run(call.kernel.to_str().unwrap_or(""), &call.args) {
         Some(result) => result,
-        // SAFETY: the arguments are as long as `framespool_host_args_bytes` said; addresses in them are fenced memory.
+        // SAFETY: the arguments are as long as `framespool_host_args_bytes` said; addresses in them
+        // are fenced memory.
         None => unsafe {
             let (grid, block, args) = (call.grid.as_ptr(), call.block.as_ptr(), call.args.as_ptr());
-            framespool_host_launch(call.kernel.as_ptr(), grid, block, call.shared_bytes, args.cast())
+            framespool_host_launch(
+                call.kernel.as_ptr(),
+                grid,
+                block,
+                call.shared_bytes,
+                args.cast(),
+            )
         },
     };
 }
 
 fn run(mut call: KernelCall) -> Outcome {
     let mut address = 0usize;
-    // SAFETY: one guarded call at a time (the driver state's lock is held); a fault returns its address. Objects of a kernel that are
-    // skipped by the return have no destructors.
+    // SAFETY: one guarded call at a time (the driver state's lock is held); a fault returns its
+    // address. Objects of a kernel that are skipped by the return have no destructors.
     let faulted = unsafe { simulated_guarded(call_kernel, (&raw mut call).cast(), &mut address) };
     match (faulted, call.result) {
         (0, 0) => Ok(()),
-        (0, result) => Err(Failure::Refused(format!("the C++ build of the kernel returned {result}"))),
+        (0, result) => Err(Failure::Refused(format!(
+            "the C++ build of the kernel returned {result}"
+        ))),
         _ => Err(Failure::Fault(address)),
     }
 }
 
 /// Addresses among the arguments: every aligned word that points into live device memory.
 fn addresses(driver_state: &DriverState, args: &[u8], label: &str) -> Result<Vec<usize>, Code> {
-    let words = args.chunks_exact(8).map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
+    let words = args
+        .chunks_exact(8)
+        .map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
     let mut found = Vec::new();
     for word in words {
         if driver_state.memory.find(word).is_some() && !found.contains(&word) {
@@ -95,7 +113,11 @@ struct LaunchConfig {
 }
 
 fn check_launch_config(config: &LaunchConfig, limit_bytes: u32, name: &str) -> Result<(), Code> {
-    let LaunchConfig { grid, block, shared_bytes } = *config;
+    let LaunchConfig {
+        grid,
+        block,
+        shared_bytes,
+    } = *config;
     let threads = block.iter().map(|&n| u64::from(n)).product::<u64>();
     let grid_fits = grid[0] <= i32::MAX as u32 && grid[1] <= 65535 && grid[2] <= 65535;
     let block_fits = block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 && threads <= 1024;
@@ -106,9 +128,12 @@ fn check_launch_config(config: &LaunchConfig, limit_bytes: u32, name: &str) -> R
         );
     }
     if shared_bytes > limit_bytes {
-        return refuse(INVALID_VALUE, format!(
-            "launch of {name}: {shared_bytes} bytes of shared memory, {limit_bytes} are allowed; set MAX_DYNAMIC_SHARED_SIZE_BYTES"
-        ));
+        return refuse(
+            INVALID_VALUE,
+            format!(
+                "launch of {name}: {shared_bytes} bytes of shared memory, {limit_bytes} are allowed; set MAX_DYNAMIC_SHARED_SIZE_BYTES"
+            ),
+        );
     }
     Ok(())
 }
@@ -124,10 +149,17 @@ fn launch(
     let mut driver_state = driver_state();
     let id = driver_state.stream(stream, device, "cuLaunchKernel")?;
     let Some(f) = driver_state.functions.get(&function) else {
-        return refuse(INVALID_HANDLE, format!("cuLaunchKernel: {function:#x} is no live function"));
+        return refuse(
+            INVALID_HANDLE,
+            format!("cuLaunchKernel: {function:#x} is no live function"),
+        );
     };
     let (name, limit) = (f.name.clone(), f.shared_limit_bytes);
-    if driver_state.modules.get(&f.module).is_none_or(|m| m.device != device) {
+    if driver_state
+        .modules
+        .get(&f.module)
+        .is_none_or(|m| m.device != device)
+    {
         return refuse(
             INVALID_HANDLE,
             format!("launch of {name}: its module is of another device, or unloaded"),
@@ -136,15 +168,22 @@ fn launch(
     check_launch_config(&config, limit, &name)?;
     let bytes = args_bytes(&name);
     let args = if !params.is_null() {
-        slice(read(params, "kernel parameters")?, bytes, "the kernel's one parameter")?.to_vec()
+        slice(
+            read(params, "kernel parameters")?,
+            bytes,
+            "the kernel's one parameter",
+        )?
+        .to_vec()
     } else if !extra.is_null() {
         let (mut from, mut given) = (0usize, 0usize);
         for pair in 0..4 {
             match read(extra.wrapping_add(pair * 2), "launch extra")? {
                 1 => from = read(extra.wrapping_add(pair * 2 + 1), "launch extra")?,
                 2 => {
-                    given =
-                        read(read(extra.wrapping_add(pair * 2 + 1), "launch extra")? as *const usize, "size")?
+                    given = read(
+                        read(extra.wrapping_add(pair * 2 + 1), "launch extra")? as *const usize,
+                        "size",
+                    )?
                 }
                 _ => break,
             }
@@ -157,7 +196,10 @@ fn launch(
         }
         slice(from as *const u8, bytes, "the kernel's one parameter")?.to_vec()
     } else {
-        return refuse(INVALID_VALUE, format!("launch of {name} without parameters"));
+        return refuse(
+            INVALID_VALUE,
+            format!("launch of {name} without parameters"),
+        );
     };
     if bytes > PARAMETER_BYTES {
         return refuse(
@@ -167,7 +209,10 @@ fn launch(
     }
     let label = format!("kernel {name}");
     let given = addresses(&driver_state, &args, &label)?;
-    let accesses = given.into_iter().map(|address| memory_access(address, 1, AccessKind::Unknown)).collect();
+    let accesses = given
+        .into_iter()
+        .map(|address| memory_access(address, 1, AccessKind::Unknown))
+        .collect();
     let mut words = vec![0u128; bytes.div_ceil(16)];
     for (word, part) in words.iter_mut().zip(args.chunks(16)) {
         let mut full = [0u8; 16];
@@ -175,8 +220,19 @@ fn launch(
         *word = u128::from_ne_bytes(full);
     }
     let kernel = CString::new(name).map_err(|_| INVALID_VALUE)?;
-    let LaunchConfig { grid, block, shared_bytes } = config;
-    let call = KernelCall { kernel, grid, block, shared_bytes, args: words, result: 0 };
+    let LaunchConfig {
+        grid,
+        block,
+        shared_bytes,
+    } = config;
+    let call = KernelCall {
+        kernel,
+        grid,
+        block,
+        shared_bytes,
+        args: words,
+        result: 0,
+    };
     let work: Work = Box::new(move || run(call));
     driver_state.submit(id, label, accesses, work).map(drop)
 }
@@ -184,11 +240,24 @@ fn launch(
 fn load(out: *mut usize, image: *const c_char, call: &str) -> Result<(), Code> {
     let device = current(call)?;
     let text = text(image, "image")?;
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
-    if !lines().next().is_some_and(|line| line.starts_with(".version")) {
-        return refuse(INVALID_SOURCE, format!("{call}: the image does not start like PTX"));
+    let lines = || {
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with("//"))
+    };
+    if !lines()
+        .next()
+        .is_some_and(|line| line.starts_with(".version"))
+    {
+        return refuse(
+            INVALID_SOURCE,
+            format!("{call}: the image does not start like PTX"),
+        );
     }
-    let version = lines().next().and_then(|line| line[8..].trim().parse::<f32>().ok()).unwrap_or(99.0);
+    let version = lines()
+        .next()
+        .and_then(|line| line[8..].trim().parse::<f32>().ok())
+        .unwrap_or(99.0);
     if version > 9.0 {
         return Err(222);
     }
@@ -204,7 +273,9 @@ fn load(out: *mut usize, image: *const c_char, call: &str) -> Result<(), Code> {
 /// Whether the entry point exists, as a complete word.
 fn has_entry(ptx: &str, name: &str) -> bool {
     let named = |rest: &str| {
-        rest.trim_start().strip_prefix(name).is_some_and(|after| after.trim_start().starts_with(['(', '{']))
+        rest.trim_start()
+            .strip_prefix(name)
+            .is_some_and(|after| after.trim_start().starts_with(['(', '{']))
     };
     ptx.split(".entry").skip(1).any(named)
 }
@@ -212,7 +283,8 @@ fn has_entry(ptx: &str, name: &str) -> bool {
 driver! {
     fn cuModuleLoadData(out: *mut usize, image: *const c_char) { load(out, image, "cuModuleLoadData") }
     fn cuModuleLoadDataEx(out: *mut usize, image: *const c_char, count: u32, options: *const i32, values: *const usize) {
-        // CU_JIT_ERROR_LOG_BUFFER 5, _SIZE_BYTES 6; CU_JIT_INFO_LOG_BUFFER 3, _SIZE_BYTES 4: an error leaves a line there.
+        // CU_JIT_ERROR_LOG_BUFFER 5, _SIZE_BYTES 6; CU_JIT_INFO_LOG_BUFFER 3, _SIZE_BYTES 4: an
+        // error leaves a line there.
         let loaded = load(out, image, "cuModuleLoadDataEx");
         let (mut log, mut room) = (0usize, 0usize);
         for at in 0..count as usize {

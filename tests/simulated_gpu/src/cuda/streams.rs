@@ -1,11 +1,12 @@
-//! Implements streams: creation, waits, queries and ordering of their queues. Use of a destroyed handle is a violation.
+//! Implements streams: creation, waits, queries and ordering of their queues. Use of a destroyed
+//! handle is a violation.
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, write};
-use crate::call_log::{refuse, Code, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
+use crate::call_log::{Code, INVALID_HANDLE, INVALID_VALUE, NOT_READY, refuse};
 use crate::driver_state::race::StreamId;
 use crate::driver_state::streams::Stream;
-use crate::driver_state::{current, driver_state, CONTEXT_BASE};
+use crate::driver_state::{CONTEXT_BASE, current, driver_state};
 
 fn create(out: *mut usize, flags: u32, priority: i32, call: &str) -> Result<(), Code> {
     let device = current(call)?;

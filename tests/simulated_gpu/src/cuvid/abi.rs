@@ -1,5 +1,6 @@
-//! The structs of cuviddec.h and nvcuvid.h (identical in API 11.1 and 13.0) in Rust, with sizes and offsets asserted.
-//! They are declared independently of the crate under test, so that an error in one declaration is detected.
+//! The structs of cuviddec.h and nvcuvid.h (identical in API 11.1 and 13.0) in Rust, with sizes and
+//! offsets asserted. They are declared independently of the crate under test, so that an error in
+//! one declaration is detected.
 
 use std::ffi::c_void;
 
@@ -219,7 +220,9 @@ const _: () = {
     use std::mem::offset_of;
 
     assert!(
-        size_of::<Caps>() == 88 && offset_of!(Caps, supported) == 24 && offset_of!(Caps, min_height) == 42
+        size_of::<Caps>() == 88
+            && offset_of!(Caps, supported) == 24
+            && offset_of!(Caps, min_height) == 42
     );
     assert!(size_of::<CreateInfo>() == 176 && offset_of!(CreateInfo, display_area) == 80);
     assert!(offset_of!(CreateInfo, target_width) == 96 && offset_of!(CreateInfo, lock) == 120);

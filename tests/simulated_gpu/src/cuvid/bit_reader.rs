@@ -1,5 +1,5 @@
-//! Reads bits and Exp-Golomb numbers from the payload of a NAL unit; after the end it returns zeros.
-//! It never fails: callers must check the range of values from damaged headers.
+//! Reads bits and Exp-Golomb numbers from the payload of a NAL unit; after the end it returns
+//! zeros. It never fails: callers must check the range of values from damaged headers.
 
 /// A reader that skips emulation prevention bytes.
 pub struct BitReader {
@@ -58,11 +58,7 @@ impl BitReader {
     pub fn se(&mut self) -> i32 {
         let value = self.ue();
         let half = (value / 2 + value % 2) as i32;
-        if value % 2 == 1 {
-            half
-        } else {
-            -half
-        }
+        if value % 2 == 1 { half } else { -half }
     }
 }
 
@@ -87,5 +83,8 @@ pub fn nals(stream: &[u8]) -> Vec<(usize, usize)> {
         }
         end
     };
-    (0..starts.len()).map(|n| (starts[n], end(n))).filter(|(start, end)| start < end).collect()
+    (0..starts.len())
+        .map(|n| (starts[n], end(n)))
+        .filter(|(start, end)| start < end)
+        .collect()
 }

@@ -1,9 +1,16 @@
-//! Capabilities of an H200-like engine by codec, chroma format and depth, limited to FRAMESPOOL_SIMULATED_CODECS.
+//! Capabilities of an H200-like engine by codec, chroma format and depth, limited to
+//! FRAMESPOOL_SIMULATED_CODECS.
 
-use super::abi::{Caps, AV1, H264, HEVC, NV12, P016, VP8, VP9, YUV444, YUV444_16};
+use super::abi::{AV1, Caps, H264, HEVC, NV12, P016, VP8, VP9, YUV444, YUV444_16};
 use crate::call_log::variable;
 
-const NAMES: [(&str, i32); 5] = [("h264", H264), ("hevc", HEVC), ("vp8", VP8), ("vp9", VP9), ("av1", AV1)];
+const NAMES: [(&str, i32); 5] = [
+    ("h264", H264),
+    ("hevc", HEVC),
+    ("vp8", VP8),
+    ("vp9", VP9),
+    ("av1", AV1),
+];
 
 fn is_listed(codec: i32) -> bool {
     let list = variable("CODECS").unwrap_or_else(|| "h264,hevc,vp8,vp9".into());
@@ -12,7 +19,9 @@ fn is_listed(codec: i32) -> bool {
 }
 
 pub fn engines() -> u8 {
-    variable("ENGINES").and_then(|n| n.parse().ok()).unwrap_or(7)
+    variable("ENGINES")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(7)
 }
 
 /// Fills in the results; the query fields stay.
@@ -29,8 +38,13 @@ pub fn fill(caps: &mut Caps) {
     };
     let supported = known && is_listed(caps.codec) && engines() > 0;
     caps.supported = u8::from(supported);
-    (caps.engines, caps.output_formats, caps.max_width, caps.max_height, caps.max_macroblocks) =
-        (0, 0, 0, 0, 0);
+    (
+        caps.engines,
+        caps.output_formats,
+        caps.max_width,
+        caps.max_height,
+        caps.max_macroblocks,
+    ) = (0, 0, 0, 0, 0);
     (caps.min_width, caps.min_height) = (0, 0);
     if !supported {
         return;
@@ -82,9 +96,14 @@ pub fn unsupported_reason(
     fill(&mut caps);
     let (width, height) = size;
     if caps.supported == 0 {
-        return Some(format!("codec {codec}, chroma {chroma}, {} bits is not supported", depth_minus8 + 8));
+        return Some(format!(
+            "codec {codec}, chroma {chroma}, {} bits is not supported",
+            depth_minus8 + 8
+        ));
     }
-    if width > caps.max_width || height > caps.max_height || width / 16 * (height / 16) > caps.max_macroblocks
+    if width > caps.max_width
+        || height > caps.max_height
+        || width / 16 * (height / 16) > caps.max_macroblocks
     {
         return Some(format!("{width}x{height} is larger than the caps allow"));
     }
@@ -92,7 +111,10 @@ pub fn unsupported_reason(
         return Some(format!("{width}x{height} is smaller than the caps allow"));
     }
     if !(0..16).contains(&output) || caps.output_formats >> output & 1 == 0 {
-        return Some(format!("output format {output} is not in the caps' mask {:#x}", caps.output_formats));
+        return Some(format!(
+            "output format {output} is not in the caps' mask {:#x}",
+            caps.output_formats
+        ));
     }
     None
 }

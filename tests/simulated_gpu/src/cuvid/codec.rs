@@ -1,9 +1,9 @@
-//! Decodes coded pictures one at a time with libavcodec; reports the buffers that it used and its decoder errors.
-//! It uses no threads: a picture is complete when the call returns.
+//! Decodes coded pictures one at a time with libavcodec; reports the buffers that it used and its
+//! decoder errors. It uses no threads: a picture is complete when the call returns.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Once;
 
@@ -16,8 +16,11 @@ thread_local! {
 }
 
 /// Messages logged when decoding starts at a later random access point: no damage.
-const IGNORED_MESSAGES: [&[u8]; 3] =
-    [b"mmco: unref short failure", b"number of reference frames", b"reference count overflow"];
+const IGNORED_MESSAGES: [&[u8]; 3] = [
+    b"mmco: unref short failure",
+    b"number of reference frames",
+    b"reference count overflow",
+];
 
 unsafe extern "C" fn on_log(
     _class: *mut c_void,
@@ -70,9 +73,14 @@ impl Picture {
     pub fn row(&self, plane: usize, row: usize, bytes: usize) -> &[u8] {
         let frame = self.raw();
         let stride = frame.linesize[plane] as isize;
-        assert!(bytes <= stride.unsigned_abs() && row < self.height() && !frame.data[plane].is_null());
-        // SAFETY: the row is in the plane: its buffer has `height` rows (fewer in chroma, which callers count) of `stride` bytes.
-        unsafe { std::slice::from_raw_parts(frame.data[plane].offset(row as isize * stride), bytes) }
+        assert!(
+            bytes <= stride.unsigned_abs() && row < self.height() && !frame.data[plane].is_null()
+        );
+        // SAFETY: the row is in the plane: its buffer has `height` rows (fewer in chroma, which
+        // callers count) of `stride` bytes.
+        unsafe {
+            std::slice::from_raw_parts(frame.data[plane].offset(row as isize * stride), bytes)
+        }
     }
 }
 
@@ -132,12 +140,22 @@ unsafe extern "C" fn get_buffer(
     let serial = hook.next.get();
     hook.next.set(serial + 1);
     if let Some(observer) = &hook.observer {
-        // SAFETY: the frame is new and has its planes' buffers; the first is wrapped in one of ours, which frees it.
+        // SAFETY: the frame is new and has its planes' buffers; the first is wrapped in one of
+        // ours, which frees it.
         unsafe {
             let inner = (*frame).buf[0];
-            let tag = Box::into_raw(Box::new(BufferTag { serial, inner, observer: observer.clone() }));
-            let wrapped =
-                ffi::av_buffer_create((*inner).data, (*inner).size, Some(free_buffer), tag.cast(), 0);
+            let tag = Box::into_raw(Box::new(BufferTag {
+                serial,
+                inner,
+                observer: observer.clone(),
+            }));
+            let wrapped = ffi::av_buffer_create(
+                (*inner).data,
+                (*inner).size,
+                Some(free_buffer),
+                tag.cast(),
+                0,
+            );
             if wrapped.is_null() {
                 drop(Box::from_raw(tag));
                 return -libc::ENOMEM;
@@ -147,7 +165,9 @@ unsafe extern "C" fn get_buffer(
         hook.taken.borrow_mut().push((serial, Picture::empty()));
     } else {
         // SAFETY: a live frame.
-        hook.taken.borrow_mut().push((serial, Picture(unsafe { ffi::av_frame_clone(frame) })));
+        hook.taken
+            .borrow_mut()
+            .push((serial, Picture(unsafe { ffi::av_frame_clone(frame) })));
     }
     0
 }
@@ -184,15 +204,21 @@ fn name_of(codec: i32) -> Option<&'static CStr> {
 }
 
 impl Codec {
-    /// With a watcher, the codec is a parser's: freed buffers are reported to it, and steps that only affect pixels are skipped.
+    /// With a watcher, the codec is a parser's: freed buffers are reported to it, and steps that
+    /// only affect pixels are skipped.
     pub fn open(codec: i32, observer: Option<SharedObserver>) -> Option<Codec> {
         static LISTEN: Once = Once::new();
         // SAFETY: a callback of the required type that any thread may call.
         LISTEN.call_once(|| unsafe { ffi::av_log_set_callback(Some(on_log)) });
         let name = name_of(codec)?;
         let parser = observer.is_some();
-        let hook = Box::new(BufferHook { taken: RefCell::default(), next: Cell::new(0), observer });
-        // SAFETY: our own context, opened before it is shared; the hook is boxed and outlives it (Drop frees the context first).
+        let hook = Box::new(BufferHook {
+            taken: RefCell::default(),
+            next: Cell::new(0),
+            observer,
+        });
+        // SAFETY: our own context, opened before it is shared; the hook is boxed and outlives it
+        // (Drop frees the context first).
         unsafe {
             let found = ffi::avcodec_find_decoder_by_name(name.as_ptr());
             if found.is_null() {
@@ -201,7 +227,8 @@ impl Codec {
             let context = ffi::avcodec_alloc_context3(found);
             let c = &mut *context;
             c.thread_count = 1;
-            c.flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_OUTPUT_CORRUPT) as c_int;
+            c.flags |=
+                (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_OUTPUT_CORRUPT) as c_int;
             if codec != abi::AV1 {
                 c.opaque = (&raw const *hook).cast_mut().cast();
                 c.get_buffer2 = Some(get_buffer);
@@ -215,7 +242,11 @@ impl Codec {
                 ffi::avcodec_free_context(&mut context);
                 return None;
             }
-            Some(Codec { context, hook, direct: codec == abi::AV1 })
+            Some(Codec {
+                context,
+                hook,
+                direct: codec == abi::AV1,
+            })
         }
     }
 
@@ -234,8 +265,14 @@ impl Codec {
     /// Decodes one coded picture; `None` drains.
     pub fn decode(&mut self, data: Option<&[u8]>) -> Decoded {
         LOGGED_ERRORS.with(|c| c.set(0));
-        let mut done = Decoded { taken: Vec::new(), displayed: Vec::new(), logged_errors: 0, refused: false };
-        // SAFETY: our own packet around a padded copy; libavcodec copies the payload if it keeps it.
+        let mut done = Decoded {
+            taken: Vec::new(),
+            displayed: Vec::new(),
+            logged_errors: 0,
+            refused: false,
+        };
+        // SAFETY: our own packet around a padded copy; libavcodec copies the payload if it keeps
+        // it.
         unsafe {
             let code = match data {
                 None => ffi::avcodec_send_packet(self.context, null()),
@@ -282,7 +319,8 @@ impl Codec {
         if buffer.is_null() {
             return None;
         }
-        // SAFETY: with a watcher, every frame's first buffer is ours (`get_buffer`), and its opaque is a ticket of the same lifetime.
+        // SAFETY: with a watcher, every frame's first buffer is ours (`get_buffer`), and its opaque
+        // is a ticket of the same lifetime.
         Some(unsafe { (*ffi::av_buffer_get_opaque(buffer).cast::<BufferTag>()).serial })
     }
 }

@@ -1,8 +1,9 @@
-//! Converts a decoded frame to an output surface with NVDEC's layout: pitch-linear, luma, then chroma, high depths in the upper bits.
-//! A target of another size is sampled with nearest neighbor, without a filter.
+//! Converts a decoded frame to an output surface with NVDEC's layout: pitch-linear, luma, then
+//! chroma, high depths in the upper bits. A target of another size is sampled with nearest
+//! neighbor, without a filter.
 #![allow(unsafe_code)]
 
-use super::abi::{ShortRect, NV12, P016, YUV444, YUV444_16};
+use super::abi::{NV12, P016, ShortRect, YUV444, YUV444_16};
 use super::codec::Picture;
 use super::sequence_format::chroma_and_depth;
 
@@ -46,9 +47,16 @@ struct Plane<'a> {
 }
 
 impl Plane<'_> {
-    fn row_into(&self, row: usize, columns: impl Iterator<Item = usize>, put: &mut impl FnMut(usize, u16)) {
+    fn row_into(
+        &self,
+        row: usize,
+        columns: impl Iterator<Item = usize>,
+        put: &mut impl FnMut(usize, u16),
+    ) {
         let bytes = if self.depth > 8 { 2 } else { 1 };
-        let row = self.picture.row(self.plane, row.min(self.height - 1), self.width * bytes);
+        let row = self
+            .picture
+            .row(self.plane, row.min(self.height - 1), self.width * bytes);
         for (at, column) in columns.enumerate() {
             let column = column.min(self.width - 1);
             let value = if bytes == 2 {
@@ -70,18 +78,32 @@ pub fn convert(picture: &Picture, target: &Target) -> Result<(), String> {
         chroma_and_depth(picture.format()).ok_or("the decoded picture's format is unknown")?;
     let full = matches!(target.output, YUV444 | YUV444_16);
     if full != (chroma == 3) || !matches!(target.output, NV12 | P016 | YUV444 | YUV444_16) {
-        return Err(format!("a picture of chroma {chroma} into surface format {}", target.output));
+        return Err(format!(
+            "a picture of chroma {chroma} into surface format {}",
+            target.output
+        ));
     }
     let bytes = sample_bytes(target.output);
     let wide = bytes == 2;
-    let (left, top) = (target.area.left.max(0) as usize, target.area.top.max(0) as usize);
-    let (from_width, from_height) = (
-        (target.area.right.max(0) as usize).saturating_sub(left).max(1),
-        (target.area.bottom.max(0) as usize).saturating_sub(top).max(1),
+    let (left, top) = (
+        target.area.left.max(0) as usize,
+        target.area.top.max(0) as usize,
     );
-    // SAFETY: the surface has `rows(output, height)` rows of `pitch` bytes; it is live while an operation on it runs (checked there).
+    let (from_width, from_height) = (
+        (target.area.right.max(0) as usize)
+            .saturating_sub(left)
+            .max(1),
+        (target.area.bottom.max(0) as usize)
+            .saturating_sub(top)
+            .max(1),
+    );
+    // SAFETY: the surface has `rows(output, height)` rows of `pitch` bytes; it is live while an
+    // operation on it runs (checked there).
     let row_at = |row: usize| unsafe {
-        std::slice::from_raw_parts_mut((target.address + row * target.pitch) as *mut u8, target.pitch)
+        std::slice::from_raw_parts_mut(
+            (target.address + row * target.pitch) as *mut u8,
+            target.pitch,
+        )
     };
     let store = |row: &mut [u8], at: usize, value: u16| match wide {
         true => row[2 * at..2 * at + 2].copy_from_slice(&value.to_le_bytes()),
@@ -89,13 +111,22 @@ pub fn convert(picture: &Picture, target: &Target) -> Result<(), String> {
     };
     let (width, height) = (picture.width(), picture.height());
     for plane in 0..if full { 3 } else { 1 } {
-        let source = Plane { picture, plane, width, height, depth, wide };
+        let source = Plane {
+            picture,
+            plane,
+            width,
+            height,
+            depth,
+            wide,
+        };
         for row in 0..target.height {
             let out = row_at(plane * target.height.next_multiple_of(2) + row);
             let columns = (0..target.width).map(|x| left + x * from_width / target.width);
-            source.row_into(top + row * from_height / target.height, columns, &mut |at, value| {
-                store(out, at, value)
-            });
+            source.row_into(
+                top + row * from_height / target.height,
+                columns,
+                &mut |at, value| store(out, at, value),
+            );
         }
     }
     if full {
@@ -110,10 +141,19 @@ pub fn convert(picture: &Picture, target: &Target) -> Result<(), String> {
         }
         for plane in 1..3 {
             let (width, height) = (width.div_ceil(2), height.div_ceil(2));
-            let source = Plane { picture, plane, width, height, depth, wide };
+            let source = Plane {
+                picture,
+                plane,
+                width,
+                height,
+                depth,
+                wide,
+            };
             let columns = (0..half_width).map(|x| left / 2 + x * from_width / target.width);
             let from = top / 2 + row * from_height / target.height;
-            source.row_into(from, columns, &mut |at, value| store(out, 2 * at + plane - 1, value));
+            source.row_into(from, columns, &mut |at, value| {
+                store(out, 2 * at + plane - 1, value)
+            });
         }
     }
     Ok(())

@@ -1,20 +1,21 @@
-//! A simulated decoder: decodes submitted pictures by index with libavcodec, and maps surfaces with asynchronous conversions.
-//! A picture that was not submitted is never decoded: its surface keeps the older content.
+//! A simulated decoder: decodes submitted pictures by index with libavcodec, and maps surfaces with
+//! asynchronous conversions. A picture that was not submitted is never decoded: its surface keeps
+//! the older content.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::abi::{
-    CreateInfo, DecodeStatus, PicParams, ProcParams, ReconfigureInfo, ShortRect, AV1, H264, HEVC,
+    AV1, CreateInfo, DecodeStatus, H264, HEVC, PicParams, ProcParams, ReconfigureInfo, ShortRect,
 };
 use super::caps;
 use super::codec::{Codec, Picture};
-use super::convert::{convert, rows, sample_bytes, Target};
-use super::picture_context::{self, in_sequence_callback, PictureContext, PictureFormat};
+use super::convert::{Target, convert, rows, sample_bytes};
+use super::picture_context::{self, PictureContext, PictureFormat, in_sequence_callback};
 use crate::call_log::{
-    behavior, behavior_is_set, note, refuse, violation, Code, INVALID_VALUE, MAP_FAILED, NOT_SUPPORTED,
-    OUT_OF_MEMORY,
+    Code, INVALID_VALUE, MAP_FAILED, NOT_SUPPORTED, OUT_OF_MEMORY, behavior, behavior_is_set, note,
+    refuse, violation,
 };
 use crate::driver_state::driver_state;
 use crate::driver_state::memory::AllocationKind;
@@ -79,19 +80,35 @@ fn inside(area: ShortRect, width: u64, height: u64) -> bool {
 
 fn check(info: &CreateInfo) -> Result<(), Code> {
     let size = (info.width as u32, info.height as u32);
-    if let Some(why) =
-        caps::unsupported_reason(info.codec, info.chroma, info.depth_minus8 as u32, size, info.output_format)
-    {
+    if let Some(why) = caps::unsupported_reason(
+        info.codec,
+        info.chroma,
+        info.depth_minus8 as u32,
+        size,
+        info.output_format,
+    ) {
         return refuse(NOT_SUPPORTED, format!("cuvidCreateDecoder: {why}"));
     }
-    let most = (info.max_width.max(info.width) as u32, info.max_height.max(info.height) as u32);
-    if let Some(why) =
-        caps::unsupported_reason(info.codec, info.chroma, info.depth_minus8 as u32, most, info.output_format)
-    {
-        return refuse(NOT_SUPPORTED, format!("cuvidCreateDecoder: its largest size: {why}"));
+    let most = (
+        info.max_width.max(info.width) as u32,
+        info.max_height.max(info.height) as u32,
+    );
+    if let Some(why) = caps::unsupported_reason(
+        info.codec,
+        info.chroma,
+        info.depth_minus8 as u32,
+        most,
+        info.output_format,
+    ) {
+        return refuse(
+            NOT_SUPPORTED,
+            format!("cuvidCreateDecoder: its largest size: {why}"),
+        );
     }
-    let surfaces = (1..=32).contains(&info.decode_surfaces) && (1..64).contains(&info.output_surfaces);
-    let largest = info.max_width == 0 || info.max_width >= info.width && info.max_height >= info.height;
+    let surfaces =
+        (1..=32).contains(&info.decode_surfaces) && (1..64).contains(&info.output_surfaces);
+    let largest =
+        info.max_width == 0 || info.max_width >= info.width && info.max_height >= info.height;
     if !surfaces
         || !largest
         || !even(info.target_width, info.target_height)
@@ -125,7 +142,11 @@ fn check(info: &CreateInfo) -> Result<(), Code> {
 /// Bytes of all decode surfaces, roughly as an engine needs them.
 fn surface_bytes(info: &CreateInfo) -> u64 {
     let pixels = info.max_width.max(info.width) * info.max_height.max(info.height);
-    let samples = if info.chroma == 3 { 3 * pixels } else { pixels + pixels / 2 };
+    let samples = if info.chroma == 3 {
+        3 * pixels
+    } else {
+        pixels + pixels / 2
+    };
     info.decode_surfaces * samples * if info.depth_minus8 > 0 { 2 } else { 1 }
 }
 
@@ -135,16 +156,22 @@ impl Decoder {
         let codec = Codec::open(info.codec, None).ok_or(NOT_SUPPORTED)?;
         let picture_format = picture_format(&info, info.width as u32, info.height as u32);
         let bytes = surface_bytes(&info);
-        let width = info.max_width.max(info.target_width) as usize * sample_bytes(info.output_format);
+        let width =
+            info.max_width.max(info.target_width) as usize * sample_bytes(info.output_format);
         let pitch = width.next_multiple_of(512) + if behavior("wide_pitch") { 512 } else { 0 };
-        let rows = rows(info.output_format, info.max_height.max(info.target_height) as usize);
+        let rows = rows(
+            info.output_format,
+            info.max_height.max(info.target_height) as usize,
+        );
         let mut decoder = Decoder {
             id,
             device,
             info,
             picture_format,
             codec,
-            surfaces: (0..info.decode_surfaces).map(|_| Surface::default()).collect(),
+            surfaces: (0..info.decode_surfaces)
+                .map(|_| Surface::default())
+                .collect(),
             outputs: Vec::new(),
             pitch,
             reserved_bytes: 0,
@@ -155,9 +182,15 @@ impl Decoder {
         driver_state.memory.reserve(bytes)?;
         decoder.reserved_bytes = bytes;
         for _ in 0..info.output_surfaces {
-            let kind = AllocationKind::Surface { decoder: id, mapped: false };
+            let kind = AllocationKind::Surface {
+                decoder: id,
+                mapped: false,
+            };
             match driver_state.memory.allocate(pitch * rows, kind, device) {
-                Ok(address) => decoder.outputs.push(Output { address, index: None }),
+                Ok(address) => decoder.outputs.push(Output {
+                    address,
+                    index: None,
+                }),
                 Err(code) => {
                     drop(driver_state);
                     decoder.release(false);
@@ -179,27 +212,40 @@ impl Decoder {
 
     fn release(&mut self, record_violations: bool) {
         if self.mapped() > 0 && record_violations {
-            violation(format!("cuvidDestroyDecoder while {} of its pictures are mapped", self.mapped()));
+            violation(format!(
+                "cuvidDestroyDecoder while {} of its pictures are mapped",
+                self.mapped()
+            ));
         }
         let mut driver_state = driver_state();
         for output in self.outputs.drain(..) {
             if let Some(a) = driver_state.memory.find(output.address) {
                 let (base, bytes) = (a.base, a.bytes);
-                if let (Some(label), true) = (driver_state.pending_access(base, bytes), record_violations) {
-                    violation(format!("cuvidDestroyDecoder while {label} waits to run on its output surface: synchronize first"));
+                if let (Some(label), true) =
+                    (driver_state.pending_access(base, bytes), record_violations)
+                {
+                    violation(format!(
+                        "cuvidDestroyDecoder while {label} waits to run on its output surface: synchronize first"
+                    ));
                 }
             }
             let _ = driver_state.synchronize_device(self.device);
-            let _ = driver_state.memory.free(output.address, "cuvidDestroyDecoder");
+            let _ = driver_state
+                .memory
+                .free(output.address, "cuvidDestroyDecoder");
         }
         driver_state.memory.release(self.reserved_bytes);
     }
 
     pub fn decode(&mut self, params: &PicParams) -> Result<(), Code> {
         let Some(context) = picture_context::find(params.bitstream as usize) else {
-            return refuse(INVALID_VALUE, format!(
-                "cuvidDecodePicture of picture {}: its bitstream is of no decode callback that is running", params.index
-            ));
+            return refuse(
+                INVALID_VALUE,
+                format!(
+                    "cuvidDecodePicture of picture {}: its bitstream is of no decode callback that is running",
+                    params.index
+                ),
+            );
         };
         if context.index != params.index || i32::from(context.second_field) != params.second_field {
             return refuse(
@@ -218,13 +264,18 @@ impl Decoder {
         }
         let index = params.index as usize;
         if index >= self.surfaces.len() {
-            return refuse(INVALID_VALUE, format!(
-                "cuvidDecodePicture into surface {index} of {}: the sequence callback returned more than the decoder has",
-                self.surfaces.len()
-            ));
+            return refuse(
+                INVALID_VALUE,
+                format!(
+                    "cuvidDecodePicture into surface {index} of {}: the sequence callback returned more than the decoder has",
+                    self.surfaces.len()
+                ),
+            );
         }
         if self.outputs.iter().any(|o| o.index == Some(params.index)) {
-            violation(format!("cuvidDecodePicture into surface {index}, which is mapped"));
+            violation(format!(
+                "cuvidDecodePicture into surface {index}, which is mapped"
+            ));
         }
         context.submitted.store(true, Ordering::Relaxed);
         picture_context::set_stale(context.parser, context.index, false);
@@ -234,25 +285,34 @@ impl Decoder {
     }
 
     fn run(&mut self, context: &PictureContext, index: usize) {
-        let known =
-            self.fed.filter(|(parser, epoch, _)| (*parser, *epoch) == (context.parser, context.epoch));
+        let known = self
+            .fed
+            .filter(|(parser, epoch, _)| (*parser, *epoch) == (context.parser, context.epoch));
         if known.is_none() && self.fed.is_some() {
             self.codec.flush();
         }
         let done = match known {
-            Some((_, _, version)) if version == context.version => self.codec.decode(Some(&context.data)),
-            _ => self.codec.decode(Some(&[context.headers.as_slice(), &context.data].concat())),
+            Some((_, _, version)) if version == context.version => {
+                self.codec.decode(Some(&context.data))
+            }
+            _ => self
+                .codec
+                .decode(Some(&[context.headers.as_slice(), &context.data].concat())),
         };
         self.fed = Some((context.parser, context.epoch, context.version));
         let mut damaged = done.refused || done.logged_errors > 0;
         let flagged = |p: &Picture| {
-            p.raw().decode_error_flags != 0 || p.raw().flags & ffmpeg_sys_next::AV_FRAME_FLAG_CORRUPT != 0
+            p.raw().decode_error_flags != 0
+                || p.raw().flags & ffmpeg_sys_next::AV_FRAME_FLAG_CORRUPT != 0
         };
         damaged |= matches!(context.picture_format.codec, H264 | HEVC)
-            && done
-                .displayed
-                .iter()
-                .any(|p| flagged(p) && done.taken.iter().any(|(_, t)| t.raw().data[0] == p.raw().data[0]));
+            && done.displayed.iter().any(|p| {
+                flagged(p)
+                    && done
+                        .taken
+                        .iter()
+                        .any(|(_, t)| t.raw().data[0] == p.raw().data[0])
+            });
         let picture = match context.picture_format.codec {
             HEVC => done.taken.into_iter().next().map(|(_, p)| p),
             AV1 => done.displayed.into_iter().next(),
@@ -266,7 +326,11 @@ impl Decoder {
             (_, true) if reported => CONCEALED,
             _ => SUCCESS,
         };
-        surface.status = if context.second_field { surface.status.max(status) } else { status };
+        surface.status = if context.second_field {
+            surface.status.max(status)
+        } else {
+            status
+        };
         (surface.parser, surface.waited_for, surface.num_queries) = (context.parser, false, 0);
         if let Some(picture) = picture {
             surface.picture = Some(picture);
@@ -275,8 +339,14 @@ impl Decoder {
 
     pub fn map(&mut self, index: i32, params: &ProcParams) -> Result<(u64, u32), Code> {
         let call = "cuvidMapVideoFrame64";
-        let Some(surface) = usize::try_from(index).ok().and_then(|n| self.surfaces.get_mut(n)) else {
-            return refuse(MAP_FAILED, format!("{call} of surface {index} of {}", self.surfaces.len()));
+        let Some(surface) = usize::try_from(index)
+            .ok()
+            .and_then(|n| self.surfaces.get_mut(n))
+        else {
+            return refuse(
+                MAP_FAILED,
+                format!("{call} of surface {index} of {}", self.surfaces.len()),
+            );
         };
         let Some(picture) = surface.picture.clone() else {
             return refuse(
@@ -293,11 +363,16 @@ impl Decoder {
         if behavior_is_set("busy_map") {
             std::thread::sleep(self.busy_until.saturating_duration_since(Instant::now()));
         }
-        let free: Vec<usize> = (0..self.outputs.len()).filter(|&n| self.outputs[n].index.is_none()).collect();
+        let free: Vec<usize> = (0..self.outputs.len())
+            .filter(|&n| self.outputs[n].index.is_none())
+            .collect();
         if free.is_empty() {
             return refuse(
                 MAP_FAILED,
-                format!("{call}: all {} output surfaces are mapped", self.outputs.len()),
+                format!(
+                    "{call}: all {} output surfaces are mapped",
+                    self.outputs.len()
+                ),
             );
         }
         if self.outputs.iter().any(|o| o.index == Some(index)) {
@@ -306,28 +381,51 @@ impl Decoder {
         let mut driver_state = driver_state();
         let stream = driver_state.stream(params.output_stream, self.device, call)?;
         if params.output_stream == 0 {
-            note(format!("{call} on the default stream: everything waits for everything"));
+            note(format!(
+                "{call} on the default stream: everything waits for everything"
+            ));
         }
         // The first free one: early reuse of a surface makes races easier to find.
         let output = &mut self.outputs[free[0]];
         output.index = Some(index);
         let area = self.info.display_area;
-        let whole =
-            ShortRect { left: 0, top: 0, right: self.info.width as i16, bottom: self.info.height as i16 };
+        let whole = ShortRect {
+            left: 0,
+            top: 0,
+            right: self.info.width as i16,
+            bottom: self.info.height as i16,
+        };
         let target = Target {
             address: output.address,
             pitch: self.pitch,
             width: self.info.target_width as usize,
             height: self.info.target_height as usize,
             output: self.info.output_format,
-            area: if area == (ShortRect { left: 0, top: 0, right: 0, bottom: 0 }) { whole } else { area },
+            area: if area
+                == (ShortRect {
+                    left: 0,
+                    top: 0,
+                    right: 0,
+                    bottom: 0,
+                }) {
+                whole
+            } else {
+                area
+            },
         };
         let bytes = self.pitch * rows(target.output, target.height);
         if let Some(a) = driver_state.memory.find_mut(target.address) {
-            a.kind = AllocationKind::Surface { decoder: self.id, mapped: true };
+            a.kind = AllocationKind::Surface {
+                decoder: self.id,
+                mapped: true,
+            };
         }
         let work: Work = Box::new(move || convert(&picture, &target).map_err(Failure::Refused));
-        let accesses = vec![MemoryAccess { from: target.address, bytes, kind: AccessKind::Write }];
+        let accesses = vec![MemoryAccess {
+            from: target.address,
+            bytes,
+            kind: AccessKind::Write,
+        }];
         if let Some(stream) = driver_state.streams.get_mut(&stream) {
             stream.decodes = true;
         }
@@ -336,7 +434,10 @@ impl Decoder {
     }
 
     pub fn unmap(&mut self, address: u64) -> Result<(), Code> {
-        let output = self.outputs.iter_mut().find(|o| o.address as u64 == address && o.index.is_some());
+        let output = self
+            .outputs
+            .iter_mut()
+            .find(|o| o.address as u64 == address && o.index.is_some());
         let Some(output) = output else {
             return refuse(
                 INVALID_VALUE,
@@ -345,8 +446,13 @@ impl Decoder {
         };
         output.index = None;
         let mut driver_state = driver_state();
-        let Some(a) = driver_state.memory.find_mut(output.address) else { return Ok(()) };
-        a.kind = AllocationKind::Surface { decoder: self.id, mapped: false };
+        let Some(a) = driver_state.memory.find_mut(output.address) else {
+            return Ok(());
+        };
+        a.kind = AllocationKind::Surface {
+            decoder: self.id,
+            mapped: false,
+        };
         let (base, bytes, held) = (a.base, a.bytes, behavior_is_set("held_overwritten"));
         if held {
             driver_state.run_decoder_work(base, bytes);
@@ -359,21 +465,39 @@ impl Decoder {
 
     pub fn status(&mut self, index: i32) -> Result<DecodeStatus, Code> {
         let surfaces = self.surfaces.len();
-        let Some(surface) = usize::try_from(index).ok().and_then(|n| self.surfaces.get_mut(n)) else {
-            return refuse(INVALID_VALUE, format!("cuvidGetDecodeStatus of surface {index} of {surfaces}"));
+        let Some(surface) = usize::try_from(index)
+            .ok()
+            .and_then(|n| self.surfaces.get_mut(n))
+        else {
+            return refuse(
+                INVALID_VALUE,
+                format!("cuvidGetDecodeStatus of surface {index} of {surfaces}"),
+            );
         };
-        // Until the host has waited for the picture, or some time has passed between queries, it may still be in progress.
+        // Until the host has waited for the picture, or some time has passed between queries, it
+        // may still be in progress.
         surface.num_queries += 1;
         surface.waited_for |= surface.num_queries > 3 && !behavior_is_set("status_after_map");
-        let status = if surface.status != 0 && !surface.waited_for { 1 } else { surface.status };
-        Ok(DecodeStatus { status, reserved: [0; 31], reserved_pointers: [0; 8] })
+        let status = if surface.status != 0 && !surface.waited_for {
+            1
+        } else {
+            surface.status
+        };
+        Ok(DecodeStatus {
+            status,
+            reserved: [0; 31],
+            reserved_pointers: [0; 8],
+        })
     }
 
     pub fn reconfigure(&mut self, wanted: &ReconfigureInfo) -> Result<(), Code> {
         let call = "cuvidReconfigureDecoder";
         let (width, height) = (u64::from(wanted.width), u64::from(wanted.height));
         let (most_wide, most_high) = (self.info.max_width.max(1), self.info.max_height.max(1));
-        let (target_width, target_height) = (u64::from(wanted.target_width), u64::from(wanted.target_height));
+        let (target_width, target_height) = (
+            u64::from(wanted.target_width),
+            u64::from(wanted.target_height),
+        );
         let size = (wanted.width, wanted.height);
         let refusal = caps::unsupported_reason(
             self.info.codec,
@@ -404,17 +528,26 @@ impl Decoder {
             );
         }
         if self.mapped() > 0 {
-            return refuse(INVALID_VALUE, format!("{call} while {} pictures are mapped", self.mapped()));
+            return refuse(
+                INVALID_VALUE,
+                format!("{call} while {} pictures are mapped", self.mapped()),
+            );
         }
         if !in_sequence_callback() {
             note(format!("{call} outside of a sequence callback"));
         }
-        let info = CreateInfo { decode_surfaces: u64::from(wanted.decode_surfaces), ..self.info };
+        let info = CreateInfo {
+            decode_surfaces: u64::from(wanted.decode_surfaces),
+            ..self.info
+        };
         let bytes = surface_bytes(&info);
         {
             let mut driver_state = driver_state();
             if bytes > self.reserved_bytes {
-                driver_state.memory.reserve(bytes - self.reserved_bytes).map_err(|_| OUT_OF_MEMORY)?;
+                driver_state
+                    .memory
+                    .reserve(bytes - self.reserved_bytes)
+                    .map_err(|_| OUT_OF_MEMORY)?;
             } else {
                 driver_state.memory.release(self.reserved_bytes - bytes);
             }
@@ -430,7 +563,8 @@ impl Decoder {
             ..info
         };
         self.picture_format = picture_format(&self.info, wanted.width, wanted.height);
-        self.surfaces.resize_with(wanted.decode_surfaces as usize, Surface::default);
+        self.surfaces
+            .resize_with(wanted.decode_surfaces as usize, Surface::default);
         Ok(())
     }
 }

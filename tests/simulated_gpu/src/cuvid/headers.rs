@@ -1,4 +1,5 @@
-//! Parses sequence and picture parameter sets of H.264 and HEVC: only crop, surface count, rate and what slice headers need.
+//! Parses sequence and picture parameter sets of H.264 and HEVC: only crop, surface count, rate and
+//! what slice headers need.
 
 use super::bit_reader::BitReader;
 
@@ -81,18 +82,31 @@ pub fn h264_sps(nal: &[u8]) -> (u32, Sps) {
     (sps.width, sps.height) = (width_mbs * 16, height_mbs * 16);
     let step_x = if chroma == 1 || chroma == 2 { 2 } else { 1 };
     let step_y = if chroma == 1 { 2 } else { 1 } * if sps.frames_only { 1 } else { 2 };
-    let crop = if b.flag() { [b.ue(), b.ue(), b.ue(), b.ue()] } else { [0; 4] }.map(|c| c.min(1 << 14));
+    let crop = if b.flag() {
+        [b.ue(), b.ue(), b.ue(), b.ue()]
+    } else {
+        [0; 4]
+    }
+    .map(|c| c.min(1 << 14));
     sps.crop(crop, step_x, step_y);
     let (mut reorder, mut buffering) = (None, None);
     if b.flag() {
         (reorder, buffering) = vui(&mut b, &mut sps);
     }
     let intra_only = constraints & 0x10 != 0 && [44, 86, 100, 110, 122, 244].contains(&profile);
-    let by_level =
-        if intra_only { 0 } else { dpb_frames(level, constraints & 0x10 != 0, width_mbs * height_mbs) };
+    let by_level = if intra_only {
+        0
+    } else {
+        dpb_frames(level, constraints & 0x10 != 0, width_mbs * height_mbs)
+    };
     let buffering = buffering.unwrap_or(by_level).clamp(references, 16);
-    // Without a limit in the set, pictures wait as long as the buffer allows; type 2 is in order by definition.
-    sps.reorder = if order_type == 2 { 0 } else { reorder.unwrap_or(buffering).min(buffering) };
+    // Without a limit in the set, pictures wait as long as the buffer allows; type 2 is in order by
+    // definition.
+    sps.reorder = if order_type == 2 {
+        0
+    } else {
+        reorder.unwrap_or(buffering).min(buffering)
+    };
     sps.surfaces = references.max(1) + sps.reorder + 3;
     (id, sps)
 }
@@ -189,11 +203,23 @@ pub fn hevc_sps(nal: &[u8]) -> (u32, Sps) {
     }
     let id = b.ue();
     let chroma = b.ue();
-    let mut sps = Sps { frames_only: true, ..Sps::default() };
+    let mut sps = Sps {
+        frames_only: true,
+        ..Sps::default()
+    };
     sps.separate_planes = chroma == 3 && b.flag();
     (sps.width, sps.height) = (b.ue().min(1 << 14), b.ue().min(1 << 14));
-    let window = if b.flag() { [b.ue(), b.ue(), b.ue(), b.ue()] } else { [0; 4] }.map(|c| c.min(1 << 14));
-    sps.crop(window, if chroma == 1 || chroma == 2 { 2 } else { 1 }, if chroma == 1 { 2 } else { 1 });
+    let window = if b.flag() {
+        [b.ue(), b.ue(), b.ue(), b.ue()]
+    } else {
+        [0; 4]
+    }
+    .map(|c| c.min(1 << 14));
+    sps.crop(
+        window,
+        if chroma == 1 || chroma == 2 { 2 } else { 1 },
+        if chroma == 1 { 2 } else { 1 },
+    );
     b.ue();
     b.ue();
     b.ue();
@@ -234,7 +260,8 @@ pub struct Slice {
     pub bottom: bool,
 }
 
-/// The start of an H.264 slice header; `sps` finds the sequence parameter set of a picture parameter set.
+/// The start of an H.264 slice header; `sps` finds the sequence parameter set of a picture
+/// parameter set.
 pub fn h264_slice(nal: &[u8], sps: impl Fn(u32) -> Option<Sps>) -> Slice {
     let mut b = BitReader::new(nal.get(1..nal.len().min(64)).unwrap_or(&[]));
     let first = b.ue() == 0;

@@ -6,20 +6,26 @@ pub fn has_sequence_header(mut unit: &[u8]) -> bool {
         if kind == 1 {
             return true;
         }
-        let Some(mut rest) = rest.get(usize::from(extended)..) else { return false };
+        let Some(mut rest) = rest.get(usize::from(extended)..) else {
+            return false;
+        };
         if sized == 0 {
             return false;
         }
         let mut size = 0usize;
         for shift in 0..8 {
-            let Some((&byte, after)) = rest.split_first() else { return false };
+            let Some((&byte, after)) = rest.split_first() else {
+                return false;
+            };
             rest = after;
             size |= usize::from(byte & 127) << (7 * shift);
             if byte & 128 == 0 {
                 break;
             }
         }
-        let Some(after) = rest.get(size..) else { return false };
+        let Some(after) = rest.get(size..) else {
+            return false;
+        };
         unit = after;
     }
     false

@@ -1,21 +1,23 @@
-//! A simulated parser: makes sequence, decode and display callbacks in the order of NVCUVID's contract.
-//! It needs no CUDA context, and invalidates a bitstream after its callback.
+//! A simulated parser: makes sequence, decode and display callbacks in the order of NVCUVID's
+//! contract. It needs no CUDA context, and invalidates a bitstream after its callback.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::abi::{
-    DisplayInfo, Format, Packet, ParserParams, PicParams, AV1, DISCONTINUITY, END_OF_PICTURE, END_OF_STREAM,
-    H264, HEVC, NOTIFY_EOS, TIMESTAMP, VP8, VP9,
+    AV1, DISCONTINUITY, DisplayInfo, END_OF_PICTURE, END_OF_STREAM, Format, H264, HEVC, NOTIFY_EOS,
+    Packet, ParserParams, PicParams, TIMESTAMP, VP8, VP9,
 };
 use super::codec::{BufferObserver, Codec, Picture};
 use super::picture_context::{self, PictureContext, PictureFormat};
 use super::picture_splitter::{CodedPicture, PictureSplitter};
 use super::sequence_format;
 use super::surface_indices::{PictureInfo, SurfaceIndices};
-use crate::call_log::{behavior, behavior_is_set, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
+use crate::call_log::{
+    Code, INVALID_VALUE, NOT_SUPPORTED, behavior, behavior_is_set, note, violation,
+};
 use crate::cuda::slice;
 
 /// The error code for a failed callback; the parser reports no other detail.
@@ -57,13 +59,15 @@ pub struct Parser {
     last_timestamp: i64,
     timestamp_step: i64,
     hidden: i64,
-    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, if that behavior is enabled.
+    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, if that behavior
+    /// is enabled.
     held_packet: Option<(Vec<u8>, Option<i64>)>,
     av1_references: VecDeque<u64>,
     av1_next: u64,
 }
 
-// SAFETY: the user's pointer is only passed back to the user's callbacks, on the thread that calls the parser.
+// SAFETY: the user's pointer is only passed back to the user's callbacks, on the thread that calls
+// the parser.
 unsafe impl Send for Parser {}
 
 impl Parser {
@@ -109,15 +113,26 @@ impl Parser {
             self.discontinue();
         }
         let result = self.packet(&payload, timestamp, packet.flags & END_OF_PICTURE != 0, end);
-        let result =
-            result.and_then(|()| if end { self.end(packet.flags & NOTIFY_EOS != 0) } else { Ok(()) });
+        let result = result.and_then(|()| {
+            if end {
+                self.end(packet.flags & NOTIFY_EOS != 0)
+            } else {
+                Ok(())
+            }
+        });
         match result {
             Err(CALLBACK_FAILED) if behavior("callback_failure_hidden") => Ok(()),
             other => other,
         }
     }
 
-    fn packet(&mut self, payload: &[u8], timestamp: Option<i64>, whole: bool, end: bool) -> Result<(), Code> {
+    fn packet(
+        &mut self,
+        payload: &[u8],
+        timestamp: Option<i64>,
+        whole: bool,
+        end: bool,
+    ) -> Result<(), Code> {
         let frames_in_packets = matches!(self.params.codec, VP8 | VP9 | AV1);
         if let Some((held, timestamp)) = self.held_packet.take() {
             self.push(&held, timestamp, false)?;
@@ -139,12 +154,16 @@ impl Parser {
                 "ENDOFPICTURE on a packet with more than one picture: {dropped} bytes of it are dropped"
             ));
         }
-        pictures.into_iter().try_for_each(|coded| self.picture(coded))
+        pictures
+            .into_iter()
+            .try_for_each(|coded| self.picture(coded))
     }
 
     fn end(&mut self, notify: bool) -> Result<(), Code> {
         let last = self.splitter.finish();
-        let result = last.map_or(Ok(()), |coded| self.picture(coded)).and_then(|()| self.drain());
+        let result = last
+            .map_or(Ok(()), |coded| self.picture(coded))
+            .and_then(|()| self.drain());
         self.header_seen = false;
         if let (true, Some(display)) = (notify, self.params.display) {
             // SAFETY: the callback and its user data are the caller's; null reports the end.
@@ -171,7 +190,11 @@ impl Parser {
 
     /// Displays all remaining pictures.
     fn drain(&mut self) -> Result<(), Code> {
-        let done = if self.codec.direct { Vec::new() } else { self.codec.decode(None).displayed };
+        let done = if self.codec.direct {
+            Vec::new()
+        } else {
+            self.codec.decode(None).displayed
+        };
         let result = self.show(done, true);
         self.display_queue.clear();
         self.restart();
@@ -198,11 +221,16 @@ impl Parser {
         let done = if self.fed_version == coded.version {
             self.codec.decode(Some(&coded.data))
         } else {
-            self.codec.decode(Some(&[coded.headers.as_slice(), &coded.data].concat()))
+            self.codec
+                .decode(Some(&[coded.headers.as_slice(), &coded.data].concat()))
         };
         self.fed_version = coded.version;
         // Before its own picture H.264 may use buffers for lost ones, HEVC uses them after it.
-        let mine = if self.params.codec == HEVC { done.taken.first() } else { done.taken.last() };
+        let mine = if self.params.codec == HEVC {
+            done.taken.first()
+        } else {
+            done.taken.last()
+        };
         let result = self.decode(&coded, mine.map(|(serial, _)| *serial), timestamp);
         self.indices.thaw();
         result?;
@@ -216,7 +244,9 @@ impl Parser {
 
     /// A picture's own timestamp; a picture without one gets a guess.
     fn timestamp(&mut self, coded: &CodedPicture) -> i64 {
-        let timestamp = coded.timestamp.unwrap_or(self.last_timestamp + self.timestamp_step);
+        let timestamp = coded
+            .timestamp
+            .unwrap_or(self.last_timestamp + self.timestamp_step);
         let step = timestamp - self.last_timestamp;
         if step > 0 {
             self.timestamp_step = step;
@@ -229,9 +259,13 @@ impl Parser {
         timestamp
     }
 
-    /// The timestamp with which a picture is displayed; 0 if more than 16 later ones waited at a time.
+    /// The timestamp with which a picture is displayed; 0 if more than 16 later ones waited at a
+    /// time.
     fn queued_timestamp(&mut self, timestamp: i64) -> i64 {
-        let waiting = self.waiting_timestamps.iter().position(|&waiting| waiting == timestamp);
+        let waiting = self
+            .waiting_timestamps
+            .iter()
+            .position(|&waiting| waiting == timestamp);
         match waiting {
             None if behavior_is_set("timestamp_queue") => 0,
             None => timestamp,
@@ -239,7 +273,12 @@ impl Parser {
         }
     }
 
-    fn decode(&mut self, coded: &CodedPicture, serial: Option<u64>, timestamp: i64) -> Result<(), Code> {
+    fn decode(
+        &mut self,
+        coded: &CodedPicture,
+        serial: Option<u64>,
+        timestamp: i64,
+    ) -> Result<(), Code> {
         let slice = coded.slice.unwrap_or_default();
         let Some(serial) = serial else {
             let paired = self.last.filter(|(_, first)| {
@@ -310,10 +349,13 @@ impl Parser {
             announced.min_decode_surfaces = 0;
             self.minimum = i32::from(format.min_decode_surfaces);
         }
-        let Some(callback) = self.params.sequence else { return Ok(()) };
+        let Some(callback) = self.params.sequence else {
+            return Ok(());
+        };
         // SAFETY: the caller's callback and user data; the format lives through the call.
-        let answer =
-            picture_context::during_sequence(|| unsafe { callback(self.params.user, &mut announced) });
+        let answer = picture_context::during_sequence(|| unsafe {
+            callback(self.params.user, &mut announced)
+        });
         if answer <= 0 {
             (self.header_seen, self.format) = (false, None);
             return Err(CALLBACK_FAILED);
@@ -331,8 +373,14 @@ impl Parser {
         Ok(())
     }
 
-    fn call_decode(&mut self, coded: &CodedPicture, index: i32, second_field: bool) -> Result<(), Code> {
-        let (Some(picture_format), Some(callback)) = (self.picture_format, self.params.decode) else {
+    fn call_decode(
+        &mut self,
+        coded: &CodedPicture,
+        index: i32,
+        second_field: bool,
+    ) -> Result<(), Code> {
+        let (Some(picture_format), Some(callback)) = (self.picture_format, self.params.decode)
+        else {
             return Ok(());
         };
         let (mut bitstream, mut offsets) = (Vec::new(), Vec::new());
@@ -372,9 +420,11 @@ impl Parser {
             codec_specific: [0; 1024],
         };
         let address = bitstream.as_ptr() as usize;
-        // SAFETY: the caller's callback and user data; the parameters and what they point at live through the call.
-        let answer =
-            picture_context::during(&context, address, || unsafe { callback(self.params.user, &mut params) });
+        // SAFETY: the caller's callback and user data; the parameters and what they point at live
+        // through the call.
+        let answer = picture_context::during(&context, address, || unsafe {
+            callback(self.params.user, &mut params)
+        });
         if !second_field || context.submitted.load(Ordering::Relaxed) {
             picture_context::set_stale(self.id, index, !context.submitted.load(Ordering::Relaxed));
         }
@@ -389,7 +439,11 @@ impl Parser {
 
     fn show(&mut self, pictures: Vec<Picture>, all: bool) -> Result<(), Code> {
         self.queue(pictures, None);
-        self.call_display(if all { 0 } else { self.params.display_delay as usize })
+        self.call_display(if all {
+            0
+        } else {
+            self.params.display_delay as usize
+        })
     }
 
     fn show_at(&mut self, pictures: Vec<Picture>, timestamp: Option<i64>) -> Result<(), Code> {
@@ -408,13 +462,20 @@ impl Parser {
             picture_info.progressive = flags & ffmpeg_sys_next::AV_FRAME_FLAG_INTERLACED == 0;
             picture_info.top_first = flags & ffmpeg_sys_next::AV_FRAME_FLAG_TOP_FIELD_FIRST != 0;
             picture_info.timestamp = timestamp.unwrap_or(picture_info.timestamp);
-            self.display_queue.push_back(DisplayedPicture { _picture: picture, picture_info });
+            self.display_queue.push_back(DisplayedPicture {
+                _picture: picture,
+                picture_info,
+            });
         }
     }
 
     fn call_display(&mut self, keep: usize) -> Result<(), Code> {
         while self.display_queue.len() > keep {
-            let Some(DisplayedPicture { _picture, picture_info }) = self.display_queue.pop_front() else {
+            let Some(DisplayedPicture {
+                _picture,
+                picture_info,
+            }) = self.display_queue.pop_front()
+            else {
                 break;
             };
             let timestamp = match self.params.codec {
@@ -428,7 +489,9 @@ impl Parser {
                 repeat_first_field: 0,
                 timestamp,
             };
-            let Some(callback) = self.params.display else { continue };
+            let Some(callback) = self.params.display else {
+                continue;
+            };
             // SAFETY: the caller's callback and user data; the info lives through the call.
             let answer = unsafe { callback(self.params.user, &mut info) };
             if picture_info.disposable {
@@ -441,7 +504,8 @@ impl Parser {
         Ok(())
     }
 
-    /// dav1d outputs what a temporal unit displays; hidden frames are not output. Coarser than NVDEC: one decode callback per unit.
+    /// dav1d outputs what a temporal unit displays; hidden frames are not output. Coarser than
+    /// NVDEC: one decode callback per unit.
     fn av1_picture(&mut self, coded: &CodedPicture, timestamp: i64) -> Result<(), Code> {
         let done = self.codec.decode(Some(&coded.data));
         if done.displayed.is_empty() {
@@ -450,21 +514,31 @@ impl Parser {
         self.announce(coded)?;
         let serial = self.av1_next;
         self.av1_next += 1;
-        let picture_info =
-            PictureInfo { timestamp, progressive: true, top_first: true, ..PictureInfo::default() };
+        let picture_info = PictureInfo {
+            timestamp,
+            progressive: true,
+            top_first: true,
+            ..PictureInfo::default()
+        };
         let Some(index) = self.indices.assign(serial, picture_info) else {
             violation("parser: AV1 pictures ran out of indices".into());
             return Err(NOT_SUPPORTED);
         };
         self.av1_references.push_back(serial);
         let result = self.call_decode(coded, index, false);
-        let picture_info = PictureInfo { index: Some(index), ..picture_info };
-        self.display_queue.push_back(DisplayedPicture { _picture: Picture::empty(), picture_info });
+        let picture_info = PictureInfo {
+            index: Some(index),
+            ..picture_info
+        };
+        self.display_queue.push_back(DisplayedPicture {
+            _picture: Picture::empty(),
+            picture_info,
+        });
         let result = result.and_then(|()| self.call_display(self.params.display_delay as usize));
-        if self.av1_references.len() > AV1_NUM_REF_FRAMES {
-            if let Some(old) = self.av1_references.pop_front() {
-                self.indices.on_freed(old);
-            }
+        if self.av1_references.len() > AV1_NUM_REF_FRAMES
+            && let Some(old) = self.av1_references.pop_front()
+        {
+            self.indices.on_freed(old);
         }
         result
     }

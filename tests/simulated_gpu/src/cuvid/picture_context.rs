@@ -1,5 +1,6 @@
-//! The picture whose decode callback is running, found by the bitstream's address: what a decoder needs beyond the C struct.
-//! It also records which indices hold old pictures. Like the C struct, it does not outlive the callback.
+//! The picture whose decode callback is running, found by the bitstream's address: what a decoder
+//! needs beyond the C struct. It also records which indices hold old pictures. Like the C struct,
+//! it does not outlive the callback.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,8 @@ pub struct PictureFormat {
 
 pub struct PictureContext {
     pub parser: usize,
-    /// Pictures of another epoch are no references: another stream, or the same one after its end or a new sequence.
+    /// Pictures of another epoch are no references: another stream, or the same one after its end
+    /// or a new sequence.
     pub epoch: u64,
     pub index: i32,
     pub second_field: bool,
@@ -76,8 +78,8 @@ pub fn set_stale(parser: usize, index: i32, stale: bool) {
     }
 }
 
-/// Whether the content at this index is older than the picture that the parser last assigned to it. In that picture's own decode
-/// callback the older one is still expected.
+/// Whether the content at this index is older than the picture that the parser last assigned to it.
+/// In that picture's own decode callback the older one is still expected.
 pub fn is_stale(parser: usize, index: i32) -> bool {
     DECODING.get() != Some((parser, index)) && lock(&STALE).contains(&(parser, index))
 }

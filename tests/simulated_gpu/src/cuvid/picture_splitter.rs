@@ -8,7 +8,7 @@ use crate::call_log::violation;
 
 use super::abi::{AV1, H264, HEVC, VP8, VP9};
 use super::bit_reader::nals;
-use super::headers::{h264_pps, h264_slice, h264_sps, hevc_sps, Slice, Sps};
+use super::headers::{Slice, Sps, h264_pps, h264_slice, h264_sps, hevc_sps};
 
 /// The current parameter sets, and the number of their changes.
 #[derive(Default)]
@@ -26,7 +26,10 @@ pub struct ParameterSets {
 impl ParameterSets {
     /// All of them as a byte stream.
     fn stream(&self) -> Vec<u8> {
-        self.nals.values().flat_map(|nal| [&[0, 0, 0, 1], nal.as_slice()].concat()).collect()
+        self.nals
+            .values()
+            .flat_map(|nal| [&[0, 0, 0, 1], nal.as_slice()].concat())
+            .collect()
     }
 
     fn store(&mut self, key: (u8, u32), nal: &[u8]) -> bool {
@@ -84,12 +87,21 @@ enum NalRole {
 
 impl PictureSplitter {
     pub fn new(codec: i32) -> PictureSplitter {
-        PictureSplitter { codec, sets: ParameterSets::default(), pending: CodedPicture::default() }
+        PictureSplitter {
+            codec,
+            sets: ParameterSets::default(),
+            pending: CodedPicture::default(),
+        }
     }
 
-    /// Returns the pictures that the packet completes. With `whole`, it contains exactly one picture; the rest is dropped and its size
-    /// reported.
-    pub fn push(&mut self, packet: &[u8], timestamp: Option<i64>, whole: bool) -> (Vec<CodedPicture>, usize) {
+    /// Returns the pictures that the packet completes. With `whole`, it contains exactly one
+    /// picture; the rest is dropped and its size reported.
+    pub fn push(
+        &mut self,
+        packet: &[u8],
+        timestamp: Option<i64>,
+        whole: bool,
+    ) -> (Vec<CodedPicture>, usize) {
         match self.codec {
             H264 | HEVC => self.push_stream(packet, timestamp, whole),
             VP9 => push_superframe(packet, timestamp, whole),
@@ -117,18 +129,26 @@ impl PictureSplitter {
         whole: bool,
     ) -> (Vec<CodedPicture>, usize) {
         if whole && !self.pending.slices.is_empty() {
-            violation("ENDOFPICTURE while a picture is not reported yet: the parser merges both".to_owned());
+            violation(
+                "ENDOFPICTURE while a picture is not reported yet: the parser merges both"
+                    .to_owned(),
+            );
         }
         let (mut done, mut timestamp, mut started) = (Vec::new(), timestamp, false);
         for (start, end) in nals(packet) {
             let nal = &packet[start..end];
             let (role, slice) = self.role(nal);
             let has_slices = !self.pending.slices.is_empty();
-            let begins =
-                matches!(role, NalRole::Sequence | NalRole::Set | NalRole::Before | NalRole::FirstSlice);
+            let begins = matches!(
+                role,
+                NalRole::Sequence | NalRole::Set | NalRole::Before | NalRole::FirstSlice
+            );
             if begins && has_slices {
                 if whole && started {
-                    return (done.into_iter().chain(self.finish()).collect(), packet.len() - start);
+                    return (
+                        done.into_iter().chain(self.finish()).collect(),
+                        packet.len() - start,
+                    );
                 }
                 done.extend(self.finish());
             }
@@ -139,7 +159,11 @@ impl PictureSplitter {
             match role {
                 NalRole::Sequence => {
                     pending.has_sequence = true;
-                    let (id, sps) = if self.codec == H264 { h264_sps(nal) } else { hevc_sps(nal) };
+                    let (id, sps) = if self.codec == H264 {
+                        h264_sps(nal)
+                    } else {
+                        hevc_sps(nal)
+                    };
                     let kind = if self.codec == H264 { 7 } else { 33 };
                     pending.new_sequence |= self.sets.store((kind, id), nal);
                     self.sets.sps.insert(id, sps);
@@ -151,12 +175,13 @@ impl PictureSplitter {
                         pending.timestamp = timestamp.take();
                         started = true;
                         pending.slice = slice;
-                        (pending.random_access, pending.reference, pending.intra) = if self.codec == H264 {
-                            (nal[0] & 31 == 5, nal[0] & 0x60 != 0, true)
-                        } else {
-                            let kind = nal[0] >> 1 & 63;
-                            ((16..24).contains(&kind), true, (16..24).contains(&kind))
-                        };
+                        (pending.random_access, pending.reference, pending.intra) =
+                            if self.codec == H264 {
+                                (nal[0] & 31 == 5, nal[0] & 0x60 != 0, true)
+                            } else {
+                                let kind = nal[0] >> 1 & 63;
+                                ((16..24).contains(&kind), true, (16..24).contains(&kind))
+                            };
                     }
                     if let Some(slice) = slice {
                         pending.intra &= slice.intra;
@@ -191,8 +216,17 @@ impl PictureSplitter {
                 7 => (NalRole::Sequence, None),
                 8 => (NalRole::Set, None),
                 1 | 2 | 5 => {
-                    let slice = h264_slice(nal, |pps| self.sets.sps.get(self.sets.pps.get(&pps)?).copied());
-                    (if slice.first { NalRole::FirstSlice } else { NalRole::Slice }, Some(slice))
+                    let slice = h264_slice(nal, |pps| {
+                        self.sets.sps.get(self.sets.pps.get(&pps)?).copied()
+                    });
+                    (
+                        if slice.first {
+                            NalRole::FirstSlice
+                        } else {
+                            NalRole::Slice
+                        },
+                        Some(slice),
+                    )
                 }
                 6 | 9 | 14..=18 => (NalRole::Before, None),
                 _ => (NalRole::Other, None),
@@ -203,7 +237,14 @@ impl PictureSplitter {
             32 | 34 => (NalRole::Set, None),
             0..=31 if nal.get(1).is_some_and(|b| nal[0] & 1 == 0 && b >> 3 == 0) => {
                 let first = nal.get(2).is_some_and(|b| b & 0x80 != 0);
-                (if first { NalRole::FirstSlice } else { NalRole::Slice }, None)
+                (
+                    if first {
+                        NalRole::FirstSlice
+                    } else {
+                        NalRole::Slice
+                    },
+                    None,
+                )
             }
             35 | 39 | 41..=44 | 48..=55 => (NalRole::Before, None),
             _ => (NalRole::Other, None),
@@ -212,30 +253,52 @@ impl PictureSplitter {
 
     /// The sequence parameter set that a slice refers to, else the latest.
     fn sps_of(&self, coded: &CodedPicture) -> Option<Sps> {
-        let by_slice = coded.slice.and_then(|s| self.sets.sps.get(self.sets.pps.get(&s.pps)?).copied());
+        let by_slice = coded
+            .slice
+            .and_then(|s| self.sets.sps.get(self.sets.pps.get(&s.pps)?).copied());
         by_slice.or(self.sets.latest)
     }
 }
 
-fn push_superframe(packet: &[u8], timestamp: Option<i64>, whole: bool) -> (Vec<CodedPicture>, usize) {
+fn push_superframe(
+    packet: &[u8],
+    timestamp: Option<i64>,
+    whole: bool,
+) -> (Vec<CodedPicture>, usize) {
     let mut frames = superframe(packet).unwrap_or_else(|| vec![packet]);
     frames.retain(|frame| !frame.is_empty());
-    let dropped = if whole { frames.iter().skip(1).map(|f| f.len()).sum() } else { 0 };
+    let dropped = if whole {
+        frames.iter().skip(1).map(|f| f.len()).sum()
+    } else {
+        0
+    };
     frames.truncate(if whole { 1 } else { usize::MAX });
-    (frames.into_iter().map(|frame| vp9(frame, timestamp)).collect(), dropped)
+    (
+        frames
+            .into_iter()
+            .map(|frame| vp9(frame, timestamp))
+            .collect(),
+        dropped,
+    )
 }
 
 /// Frames by the index at the packet's end, if there is one.
 fn superframe(packet: &[u8]) -> Option<Vec<&[u8]>> {
     let marker = *packet.last()?;
-    let (count, width) = (usize::from(marker & 7) + 1, usize::from(marker >> 3 & 3) + 1);
+    let (count, width) = (
+        usize::from(marker & 7) + 1,
+        usize::from(marker >> 3 & 3) + 1,
+    );
     let index = packet.len().checked_sub(2 + count * width)?;
     if marker & 0xE0 != 0xC0 || packet[index] != marker {
         return None;
     }
     let (mut at, mut frames) = (0, Vec::new());
     for size in packet[index + 1..packet.len() - 1].chunks(width) {
-        let size = size.iter().rev().fold(0usize, |size, &byte| size << 8 | usize::from(byte));
+        let size = size
+            .iter()
+            .rev()
+            .fold(0usize, |size, &byte| size << 8 | usize::from(byte));
         frames.push(packet.get(at..at + size)?);
         at += size;
     }
@@ -252,7 +315,10 @@ fn vp9(frame: &[u8], timestamp: Option<i64>) -> CodedPicture {
     let shows_only = b.flag();
     let key = !shows_only && !b.flag();
     let hidden = !shows_only && !b.flag();
-    CodedPicture { hidden, ..whole_frame(frame, timestamp, key) }
+    CodedPicture {
+        hidden,
+        ..whole_frame(frame, timestamp, key)
+    }
 }
 
 fn whole_frame(frame: &[u8], timestamp: Option<i64>, key: bool) -> CodedPicture {
@@ -271,7 +337,10 @@ fn whole_frame(frame: &[u8], timestamp: Option<i64>, key: bool) -> CodedPicture 
 fn vp8_or_av1(codec: i32, packet: &[u8], timestamp: Option<i64>) -> CodedPicture {
     if codec == VP8 {
         let first = packet.first().copied().unwrap_or(1);
-        return CodedPicture { hidden: first & 0x10 == 0, ..whole_frame(packet, timestamp, first & 1 == 0) };
+        return CodedPicture {
+            hidden: first & 0x10 == 0,
+            ..whole_frame(packet, timestamp, first & 1 == 0)
+        };
     }
     let key = super::obu::has_sequence_header(packet);
     whole_frame(packet, timestamp, key)

@@ -1,10 +1,11 @@
-//! Computes the format that a parser announces and the properties of a decoder, from a codec context that has just decoded a picture
-//! and from that picture's headers. Container metadata is not used.
+//! Computes the format that a parser announces and the properties of a decoder, from a codec
+//! context that has just decoded a picture and from that picture's headers. Container metadata is
+//! not used.
 #![allow(unsafe_code)]
 
 use ffmpeg_sys_next as ffi;
 
-use super::abi::{Format, Rect, AV1, H264, HEVC, VP8};
+use super::abi::{AV1, Format, H264, HEVC, Rect, VP8};
 use super::picture_context::PictureFormat;
 use super::picture_splitter::CodedPicture;
 use crate::call_log::behavior_is_set;
@@ -19,7 +20,11 @@ pub fn chroma_and_depth(format: i32) -> Option<(i32, u32)> {
         );
         get(format).as_ref()
     }?;
-    let chroma = match (descriptor.nb_components, descriptor.log2_chroma_w, descriptor.log2_chroma_h) {
+    let chroma = match (
+        descriptor.nb_components,
+        descriptor.log2_chroma_w,
+        descriptor.log2_chroma_h,
+    ) {
         (1, ..) => 0,
         (_, 1, 1) => 1,
         (_, 1, 0) => 2,
@@ -44,16 +49,37 @@ pub fn describe(
     let sps = coded.sps.unwrap_or_default();
     let (width, height, area, surfaces) = match codec {
         H264 | HEVC => {
-            let block = if codec == HEVC && behavior_is_set("hevc_padded") { 32 } else { 2 };
-            let (width, height) =
-                (round_up(context.coded_width, block), round_up(context.coded_height, block));
+            let block = if codec == HEVC && behavior_is_set("hevc_padded") {
+                32
+            } else {
+                2
+            };
+            let (width, height) = (
+                round_up(context.coded_width, block),
+                round_up(context.coded_height, block),
+            );
             let (left, top) = (sps.crop_left as i32, sps.crop_top as i32);
             let (right, bottom) = (left + context.width, top + context.height);
-            (width, height, Rect { left, top, right, bottom }, sps.surfaces.clamp(4, 30))
+            (
+                width,
+                height,
+                Rect {
+                    left,
+                    top,
+                    right,
+                    bottom,
+                },
+                sps.surfaces.clamp(4, 30),
+            )
         }
         _ => {
             let block = if codec == VP8 { 16 } else { 8 };
-            let area = Rect { left: 0, top: 0, right: context.width, bottom: context.height };
+            let area = Rect {
+                left: 0,
+                top: 0,
+                right: context.width,
+                bottom: context.height,
+            };
             (
                 round_up(context.width, block),
                 round_up(context.height, block),
@@ -84,7 +110,20 @@ pub fn describe(
         primaries: signaled(number((&raw const context.color_primaries).cast())),
         transfer: signaled(number((&raw const context.color_trc).cast())),
         matrix: signaled(number((&raw const context.colorspace).cast())),
-        header_bytes: if codec == AV1 { 0 } else { coded.headers.len() as u32 },
+        header_bytes: if codec == AV1 {
+            0
+        } else {
+            coded.headers.len() as u32
+        },
     };
-    Some((format, PictureFormat { codec, width, height, chroma, depth }))
+    Some((
+        format,
+        PictureFormat {
+            codec,
+            width,
+            height,
+            chroma,
+            depth,
+        },
+    ))
 }

@@ -35,7 +35,11 @@ pub struct SurfaceIndices(Mutex<IndexState>);
 impl BufferObserver for SurfaceIndices {
     fn on_freed(&self, serial: u64) {
         let mut state = self.state();
-        match state.pictures.remove(&serial).and_then(|picture_info| picture_info.index) {
+        match state
+            .pictures
+            .remove(&serial)
+            .and_then(|picture_info| picture_info.index)
+        {
             Some(index) => state.put_back(index),
             None if state.later.is_some() => drop(state.gone.insert(serial)),
             None => (),
@@ -67,8 +71,10 @@ impl SurfaceIndices {
         let mut state = self.state();
         state.count = count;
         state.later = state.later.take().map(|_| Vec::new());
-        state.free =
-            (0..count).rev().filter(|n| state.pictures.values().all(|s| s.index != Some(*n))).collect();
+        state.free = (0..count)
+            .rev()
+            .filter(|n| state.pictures.values().all(|s| s.index != Some(*n)))
+            .collect();
     }
 
     /// Buffers were used under these numbers; nothing is released until `thaw`.
@@ -86,7 +92,8 @@ impl SurfaceIndices {
     /// An index for the picture; the picture keeps it until its buffer is freed.
     pub fn assign(&self, serial: u64, picture_info: PictureInfo) -> Option<i32> {
         let mut state = self.state();
-        // The one freed last, so that the picture just displayed is overwritten first; or the one free for the longest time.
+        // The one freed last, so that the picture just displayed is overwritten first; or the one
+        // free for the longest time.
         let index = if behavior("oldest_index") && !state.free.is_empty() {
             state.free.remove(0)
         } else {
@@ -95,16 +102,26 @@ impl SurfaceIndices {
         if state.gone.remove(&serial) {
             state.put_back(index);
         } else {
-            state.pictures.insert(serial, PictureInfo { index: Some(index), ..picture_info });
+            state.pictures.insert(
+                serial,
+                PictureInfo {
+                    index: Some(index),
+                    ..picture_info
+                },
+            );
         }
         Some(index)
     }
 
-    /// Displayed and not referenced: the next picture may use its index, also while the decoder holds it.
+    /// Displayed and not referenced: the next picture may use its index, also while the decoder
+    /// holds it.
     pub fn release(&self, index: i32) {
         let mut state = self.state();
-        let Some(serial) =
-            state.pictures.iter().find(|(_, s)| s.index == Some(index)).map(|(&serial, _)| serial)
+        let Some(serial) = state
+            .pictures
+            .iter()
+            .find(|(_, s)| s.index == Some(index))
+            .map(|(&serial, _)| serial)
         else {
             return;
         };

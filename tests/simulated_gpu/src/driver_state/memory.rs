@@ -1,11 +1,11 @@
-//! Allocates device and pinned memory as fenced ranges of host memory, filled with poison, and looks up addresses in them.
-//! Addresses are not reused while stale pointers to them are likely.
+//! Allocates device and pinned memory as fenced ranges of host memory, filled with poison, and
+//! looks up addresses in them. Addresses are not reused while stale pointers to them are likely.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::{null_mut, write_bytes};
 
-use crate::call_log::{refuse, violation, Code, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::call_log::{Code, INVALID_VALUE, OUT_OF_MEMORY, refuse, violation};
 
 use super::race::AccessRecord;
 
@@ -60,7 +60,10 @@ fn round_up(n: usize, to: usize) -> usize {
 
 impl Memory {
     pub fn new(limit_bytes: u64) -> Memory {
-        Memory { limit_bytes, ..Memory::default() }
+        Memory {
+            limit_bytes,
+            ..Memory::default()
+        }
     }
 
     pub fn used(&self) -> u64 {
@@ -84,16 +87,26 @@ impl Memory {
         self.reserved_bytes = self.reserved_bytes.saturating_sub(bytes);
     }
 
-    pub fn allocate(&mut self, bytes: usize, kind: AllocationKind, device: usize) -> Result<usize, Code> {
+    pub fn allocate(
+        &mut self,
+        bytes: usize,
+        kind: AllocationKind,
+        device: usize,
+    ) -> Result<usize, Code> {
         if bytes == 0 {
             return refuse(INVALID_VALUE, "an allocation of 0 bytes".into());
         }
-        let counted = if kind == AllocationKind::Pinned { 0 } else { bytes as u64 };
+        let counted = if kind == AllocationKind::Pinned {
+            0
+        } else {
+            bytes as u64
+        };
         if bytes > 1 << 40 || counted + self.used() > self.limit_bytes && counted > 0 {
             return Err(OUT_OF_MEMORY);
         }
         let span = round_up(round_up(bytes, ALIGNMENT), PAGE);
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice; no memory of ours is concerned.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice; no memory of ours
+        // is concerned.
         let start = unsafe {
             libc::mmap(
                 null_mut(),
@@ -109,7 +122,8 @@ impl Memory {
         }
         let first = start as usize + PAGE;
         let base = (first + span - bytes) / ALIGNMENT * ALIGNMENT;
-        // SAFETY: `first .. first + span` is the inside of the mapping made above, which has no other user yet.
+        // SAFETY: `first .. first + span` is the inside of the mapping made above, which has no
+        // other user yet.
         unsafe {
             if libc::mprotect(first as *mut _, span, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 libc::munmap(start, span + 2 * PAGE);
@@ -117,14 +131,25 @@ impl Memory {
             }
             write_bytes(first as *mut u8, FENCE, base - first);
             write_bytes(base as *mut u8, POISON, bytes);
-            write_bytes((base + bytes) as *mut u8, FENCE, first + span - base - bytes);
+            write_bytes(
+                (base + bytes) as *mut u8,
+                FENCE,
+                first + span - base - bytes,
+            );
         }
         self.used_bytes += counted;
         self.peak_bytes = self.peak_bytes.max(self.used());
         self.serial += 1;
         let serial = self.serial;
-        let allocation =
-            Allocation { base, bytes, pages: (first, span), kind, device, past: Vec::new(), serial };
+        let allocation = Allocation {
+            base,
+            bytes,
+            pages: (first, span),
+            kind,
+            device,
+            past: Vec::new(),
+            serial,
+        };
         self.live.insert(base, allocation);
         Ok(base)
     }
@@ -138,13 +163,33 @@ impl Memory {
             );
         }
         self.serial += 1;
-        let (pages, kind, past, serial) = ((base, 0), AllocationKind::Registered, Vec::new(), self.serial);
-        self.live.insert(base, Allocation { base, bytes, pages, kind, device, past, serial });
+        let (pages, kind, past, serial) = (
+            (base, 0),
+            AllocationKind::Registered,
+            Vec::new(),
+            self.serial,
+        );
+        self.live.insert(
+            base,
+            Allocation {
+                base,
+                bytes,
+                pages,
+                kind,
+                device,
+                past,
+                serial,
+            },
+        );
         Ok(())
     }
 
     fn overlapping(&self, base: usize, bytes: usize) -> Option<&Allocation> {
-        let before = self.live.range(..base + bytes).next_back().map(|(_, a)| a)?;
+        let before = self
+            .live
+            .range(..base + bytes)
+            .next_back()
+            .map(|(_, a)| a)?;
         (before.base + before.bytes > base).then_some(before)
     }
 
@@ -166,7 +211,9 @@ impl Memory {
                 AllocationKind::Pinned => "pinned allocation",
                 AllocationKind::Registered => "registered range",
                 AllocationKind::Surface { mapped: true, .. } => "mapped output surface",
-                AllocationKind::Surface { mapped: false, .. } => "output surface that is not mapped",
+                AllocationKind::Surface { mapped: false, .. } => {
+                    "output surface that is not mapped"
+                }
             };
             return format!(
                 "{address:#x} (byte {} of {of} {} of {} bytes)",
@@ -175,13 +222,20 @@ impl Memory {
                 a.bytes
             );
         }
-        if let Some((start, _, what)) =
-            self.quarantine.iter().find(|(start, span, _)| (*start..start + span).contains(&address))
+        if let Some((start, _, what)) = self
+            .quarantine
+            .iter()
+            .find(|(start, span, _)| (*start..start + span).contains(&address))
         {
-            return format!("{address:#x} (byte {} of the pages of {what}, freed)", address - start);
+            return format!(
+                "{address:#x} (byte {} of the pages of {what}, freed)",
+                address - start
+            );
         }
-        let near =
-            self.live.values().find(|a| (a.pages.0 - PAGE..a.pages.0 + a.pages.1 + PAGE).contains(&address));
+        let near = self
+            .live
+            .values()
+            .find(|a| (a.pages.0 - PAGE..a.pages.0 + a.pages.1 + PAGE).contains(&address));
         match near {
             Some(a) if address < a.base => {
                 format!(
@@ -209,7 +263,10 @@ impl Memory {
         }
         match self.find(address) {
             Some(a) if address + bytes <= a.base + a.bytes => Ok(()),
-            _ => refuse(INVALID_VALUE, format!("{what}: {bytes} bytes at {}", self.describe(address))),
+            _ => refuse(
+                INVALID_VALUE,
+                format!("{what}: {bytes} bytes at {}", self.describe(address)),
+            ),
         }
     }
 
@@ -220,13 +277,17 @@ impl Memory {
         let (first, span) = a.pages;
         let end = a.base + a.bytes;
         let fence = |from: usize, to: usize| {
-            // SAFETY: both fences are in the pages of a live allocation, which are readable until it is freed.
-            unsafe { std::slice::from_raw_parts(from as *const u8, to - from) }.iter().all(|&b| b == FENCE)
+            // SAFETY: both fences are in the pages of a live allocation, which are readable until
+            // it is freed.
+            unsafe { std::slice::from_raw_parts(from as *const u8, to - from) }
+                .iter()
+                .all(|&b| b == FENCE)
         };
         fence(first.max(a.base.saturating_sub(PAGE)), a.base) && fence(end, first + span)
     }
 
-    /// Checks every fence; a broken one is reported once, with the operation that ran last. Returns whether there was one.
+    /// Checks every fence; a broken one is reported once, with the operation that ran last. Returns
+    /// whether there was one.
     pub fn check_fences(&mut self, after: &str) -> bool {
         let broken: Vec<(usize, u64, usize)> = self
             .live
@@ -235,7 +296,9 @@ impl Memory {
             .map(|a| (a.base, a.serial, a.bytes))
             .collect();
         for &(base, serial, bytes) in &broken {
-            violation(format!("{after}: wrote outside of allocation {serial} of {bytes} bytes at {base:#x}"));
+            violation(format!(
+                "{after}: wrote outside of allocation {serial} of {bytes} bytes at {base:#x}"
+            ));
         }
         self.restore_fences();
         !broken.is_empty()
@@ -247,7 +310,11 @@ impl Memory {
             // SAFETY: the same ranges as in `whole`, of a live allocation of ours.
             unsafe {
                 write_bytes(first as *mut u8, FENCE, a.base - first);
-                write_bytes((a.base + a.bytes) as *mut u8, FENCE, first + span - a.base - a.bytes);
+                write_bytes(
+                    (a.base + a.bytes) as *mut u8,
+                    FENCE,
+                    first + span - a.base - a.bytes,
+                );
             }
         }
     }
@@ -257,13 +324,18 @@ impl Memory {
         let Some(a) = self.live.get(&base) else {
             return refuse(
                 INVALID_VALUE,
-                format!("{what} of {}, which is no start of an allocation", self.describe(base)),
+                format!(
+                    "{what} of {}, which is no start of an allocation",
+                    self.describe(base)
+                ),
             );
         };
         if !self.fences_intact(a) {
             self.check_fences(what);
         }
-        let Some(a) = self.live.remove(&base) else { return Ok(()) };
+        let Some(a) = self.live.remove(&base) else {
+            return Ok(());
+        };
         if a.kind == AllocationKind::Registered {
             return Ok(());
         }
@@ -271,17 +343,23 @@ impl Memory {
             self.used_bytes -= a.bytes as u64;
         }
         let (first, span) = a.pages;
-        // SAFETY: pages of our own mapping, whose allocation was just removed from the table; none of our pointers points into them.
+        // SAFETY: pages of our own mapping, whose allocation was just removed from the table; none
+        // of our pointers points into them.
         unsafe {
             libc::mprotect(first as *mut _, span, libc::PROT_NONE);
             libc::madvise(first as *mut _, span, libc::MADV_DONTNEED);
         }
-        self.quarantine.push_back((first, span, format!("allocation {} of {} bytes", a.serial, a.bytes)));
-        if self.quarantine.len() > MAX_QUARANTINED {
-            if let Some((first, span, _)) = self.quarantine.pop_front() {
-                // SAFETY: the mapping made in `allocate`, guard pages included, which has long been unused.
-                unsafe { libc::munmap((first - PAGE) as *mut _, span + 2 * PAGE) };
-            }
+        self.quarantine.push_back((
+            first,
+            span,
+            format!("allocation {} of {} bytes", a.serial, a.bytes),
+        ));
+        if self.quarantine.len() > MAX_QUARANTINED
+            && let Some((first, span, _)) = self.quarantine.pop_front()
+        {
+            // SAFETY: the mapping made in `allocate`, guard pages included, which has long been
+            // unused.
+            unsafe { libc::munmap((first - PAGE) as *mut _, span + 2 * PAGE) };
         }
         Ok(())
     }

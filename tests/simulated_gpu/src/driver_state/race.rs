@@ -1,5 +1,5 @@
-//! Detects races: two operations on the same bytes, one of them a write, whose order is not defined.
-//! The check happens when work is enqueued, so the operations need not collide in time.
+//! Detects races: two operations on the same bytes, one of them a write, whose order is not
+//! defined. The check happens when work is enqueued, so the operations need not collide in time.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,8 @@ pub struct AccessRecord {
     label: String,
 }
 
-/// Records the access in the allocation's history; returns the label of an earlier one that it races with, if any.
+/// Records the access in the allocation's history; returns the label of an earlier one that it
+/// races with, if any.
 pub fn record(
     past: &mut Vec<AccessRecord>,
     access: &MemoryAccess,
@@ -73,17 +74,29 @@ pub fn record(
             && p.kind.conflicts_with(access.kind)
             && !clock.includes(p.stream, p.op_index)
     });
-    let conflict = conflict.map(|p| format!("{} (operation {} of stream {})", p.label, p.op_index, p.stream));
-    // Work after the same stream's later operation is also after this one, so one entry per range is enough.
-    let same = |p: &&mut AccessRecord| (p.from, p.to, p.kind, p.stream) == (from, to, access.kind, stream);
+    let conflict = conflict.map(|p| {
+        format!(
+            "{} (operation {} of stream {})",
+            p.label, p.op_index, p.stream
+        )
+    });
+    // Work after the same stream's later operation is also after this one, so one entry per range
+    // is enough.
+    let same =
+        |p: &&mut AccessRecord| (p.from, p.to, p.kind, p.stream) == (from, to, access.kind, stream);
     match past.iter_mut().find(same) {
         Some(earlier) => {
             earlier.op_index = op_index;
             label.clone_into(&mut earlier.label);
         }
-        None => {
-            past.push(AccessRecord { from, to, kind: access.kind, stream, op_index, label: label.to_owned() })
-        }
+        None => past.push(AccessRecord {
+            from,
+            to,
+            kind: access.kind,
+            stream,
+            op_index,
+            label: label.to_owned(),
+        }),
     }
     conflict
 }

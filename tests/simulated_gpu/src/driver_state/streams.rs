@@ -1,13 +1,13 @@
-//! Queues of operations: each knows which operations must precede it, and races are detected when it is enqueued.
-//! `scheduling` runs them.
+//! Queues of operations: each knows which operations must precede it, and races are detected when
+//! it is enqueued. `scheduling` runs them.
 
 use std::collections::VecDeque;
 
-use crate::call_log::{behavior, violation, Code};
+use crate::call_log::{Code, behavior, violation};
 use crate::cuda::fill_bytes;
 
-use super::race::{record, AccessKind, MemoryAccess, StreamId, VectorClock};
 use super::DriverState;
+use super::race::{AccessKind, MemoryAccess, StreamId, VectorClock, record};
 
 /// Maximum depth of a queue before its oldest work runs: a driver blocks there.
 const MAX_QUEUE_DEPTH: usize = 1024;
@@ -36,7 +36,9 @@ pub struct Operation {
 
 impl Operation {
     pub fn touches(&self, base: usize, bytes: usize) -> bool {
-        self.accesses.iter().any(|a| a.from < base + bytes && base < a.from + a.bytes)
+        self.accesses
+            .iter()
+            .any(|a| a.from < base + bytes && base < a.from + a.bytes)
     }
 }
 
@@ -79,8 +81,10 @@ impl Stream {
 impl DriverState {
     /// Operations that must precede the next one of this stream by the default stream's rules.
     fn default_stream_rules(&self, id: StreamId) -> Vec<(StreamId, u64, VectorClock)> {
-        let Some(stream) = self.streams.get(&id) else { return Vec::new() };
-        let others = self.streams.iter().filter(|(&other, s)| {
+        let Some(stream) = self.streams.get(&id) else {
+            return Vec::new();
+        };
+        let others = self.streams.iter().filter(|&(&other, s)| {
             other != id
                 && s.device == stream.device
                 && s.blocking
@@ -88,7 +92,9 @@ impl DriverState {
                 && s.submitted > 0
                 && (DriverState::is_legacy(id) || DriverState::is_legacy(other))
         });
-        others.map(|(&other, s)| (other, s.submitted, s.clock.clone())).collect()
+        others
+            .map(|(&other, s)| (other, s.submitted, s.clock.clone()))
+            .collect()
     }
 
     /// Enqueues an operation and returns its index.
@@ -100,7 +106,9 @@ impl DriverState {
         work: Work,
     ) -> Result<u64, Code> {
         let rules = self.default_stream_rules(id);
-        let Some(stream) = self.streams.get_mut(&id) else { return Err(crate::call_log::INVALID_HANDLE) };
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Err(crate::call_log::INVALID_HANDLE);
+        };
         stream.submitted += 1;
         let op_index = stream.submitted;
         let mut after = std::mem::take(&mut stream.waits);
@@ -112,18 +120,32 @@ impl DriverState {
         stream.clock.advance(id, op_index);
         let clock = stream.clock.clone();
         for access in &accesses {
-            let Some(allocation) = self.memory.find_mut(access.from) else { continue };
-            if let Some(conflict) =
-                record(&mut allocation.past, access, (id, op_index, &label), &clock, &self.host)
-            {
+            let Some(allocation) = self.memory.find_mut(access.from) else {
+                continue;
+            };
+            if let Some(conflict) = record(
+                &mut allocation.past,
+                access,
+                (id, op_index, &label),
+                &clock,
+                &self.host,
+            ) {
                 let location = self.memory.describe(access.from);
                 violation(format!(
                     "race at {location}: {label} (operation {op_index} of stream {id:#x}) and {conflict}, whose order is not defined"
                 ));
             }
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return Err(crate::call_log::INVALID_HANDLE) };
-        stream.queue.push_back(Operation { label, op_index, after, accesses, work });
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Err(crate::call_log::INVALID_HANDLE);
+        };
+        stream.queue.push_back(Operation {
+            label,
+            op_index,
+            after,
+            accesses,
+            work,
+        });
         let full = stream.queue.len() > MAX_QUEUE_DEPTH;
         if full {
             self.run_until(id, op_index - MAX_QUEUE_DEPTH as u64 / 2);
@@ -146,13 +168,18 @@ impl DriverState {
     /// An operation that touches this range and has not run yet.
     pub fn pending_access(&self, base: usize, bytes: usize) -> Option<String> {
         let mut waiting = self.streams.values().flat_map(|s| &s.queue);
-        waiting.find(|o| o.touches(base, bytes)).map(|o| o.label.clone())
+        waiting
+            .find(|o| o.touches(base, bytes))
+            .map(|o| o.label.clone())
     }
 
     /// Writes a pattern over this range before each operation that reads it and has not run yet.
     pub fn overwrite_before_reads(&mut self, base: usize, bytes: usize) {
         for operation in self.streams.values_mut().flat_map(|s| &mut s.queue) {
-            let writes = operation.accesses.iter().any(|a| a.kind == AccessKind::Write && a.from == base);
+            let writes = operation
+                .accesses
+                .iter()
+                .any(|a| a.kind == AccessKind::Write && a.from == base);
             if writes || !operation.touches(base, bytes) {
                 continue;
             }

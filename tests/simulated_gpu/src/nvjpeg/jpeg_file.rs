@@ -27,8 +27,9 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 impl Header {
     pub fn read(file: &[u8]) -> Result<Header, Code> {
         let header = Header::parse_segments(file).ok_or(BAD_JPEG)?;
-        let whole =
-            header.width > 0 && header.height > 0 && header.factors.iter().all(|&(h, v)| h > 0 && v > 0);
+        let whole = header.width > 0
+            && header.height > 0
+            && header.factors.iter().all(|&(h, v)| h > 0 && v > 0);
         if whole && header.components > 0 {
             Ok(header)
         } else {
@@ -46,7 +47,9 @@ impl Header {
             while file.get(at)? == &0xff && file.get(at + 1)? == &0xff {
                 at += 1;
             }
-            let (0xff, marker) = (*file.get(at)?, *file.get(at + 1)?) else { return None };
+            let (0xff, marker) = (*file.get(at)?, *file.get(at + 1)?) else {
+                return None;
+            };
             at += 2;
             if matches!(marker, 1 | 0xd0..=0xd7) {
                 continue;
@@ -83,10 +86,15 @@ impl Header {
 
     /// Width and height of a component; zeros for a missing one.
     pub fn size_of(&self, component: usize) -> (usize, usize) {
-        let Some(&(h, v)) = self.factors.get(component) else { return (0, 0) };
+        let Some(&(h, v)) = self.factors.get(component) else {
+            return (0, 0);
+        };
         let max_h = self.factors.iter().map(|f| f.0).max().unwrap_or(1);
         let max_v = self.factors.iter().map(|f| f.1).max().unwrap_or(1);
-        ((self.width * h).div_ceil(max_h), (self.height * v).div_ceil(max_v))
+        (
+            (self.width * h).div_ceil(max_h),
+            (self.height * v).div_ceil(max_v),
+        )
     }
 
     /// nvjpegChromaSubsampling_t.
@@ -111,9 +119,15 @@ impl Header {
     /// Whether a backend supports such a file.
     pub fn supported_by(&self, backend: i32) -> bool {
         let known = (0..=6).contains(&self.subsampling()) && self.depth == 8;
-        let engines =
-            self.sof == 0xc0 && self.in_first_scan == self.components && !matches!(self.subsampling(), 4 | 5);
-        known && if backend == HARDWARE { engines } else { matches!(self.sof, 0xc0..=0xc2) }
+        let engines = self.sof == 0xc0
+            && self.in_first_scan == self.components
+            && !matches!(self.subsampling(), 4 | 5);
+        known
+            && if backend == HARDWARE {
+                engines
+            } else {
+                matches!(self.sof, 0xc0..=0xc2)
+            }
     }
 }
 
@@ -128,7 +142,11 @@ pub struct Plane {
 pub fn decode(header: &Header, file: &[u8]) -> Result<Vec<Plane>, Code> {
     let mut codec = Codec::open(JPEG, None).ok_or(JPEG_NOT_SUPPORTED)?;
     let done = codec.decode(Some(file));
-    let Some(picture) = done.displayed.first().filter(|_| !done.refused && done.logged_errors == 0) else {
+    let Some(picture) = done
+        .displayed
+        .first()
+        .filter(|_| !done.refused && done.logged_errors == 0)
+    else {
         return Err(BAD_JPEG);
     };
     // libavcodec converts unusual samplings to another layout.
@@ -139,8 +157,15 @@ pub fn decode(header: &Header, file: &[u8]) -> Result<Vec<Plane>, Code> {
     }
     let plane = |component: usize| {
         let (width, height) = header.size_of(component);
-        let samples = (0..height).flat_map(|row| picture.row(component, row, width)).copied().collect();
-        Plane { width, height, samples }
+        let samples = (0..height)
+            .flat_map(|row| picture.row(component, row, width))
+            .copied()
+            .collect();
+        Plane {
+            width,
+            height,
+            samples,
+        }
     };
     Ok((0..header.components).map(plane).collect())
 }

@@ -1,6 +1,7 @@
-//! Reads the packets of a test video in a parser's format (Annex B for H.264 and HEVC), and the frames' recorded hashes.
+//! Reads the packets of a test video in a parser's format (Annex B for H.264 and HEVC), and the
+//! frames' recorded hashes.
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ pub struct Video {
 /// The folder of the generated media.
 pub fn media() -> PathBuf {
     let folder = std::env::var_os("FRAMESPOOL_MEDIA").map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/media"));
+    let folder =
+        folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/media"));
     assert!(
         folder.join("manifest.json").is_file(),
         "no test media at {}: run scripts/setup.sh tests, which makes them",
@@ -35,7 +37,12 @@ pub fn media() -> PathBuf {
 /// Recorded hashes of a video's frames, in presentation order.
 pub fn recorded(path: &str) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(media().join("frames").join(format!("{path}.txt"))).ok()?;
-    Some(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
+    Some(
+        text.lines()
+            .filter_map(|line| line.split_whitespace().nth(1))
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 /// NVDEC's number of a codec.
@@ -55,9 +62,14 @@ const WINDOW: usize = 64 << 10;
 
 /// Reads from the file in `opaque`: an FFmpeg without protocols cannot open files.
 unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c_int {
-    // SAFETY: `open` gave it a file that outlives the calls, and libavformat a buffer of `len` bytes.
-    let (file, buffer) =
-        unsafe { (&mut *opaque.cast::<File>(), std::slice::from_raw_parts_mut(buffer, len.max(0) as usize)) };
+    // SAFETY: `open` gave it a file that outlives the calls, and libavformat a buffer of `len`
+    // bytes.
+    let (file, buffer) = unsafe {
+        (
+            &mut *opaque.cast::<File>(),
+            std::slice::from_raw_parts_mut(buffer, len.max(0) as usize),
+        )
+    };
     match file.read(buffer) {
         Ok(0) => ffi::AVERROR_EOF,
         Ok(read) => read as c_int,
@@ -99,10 +111,21 @@ pub fn open(path: &str) -> Option<Video> {
             return None;
         }
         ffi::avformat_find_stream_info(input, null_mut());
-        let at = ffi::av_find_best_stream(input, ffi::AVMediaType::AVMEDIA_TYPE_VIDEO, -1, -1, null_mut(), 0);
+        let at = ffi::av_find_best_stream(
+            input,
+            ffi::AVMediaType::AVMEDIA_TYPE_VIDEO,
+            -1,
+            -1,
+            null_mut(),
+            0,
+        );
         let stream = *(*input).streams.add(usize::try_from(at).ok()?);
         let par = (*stream).codecpar;
-        let codec = number(CStr::from_ptr(ffi::avcodec_get_name((*par).codec_id)).to_str().ok()?)?;
+        let codec = number(
+            CStr::from_ptr(ffi::avcodec_get_name((*par).codec_id))
+                .to_str()
+                .ok()?,
+        )?;
         let filter = match codec {
             4 => c"h264_mp4toannexb",
             8 => c"hevc_mp4toannexb",
@@ -131,7 +154,8 @@ pub fn open(path: &str) -> Option<Video> {
             }
             ffi::av_bsf_send_packet(bsf, packet);
             while ffi::av_bsf_receive_packet(bsf, packet) >= 0 {
-                let data = std::slice::from_raw_parts((*packet).data, (*packet).size as usize).to_vec();
+                let data =
+                    std::slice::from_raw_parts((*packet).data, (*packet).size as usize).to_vec();
                 let discard = (*packet).flags & ffi::AV_PKT_FLAG_DISCARD != 0;
                 let key = (*packet).flags & ffi::AV_PKT_FLAG_KEY != 0;
                 packets.push(Packet { data, discard, key });
@@ -143,6 +167,10 @@ pub fn open(path: &str) -> Option<Video> {
         ffi::avformat_close_input(&mut input);
         ffi::av_freep((&raw mut (*io).buffer).cast());
         ffi::avio_context_free(&mut io);
-        Some(Video { codec, headers, packets })
+        Some(Video {
+            codec,
+            headers,
+            packets,
+        })
     }
 }

@@ -1,8 +1,8 @@
-//! Opens the shared library as the loader finds it, for one test at a time, and reads its violations.
-//! The crates under test are not used: these tests check the simulated driver itself.
+//! Opens the shared library as the loader finds it, for one test at a time, and reads its
+//! violations. The crates under test are not used: these tests check the simulated driver itself.
 #![allow(unsafe_code, dead_code, missing_docs)]
 
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -75,8 +75,12 @@ pub fn live(kind: &str) -> u64 {
 fn texts(count: &str, text: &str) -> Vec<String> {
     let count = control::<extern "C" fn() -> u64>(count)();
     let text = control::<extern "C" fn(u64) -> *const c_char>(text);
-    // SAFETY: texts are C strings that are never freed.
-    (0..count).map(|n| unsafe { CStr::from_ptr(text(n)) }.to_string_lossy().into_owned()).collect()
+    let owned = |n| {
+        // SAFETY: texts are C strings that are never freed.
+        let text = unsafe { CStr::from_ptr(text(n)) };
+        text.to_string_lossy().into_owned()
+    };
+    (0..count).map(owned).collect()
 }
 
 pub fn violations() -> Vec<String> {
@@ -91,7 +95,10 @@ pub fn notes() -> Vec<String> {
 #[track_caller]
 pub fn assert_violation(of: &str) {
     let all = violations();
-    assert!(all.len() == 1 && all[0].contains(of), "expected one violation with {of:?}, got {all:#?}");
+    assert!(
+        all.len() == 1 && all[0].contains(of),
+        "expected one violation with {of:?}, got {all:#?}"
+    );
     control::<extern "C" fn()>("simulated_gpu_reset")();
 }
 
@@ -104,19 +111,28 @@ pub fn assert_no_violations() {
 pub fn context() -> usize {
     let mut context = 0usize;
     assert_eq!(call!(cuInit(0 => u32)), 0);
-    assert_eq!(call!(cuDevicePrimaryCtxRetain(&mut context => *mut usize, 0 => i32)), 0);
+    assert_eq!(
+        call!(cuDevicePrimaryCtxRetain(&mut context => *mut usize, 0 => i32)),
+        0
+    );
     assert_eq!(call!(cuCtxSetCurrent(context => usize)), 0);
     context
 }
 
 pub fn stream() -> usize {
     let mut stream = 0usize;
-    assert_eq!(call!(cuStreamCreateWithPriority(&mut stream => *mut usize, 1 => u32, 0 => i32)), 0);
+    assert_eq!(
+        call!(cuStreamCreateWithPriority(&mut stream => *mut usize, 1 => u32, 0 => i32)),
+        0
+    );
     stream
 }
 
 pub fn allocate(bytes: usize) -> usize {
     let mut address = 0usize;
-    assert_eq!(call!(cuMemAlloc_v2(&mut address => *mut usize, bytes => usize)), 0);
+    assert_eq!(
+        call!(cuMemAlloc_v2(&mut address => *mut usize, bytes => usize)),
+        0
+    );
     address
 }

@@ -1,5 +1,5 @@
-//! Plays packets through parser, decoder, maps and copies, like an application, and records the arguments of each callback.
-//! Every possible mistake is a setting.
+//! Plays packets through parser, decoder, maps and copies, like an application, and records the
+//! arguments of each callback. Every possible mistake is a setting.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -12,7 +12,10 @@ use crate::call;
 #[path = "../../src/cuvid/abi.rs"]
 pub mod abi;
 
-use abi::{CreateInfo, DecodeStatus, DisplayInfo, Format, PicParams, ProcParams, ReconfigureInfo, ShortRect};
+use abi::{
+    CreateInfo, DecodeStatus, DisplayInfo, Format, PicParams, ProcParams, ReconfigureInfo,
+    ShortRect,
+};
 
 #[derive(Clone, Copy)]
 pub struct Settings {
@@ -83,7 +86,10 @@ unsafe extern "C" fn on_display(user: *mut c_void, info: *mut DisplayInfo) -> i3
 pub fn create_info(format: &Format, surfaces: u64, outputs: u64) -> CreateInfo {
     let depth = u64::from(format.luma_depth_minus8);
     let output = if format.chroma == 3 { 2 } else { 0 } + i32::from(depth > 0);
-    let (width, height) = (u64::from(format.coded_width), u64::from(format.coded_height));
+    let (width, height) = (
+        u64::from(format.coded_width),
+        u64::from(format.coded_height),
+    );
     CreateInfo {
         width,
         height,
@@ -96,14 +102,24 @@ pub fn create_info(format: &Format, surfaces: u64, outputs: u64) -> CreateInfo {
         max_width: width,
         max_height: height,
         reserved1: 0,
-        display_area: ShortRect { left: 0, top: 0, right: width as i16, bottom: height as i16 },
+        display_area: ShortRect {
+            left: 0,
+            top: 0,
+            right: width as i16,
+            bottom: height as i16,
+        },
         output_format: output,
         deinterlace: 0,
         target_width: width,
         target_height: height,
         output_surfaces: outputs,
         lock: 0,
-        target_rect: ShortRect { left: 0, top: 0, right: 0, bottom: 0 },
+        target_rect: ShortRect {
+            left: 0,
+            top: 0,
+            right: 0,
+            bottom: 0,
+        },
         histogram: 0,
         reserved2: [0; 4],
     }
@@ -112,7 +128,11 @@ pub fn create_info(format: &Format, surfaces: u64, outputs: u64) -> CreateInfo {
 pub fn proc_params(stream: usize) -> ProcParams {
     // SAFETY: numbers only.
     let zero: ProcParams = unsafe { std::mem::zeroed() };
-    ProcParams { progressive_frame: 1, output_stream: stream, ..zero }
+    ProcParams {
+        progressive_frame: 1,
+        output_stream: stream,
+        ..zero
+    }
 }
 
 impl Player {
@@ -159,7 +179,12 @@ impl Player {
 
     pub fn feed(&mut self, data: &[u8], flags: u64, timestamp: i64) -> i32 {
         self.events.clear();
-        let packet = abi::Packet { flags, bytes: data.len() as u64, payload: data.as_ptr(), timestamp };
+        let packet = abi::Packet {
+            flags,
+            bytes: data.len() as u64,
+            payload: data.as_ptr(),
+            timestamp,
+        };
         call!(cuvidParseVideoData(self.parser => usize, &packet => *const abi::Packet))
     }
 
@@ -168,7 +193,12 @@ impl Player {
             assert_eq!(self.feed(&video.headers, 0, 0), 0);
         }
         for (at, packet) in video.packets.iter().enumerate().take(self.settings.packets) {
-            let flags = abi::TIMESTAMP | if self.settings.whole { abi::END_OF_PICTURE } else { 0 };
+            let flags = abi::TIMESTAMP
+                | if self.settings.whole {
+                    abi::END_OF_PICTURE
+                } else {
+                    0
+                };
             let code = self.feed(&packet.data, flags, at as i64);
             if code != 0 {
                 self.failures.push(format!("packet {at}: {code}"));
@@ -179,7 +209,12 @@ impl Player {
     }
 
     pub fn finish(&mut self) -> i32 {
-        let packet = abi::Packet { flags: abi::END_OF_STREAM, bytes: 0, payload: null_mut(), timestamp: 0 };
+        let packet = abi::Packet {
+            flags: abi::END_OF_STREAM,
+            bytes: 0,
+            payload: null_mut(),
+            timestamp: 0,
+        };
         call!(cuvidParseVideoData(self.parser => usize, &packet => *const abi::Packet))
     }
 
@@ -190,7 +225,10 @@ impl Player {
             return answer;
         }
         let surfaces = i32::from(format.min_decode_surfaces) + self.settings.extra;
-        self.largest = (self.largest.0.max(format.coded_width), self.largest.1.max(format.coded_height));
+        self.largest = (
+            self.largest.0.max(format.coded_width),
+            self.largest.1.max(format.coded_height),
+        );
         if self.decoder != 0 && self.format == Some(format) {
             return surfaces;
         }
@@ -269,9 +307,16 @@ impl Player {
             0
         );
         self.statuses.push(status.status);
-        let hash = if self.hash { self.frame_hash(address as usize, pitch as usize) } else { String::new() };
+        let hash = if self.hash {
+            self.frame_hash(address as usize, pitch as usize)
+        } else {
+            String::new()
+        };
         self.hashes.push(hash);
-        assert_eq!(call!(cuvidUnmapVideoFrame64(self.decoder => usize, address => u64)), 0);
+        assert_eq!(
+            call!(cuvidUnmapVideoFrame64(self.decoder => usize, address => u64)),
+            0
+        );
         1
     }
 
@@ -287,13 +332,21 @@ impl Player {
         let format = self.format.unwrap();
         let rows = (format.coded_height as usize).next_multiple_of(2);
         let bytes = if format.luma_depth_minus8 > 0 { 2 } else { 1 };
-        let shift = if bytes == 2 { 8 - u32::from(format.luma_depth_minus8) } else { 0 };
+        let shift = if bytes == 2 {
+            8 - u32::from(format.luma_depth_minus8)
+        } else {
+            0
+        };
         let area = format.display_area;
         let mut md5 = Md5::new();
         let mut put = |row: &[u8], from: usize, count: usize, step: usize, offset: usize| {
-            let samples = row[(from * step + offset) * bytes..].chunks(step * bytes).take(count);
+            let samples = row[(from * step + offset) * bytes..]
+                .chunks(step * bytes)
+                .take(count);
             let line: Vec<u8> = if bytes == 2 {
-                samples.flat_map(|s| (u16::from_le_bytes([s[0], s[1]]) >> shift).to_le_bytes()).collect()
+                samples
+                    .flat_map(|s| (u16::from_le_bytes([s[0], s[1]]) >> shift).to_le_bytes())
+                    .collect()
             } else {
                 samples.map(|s| s[0]).collect()
             };
@@ -301,7 +354,10 @@ impl Player {
             md5.update(line);
         };
         let (left, top) = (area.left as usize, area.top as usize);
-        let (width, height) = ((area.right - area.left) as usize, (area.bottom - area.top) as usize);
+        let (width, height) = (
+            (area.right - area.left) as usize,
+            (area.bottom - area.top) as usize,
+        );
         if format.chroma == 3 {
             let all = self.plane(address, pitch, 3 * rows);
             for plane in 0..3 {
@@ -316,11 +372,21 @@ impl Player {
             }
             for plane in 0..2 {
                 for y in top / 2..top / 2 + height.div_ceil(2) {
-                    put(&all[(rows + y) * pitch..], left / 2, width.div_ceil(2), 2, plane);
+                    put(
+                        &all[(rows + y) * pitch..],
+                        left / 2,
+                        width.div_ceil(2),
+                        2,
+                        plane,
+                    );
                 }
             }
         }
-        md5.finalize().iter().take(8).map(|b| format!("{b:02x}")).collect()
+        md5.finalize()
+            .iter()
+            .take(8)
+            .map(|b| format!("{b:02x}"))
+            .collect()
     }
 
     pub fn close(mut self: Box<Player>) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryViewBuilder, ListBuilder, StringBuilder};
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    ArrayRef, BinaryArray, DictionaryArray, Float64Array, Int64Array, LargeBinaryArray, RecordBatch,
-    StringArray, StructArray,
+    ArrayRef, BinaryArray, DictionaryArray, Float64Array, Int64Array, LargeBinaryArray,
+    RecordBatch, StringArray, StructArray,
 };
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 
@@ -34,11 +34,13 @@ pub fn written() -> Vec<Vec<u8>> {
     all
 }
 
-/// Rows whose bytes have one of three types, between other columns. Every fourth value of a nullable column is null.
+/// Rows whose bytes have one of three types, between other columns. Every fourth value of a
+/// nullable column is null.
 fn batch(kind: u8) -> RecordBatch {
     let there = |row: usize| row % 4 != 3;
-    let bytes: Vec<Option<Vec<u8>>> =
-        (0..ROWS).map(|row| there(row).then(|| vec![row as u8; 8 + 3 * row])).collect();
+    let bytes: Vec<Option<Vec<u8>>> = (0..ROWS)
+        .map(|row| there(row).then(|| vec![row as u8; 8 + 3 * row]))
+        .collect();
     let bytes: Vec<Option<&[u8]>> = bytes.iter().map(Option::as_deref).collect();
     let video: ArrayRef = match kind {
         0 => Arc::new(BinaryArray::from(bytes.clone())),
@@ -52,19 +54,31 @@ fn batch(kind: u8) -> RecordBatch {
     let names: Vec<String> = (0..ROWS).map(|row| format!("clips/{row}.mp4")).collect();
     let path: ArrayRef = Arc::new(StringArray::from_iter_values(&names));
     let image: ArrayRef = Arc::new(
-        StructArray::try_from(vec![("bytes", video.clone()), ("path", path.clone())]).expect("a struct"),
+        StructArray::try_from(vec![("bytes", video.clone()), ("path", path.clone())])
+            .expect("a struct"),
     );
     let label: ArrayRef = match kind {
-        0 => Arc::new((0..ROWS).map(|row| ["run", "jump"][row % 2]).collect::<DictionaryArray<Int8Type>>()),
-        _ => Arc::new((0..ROWS as i64).map(|row| (row % 4 != 3).then_some(row)).collect::<Int64Array>()),
+        0 => Arc::new(
+            (0..ROWS)
+                .map(|row| ["run", "jump"][row % 2])
+                .collect::<DictionaryArray<Int8Type>>(),
+        ),
+        _ => Arc::new(
+            (0..ROWS as i64)
+                .map(|row| (row % 4 != 3).then_some(row))
+                .collect::<Int64Array>(),
+        ),
     };
     let mut tags = ListBuilder::new(StringBuilder::new());
     for (row, name) in names.iter().enumerate() {
         tags.values().append_value(name);
         tags.append(there(row));
     }
-    let start: ArrayRef =
-        Arc::new((0..ROWS).map(|row| there(row).then_some(row as f64 / 4.0)).collect::<Float64Array>());
+    let start: ArrayRef = Arc::new(
+        (0..ROWS)
+            .map(|row| there(row).then_some(row as f64 / 4.0))
+            .collect::<Float64Array>(),
+    );
     let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
     let columns = [
         ("tags", Arc::new(tags.finish()) as ArrayRef),

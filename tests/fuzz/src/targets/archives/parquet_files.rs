@@ -52,7 +52,8 @@ pub fn written() -> Vec<Vec<u8>> {
 fn file(properties: WriterProperties) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(SCHEMA).expect("a schema"));
     let mut out = Vec::new();
-    let mut writer = SerializedFileWriter::new(&mut out, schema, Arc::new(properties)).expect("a writer");
+    let mut writer =
+        SerializedFileWriter::new(&mut out, schema, Arc::new(properties)).expect("a writer");
     for group in 0..2 {
         let mut group_writer = writer.next_row_group().expect("a group");
         let mut column = 0;
@@ -68,20 +69,40 @@ fn file(properties: WriterProperties) -> Vec<u8> {
             let bytes = |row: usize| vec![row as u8; 20 + row];
             let name = |row: usize| format!("clips/{row}.mp4").into_bytes();
             let done = match column {
-                0 => next.typed::<ByteArrayType>().write_batch(&texts(&there, bytes), Some(&one), None),
-                1 => next.typed::<ByteArrayType>().write_batch(&texts(&there, bytes), Some(&two), None),
-                2 => next.typed::<ByteArrayType>().write_batch(&texts(&there, name), Some(&two), None),
-                3 => next.typed::<ByteArrayType>().write_batch(&texts(&all, name), None, None),
+                0 => next.typed::<ByteArrayType>().write_batch(
+                    &texts(&there, bytes),
+                    Some(&one),
+                    None,
+                ),
+                1 => next.typed::<ByteArrayType>().write_batch(
+                    &texts(&there, bytes),
+                    Some(&two),
+                    None,
+                ),
+                2 => next.typed::<ByteArrayType>().write_batch(
+                    &texts(&there, name),
+                    Some(&two),
+                    None,
+                ),
+                3 => next
+                    .typed::<ByteArrayType>()
+                    .write_batch(&texts(&all, name), None, None),
                 4 => {
                     let labels: Vec<i64> = there.iter().map(|&row| row as i64 % 3).collect();
-                    next.typed::<Int64Type>().write_batch(&labels, Some(&one), None)
+                    next.typed::<Int64Type>()
+                        .write_batch(&labels, Some(&one), None)
                 }
                 5 | 6 => {
-                    let times: Vec<f64> = there.iter().map(|&row| (row + column) as f64 / 4.0).collect();
-                    next.typed::<DoubleType>().write_batch(&times, Some(&one), None)
+                    let times: Vec<f64> = there
+                        .iter()
+                        .map(|&row| (row + column) as f64 / 4.0)
+                        .collect();
+                    next.typed::<DoubleType>()
+                        .write_batch(&times, Some(&one), None)
                 }
                 _ => {
-                    let numbers: Vec<i64> = all.iter().map(|&row| (row + group * ROWS) as i64).collect();
+                    let numbers: Vec<i64> =
+                        all.iter().map(|&row| (row + group * ROWS) as i64).collect();
                     next.typed::<Int64Type>().write_batch(&numbers, None, None)
                 }
             };

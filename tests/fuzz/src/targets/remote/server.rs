@@ -14,7 +14,10 @@ pub fn ask<T>(answer: &[u8], asked: impl FnOnce(&str) -> T) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its number").port();
         let serve = move || listener.incoming().flatten().for_each(serve);
-        std::thread::Builder::new().name("server".into()).spawn(serve).expect("a thread");
+        std::thread::Builder::new()
+            .name("server".into())
+            .spawn(serve)
+            .expect("a thread");
         format!("http://127.0.0.1:{port}/a.mp4")
     });
     *ANSWER.lock().unwrap_or_else(PoisonError::into_inner) = answer.to_vec();
@@ -23,13 +26,19 @@ pub fn ask<T>(answer: &[u8], asked: impl FnOnce(&str) -> T) -> T {
 
 fn serve(mut client: TcpStream) {
     let (mut request, mut some) = (Vec::<u8>::new(), [0; 2048]);
-    while !request.windows(4).any(|four| four == b"\r\n\r\n".as_slice()) {
+    while !request
+        .windows(4)
+        .any(|four| four == b"\r\n\r\n".as_slice())
+    {
         match client.read(&mut some) {
             Ok(read) if read > 0 && request.len() < 1 << 16 => request.extend(&some[..read]),
             _ => return,
         }
     }
-    let answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let answer = ANSWER
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
     // A client that has read enough closes the connection first.
     let _ = client.write_all(&answer);
     let _ = client.shutdown(Shutdown::Write);

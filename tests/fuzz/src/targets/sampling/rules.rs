@@ -1,14 +1,15 @@
-//! Creates clip samplers and presets of every kind from random, often invalid arguments; constructors may reject them.
+//! Creates clip samplers and presets of every kind from random, often invalid arguments;
+//! constructors may reject them.
 
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::Preset;
 use framespool::clip_sampler::{
-    ClipSampler, ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random, SegmentMode,
-    Segments, Spacing, StartSampling, Uniform, Windows,
+    ClipSampler, ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random,
+    SegmentMode, Segments, Spacing, StartSampling, Uniform, Windows,
 };
 use framespool::{Error, Result};
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::fuzz_input::FuzzInput;
 
@@ -21,20 +22,35 @@ const PADDING_POLICIES: [PaddingPolicy; 7] = [
     PaddingPolicy::Drop,
     PaddingPolicy::Error,
 ];
-const PAD_MODES: [PadMode; 5] =
-    [PadMode::Drop, PadMode::Blank, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
-/// The presets, and for each option what is drawn: `n` a count, `i` an int, `f` a number, `b` a bool, `t` seconds, `l` a
-/// list of numbers, or one of several words or numbers. `?` options may be absent.
+const PAD_MODES: [PadMode; 5] = [
+    PadMode::Drop,
+    PadMode::Blank,
+    PadMode::Edge,
+    PadMode::Reflect101,
+    PadMode::Reflect1001,
+];
+/// The presets, and for each option what is drawn: `n` a count, `i` an int, `f` a number, `b` a
+/// bool, `t` seconds, `l` a list of numbers, or one of several words or numbers. `?` options may be
+/// absent.
 const PRESETS: [(&str, &str); 25] = [
-    ("cosmos_curate", "sample_rate_fps:f start:?f stop:?f endpoint:b"),
+    (
+        "cosmos_curate",
+        "sample_rate_fps:f start:?f stop:?f endpoint:b",
+    ),
     (
         "dali",
         "sequence_length:n step:i stride:n pad_mode:?none|constant|edge|symmetric|reflect pad_sequences:?b \
          version:2.4|main",
     ),
     ("dali_uniform_sample", "sequence_length:n"),
-    ("ffmpeg_fps", "fps:f round:zero|inf|down|up|near eof_action:round|pass"),
-    ("hf", "num_frames:?n fps:?f function:sample_frames|default_sample_indices_fn version:4.57|5.23"),
+    (
+        "ffmpeg_fps",
+        "fps:f round:zero|inf|down|up|near eof_action:round|pass",
+    ),
+    (
+        "hf",
+        "num_frames:?n fps:?f function:sample_frames|default_sample_indices_fn version:4.57|5.23",
+    ),
     (
         "internvideo2",
         "num_frames:n sample:rand|middle|fps1|fps1e-7|fps1e9 fix_start:?n max_num_frames:i trimmed30:b",
@@ -51,13 +67,19 @@ const PRESETS: [(&str, &str); 25] = [
          out_of_bound_opt:loop|repeat_last test_mode:b",
     ),
     ("mmaction2_uniform", "clip_len:n num_clips:n test_mode:b"),
-    ("mmaction2_untrimmed", "clip_len:n clip_interval:n frame_interval:n"),
+    (
+        "mmaction2_untrimmed",
+        "clip_len:n clip_interval:n frame_interval:n",
+    ),
     (
         "pytorchvideo",
         "sampling_type:random|random_multi|uniform|constant_clips_per_video clip_duration:t num_samples:?n \
          num_clips:?n stride:?t backpad_last:?b clips_per_video:?n augs_per_clip:?n",
     ),
-    ("qwen_vl", "fps:?f nframes:?n min_frames:?n max_frames:?n video_start:?f video_end:?f"),
+    (
+        "qwen_vl",
+        "fps:?f nframes:?n min_frames:?n max_frames:?n video_start:?f video_end:?f",
+    ),
     (
         "slowfast",
         "mode:train|val|test num_frames:n sampling_rate:n target_fps:f train_jitter_fps:f use_offset_sampling:b \
@@ -73,22 +95,30 @@ const PRESETS: [(&str, &str); 25] = [
         "clip_length_in_frames:n frames_between_clips:n frame_rate:?f sampler:?uniform|random num_clips_per_video:?n \
          max_clips_per_video:?n",
     ),
-    ("tsn", "num_segments:n new_length:n random_shift:b test_mode:b"),
+    (
+        "tsn",
+        "num_segments:n new_length:n random_shift:b test_mode:b",
+    ),
     (
         "videomae",
         "mode:train|validation|test version:1|2 clip_len:n frame_sample_rate:n num_segment:n test_num_segment:n \
          sparse_sample:b",
     ),
-    ("videomae_pretrain", "num_segments:n new_length:n new_step:n temporal_jitter:b"),
-    ("videomae_ssv2", "mode:train|validation|test version:1|2 num_segment:n test_num_segment:n"),
+    (
+        "videomae_pretrain",
+        "num_segments:n new_length:n new_step:n temporal_jitter:b",
+    ),
+    (
+        "videomae_ssv2",
+        "mode:train|validation|test version:1|2 num_segment:n test_num_segment:n",
+    ),
     (
         "vjepa2",
         "frames_per_clip:n fps:?n duration:?f frame_step:?n num_clips:n random_clip_sampling:b allow_clip_overlap:b \
          filter_short_videos:b",
     ),
 ];
-const INDICES: &str =
-    "num_clips:n num_frames_per_clip:n num_indices_between_frames:n sampling_range_start:i \
+const INDICES: &str = "num_clips:n num_frames_per_clip:n num_indices_between_frames:n sampling_range_start:i \
                        sampling_range_end:?i policy:repeat_last|wrap|error";
 const TIMESTAMPS: &str = "num_clips:?n seconds_between_clip_starts:?f num_frames_per_clip:n \
                           seconds_between_frames:?f sampling_range_start:?f sampling_range_end:?f \
@@ -118,24 +148,56 @@ fn spacing(case: &mut FuzzInput<'_>) -> Result<Spacing> {
 fn own(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     let short = c.one_of(&PADDING_POLICIES);
     match kind {
-        0 => made(Windows::new(c.count(), c.count(), c.maybe(FuzzInput::count), c.one_of(&PAD_MODES))),
-        1 | 2 => {
-            made(Windows::by_seconds(c.count(), c.number(), c.maybe(FuzzInput::number), c.one_of(&PAD_MODES)))
-        }
+        0 => made(Windows::new(
+            c.count(),
+            c.count(),
+            c.maybe(FuzzInput::count),
+            c.one_of(&PAD_MODES),
+        )),
+        1 | 2 => made(Windows::by_seconds(
+            c.count(),
+            c.number(),
+            c.maybe(FuzzInput::number),
+            c.one_of(&PAD_MODES),
+        )),
         3 | 4 => {
             let rule = Random::new(c.count(), spacing(c)?, c.count(), short)?;
             let group = c.one_of(&[StartSampling::Independent, StartSampling::Stratified]);
-            made(Ok(rule.with_start_sampling(group).with_frame_jitter(c.flag())))
+            made(Ok(rule
+                .with_start_sampling(group)
+                .with_frame_jitter(c.flag())))
         }
         5 => {
             let mode = c.one_of(&[SegmentMode::Random, SegmentMode::Middle]);
-            made(Segments::new(c.count(), (c.count(), c.count()), mode, c.count(), short))
+            made(Segments::new(
+                c.count(),
+                (c.count(), c.count()),
+                mode,
+                c.count(),
+                short,
+            ))
         }
         6 => made(Uniform::new(c.count(), spacing(c)?, c.count(), short)),
-        7 => made(Dense::new((c.count(), c.count()), c.count(), c.count(), c.maybe(FuzzInput::count), short)),
-        8 => made(Delta::new(c.some(9, FuzzInput::number), c.number(), c.count())),
-        _ if c.flag() => made(ExplicitFrames::frames(c.some(4, |c| c.some(6, FuzzInput::signed)), short)),
-        _ => made(ExplicitFrames::seconds(c.some(4, |c| c.some(6, FuzzInput::number)), short)),
+        7 => made(Dense::new(
+            (c.count(), c.count()),
+            c.count(),
+            c.count(),
+            c.maybe(FuzzInput::count),
+            short,
+        )),
+        8 => made(Delta::new(
+            c.some(9, FuzzInput::number),
+            c.number(),
+            c.count(),
+        )),
+        _ if c.flag() => made(ExplicitFrames::frames(
+            c.some(4, |c| c.some(6, FuzzInput::signed)),
+            short,
+        )),
+        _ => made(ExplicitFrames::seconds(
+            c.some(4, |c| c.some(6, FuzzInput::number)),
+            short,
+        )),
     }
 }
 
@@ -168,7 +230,8 @@ fn value(kind: &str, c: &mut FuzzInput<'_>) -> Value {
         },
         words => {
             let word = c.one_of(&words.split('|').collect::<Vec<_>>());
-            word.parse::<u32>().map_or_else(|_| word.into(), Value::from)
+            word.parse::<u32>()
+                .map_or_else(|_| word.into(), Value::from)
         }
     }
 }

@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     );
     for file in &files {
         let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
-        let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
+        let index = Arc::new(build(&source, &Limits::default())?);
         let mut rows = Vec::new();
         let (mut decoded, mut skipped) = (0, 0);
         let mut clip_decoder = ClipDecoder::new(pipeline.clone());
@@ -108,13 +108,7 @@ fn main() -> Result<()> {
                             clip,
                             occurrence: 0,
                         };
-                        clip_decoder.decode_clip(
-                            &mut video.reader(),
-                            &frames,
-                            key,
-                            &mut output,
-                            &|| Ok(()),
-                        )?;
+                        clip_decoder.decode_clip(&mut video.reader(), &frames, key, &mut output)?;
                         output
                             .into_clip()?
                             .expect("a clip")
@@ -176,7 +170,7 @@ fn required_packets(
         };
         let (mut kept, mut must) = (Vec::new(), Vec::new());
         for at in (run.start.0..=run.end.0).map(framespool::units::DecodeIndex) {
-            reader.read(at, at == run.start, &mut packet, &|| Ok(()))?;
+            reader.read(at, at == run.start, &mut packet)?;
             let leaf = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
             if let Some(graph) = &mut graph {
                 graph.push(packet.data());

@@ -52,7 +52,7 @@ fn main() -> Result<()> {
 
 fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
-    let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
+    let index = Arc::new(build(&source, &Limits::default())?);
     let mut reader = PacketReader::new(source, index.clone());
     let mut disposable = DisposableSkipper {
         decoder: Decoder::open(&index.site, &index.info.params, 1)?,
@@ -86,7 +86,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
                     0 => disposable.run(&index, &mut reader, run)?,
                     _ => {
                         let mut shown = 0;
-                        engine.run(&mut reader, run, &|| Ok(()), |_, _| {
+                        engine.run(&mut reader, run, |_, _| {
                             shown += 1;
                             Ok(())
                         })?;
@@ -178,7 +178,7 @@ impl DisposableSkipper {
             }
         };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
-            reader.read_with_prefetch(at, at == run.start, run.end, &mut packet, &|| Ok(()))?;
+            reader.read_with_prefetch(at, at == run.start, run.end, &mut packet)?;
             let is_disposable = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
             let record = &index.packets[at.as_usize()];
             let kept = record.is_sync()

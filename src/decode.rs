@@ -11,6 +11,7 @@ mod range_state;
 mod skip_analysis;
 mod stats;
 
+use crate::source::check_interrupt;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -117,8 +118,7 @@ impl SoftwareDecoder {
     }
 
     /// Decodes one decode range and passes each wanted frame to `on_frame`, in the order in which
-    /// the frames become ready. Calls `interrupt` before each packet; an error from it stops
-    /// decoding.
+    /// the frames become ready. The caller of this thread can interrupt it before each packet.
     ///
     /// # Errors
     /// Any error from reading, decoding or `on_frame`. Frames that precede the damage in decode
@@ -127,11 +127,10 @@ impl SoftwareDecoder {
         &mut self,
         reader: &mut PacketReader,
         range: &DecodeRange,
-        interrupt: &dyn Fn() -> Result<()>,
         mut on_frame: impl FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<()> {
         self.begin(reader.index(), range.clone())?;
-        while self.step(reader, interrupt, &mut on_frame)? == Step::More {}
+        while self.step(reader, &mut on_frame)? == Step::More {}
         Ok(())
     }
 
@@ -177,14 +176,12 @@ impl SoftwareDecoder {
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let Some(mut state) = self.state.take() else {
             return Ok(Step::Done);
         };
-        let result =
-            interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
+        let result = check_interrupt().and_then(|()| self.step_inner(&mut state, reader, on_frame));
         match result {
             Ok(Step::More) => self.state = Some(state),
             Ok(Step::Done) => {
@@ -217,14 +214,13 @@ impl SoftwareDecoder {
         &mut self,
         state: &mut RangeState,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let Some(at) = state.next() else {
             return self.finish(state, on_frame);
         };
         let begun = Instant::now();
-        state.analyze_references(at, reader, interrupt)?;
+        state.analyze_references(at, reader)?;
         if let Some(error) = state.missing_data_error(at) {
             state.mark_truncated(at, error);
             return self.finish(state, on_frame);
@@ -233,7 +229,7 @@ impl SoftwareDecoder {
             self.stats.packets_skipped += 1;
             return Ok(Step::More);
         }
-        let read = state.read(at, reader, &mut self.packet, interrupt);
+        let read = state.read(at, reader, &mut self.packet);
         let skip = read
             .as_ref()
             .is_ok_and(|()| state.can_skip_decode(at, self.packet.data()));

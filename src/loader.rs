@@ -31,6 +31,7 @@ use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, SampledClip, Shuffle};
 use crate::error::{Error, Result};
+use crate::source::check_interrupt;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{ClipShape, Map, SampledParams, explain};
 
@@ -166,15 +167,15 @@ type ClipOutcome = Result<(ClipMetadata, Option<(BatchBuffer, ClipShape)>)>;
 
 impl Loader {
     /// Checks the configuration and starts the workers. If the number of clips depends on the
-    /// lengths of the videos, all threads first index all videos; meanwhile `interrupt` is called
-    /// repeatedly, and its error stops the indexing.
-    pub fn start(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
-        Self::start_with_progress(config, &|_, _| interrupt())
+    /// lengths of the videos, all threads first index all videos, until the caller of this thread
+    /// interrupts it.
+    pub fn start(config: LoaderConfig) -> Result<Self> {
+        Self::start_with_progress(config, &|_, _| check_interrupt())
     }
 
-    /// As [`Self::start`]; `progress` takes the place of `interrupt`, and is given the number of
-    /// samples whose video is indexed and the number of all samples. The last call, if any, has two
-    /// equal numbers.
+    /// As [`Self::start`], but `progress` stops the indexing with its error. It is given the number
+    /// of samples whose video is indexed and the number of all samples. The last call, if any, has
+    /// two equal numbers.
     pub fn start_with_progress(
         config: LoaderConfig,
         progress: &dyn Fn(usize, usize) -> Result<()>,
@@ -399,7 +400,7 @@ impl Loader {
     }
 
     /// Returns the next batch of a pass; `None` at the end of the pass, or if another pass has
-    /// begun since. `interrupt` is called every 50 ms during the wait.
+    /// begun since. The caller can interrupt the wait every 50 ms.
     ///
     /// If the memory for `prefetch_batches` batches is not available, fewer batches are made ahead.
     ///
@@ -407,11 +408,7 @@ impl Loader {
     /// In place of a batch: the error of one of its clips (see [`OnError`]), or of the GPU that
     /// makes it. If there is no memory for even one batch, no batch is lost: the next call tries
     /// the same batch again.
-    pub fn next_batch(
-        &mut self,
-        iteration: u64,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Batch>> {
+    pub fn next_batch(&mut self, iteration: u64) -> Result<Option<Batch>> {
         self.check_process()?;
         let Some(epoch) = self.epoch.as_mut().filter(|e| e.iteration() == iteration) else {
             return Ok(None);
@@ -423,7 +420,7 @@ impl Loader {
             scheduler: &self.workers.scheduler,
             stats: &self.stats,
         };
-        let batch = epoch.next_batch(&context, interrupt);
+        let batch = epoch.next_batch(&context);
         if let Some(reason) = self.pool.take_page_lock_failure() {
             self.stats.record_upload_fallback(&reason);
         }
@@ -437,18 +434,12 @@ impl Loader {
     /// Describes a delivery of a clip without decoding it: its frames, and the random transform
     /// parameters of its frame `t`. Of `slot`, the clip and which of its deliveries in the epoch it
     /// is matter.
-    pub fn describe_clip(
-        &self,
-        epoch: u64,
-        slot: SampledClip,
-        t: u32,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<ClipDescription> {
+    pub fn describe_clip(&self, epoch: u64, slot: SampledClip, t: u32) -> Result<ClipDescription> {
         self.check_process()?;
         let clip = slot.clip;
         self.check_clip(clip)?;
         let (video_id, _) = self.catalog.locate(clip);
-        let video = self.catalog.open(video_id, &self.stats, interrupt)?;
+        let video = self.catalog.open(video_id, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;
         let key = slot.transform_key(seed, epoch, clip);

@@ -18,7 +18,10 @@ use crate::error::{Error, Result, Site};
 
 pub use archive_member::ArchiveMember;
 pub use image_sequence::{IMAGE_EXTENSIONS, ImageSequence, ImageSequenceSource};
-pub use interrupt::{InterruptScope, RemoteStats, TrafficCounters, interrupt_scope};
+pub use interrupt::{
+    InterruptScope, RemoteStats, TrafficCounters, check_interrupt, inner_interrupt_scope,
+    interrupt_scope, stop_scope,
+};
 #[cfg(feature = "remote")]
 #[doc(hidden)]
 pub use remote::fuzzing;

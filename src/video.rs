@@ -40,24 +40,15 @@ pub struct Video {
 }
 
 impl Video {
-    /// Indexes the best video stream of a source. Calls `interrupt` meanwhile; an error from it
-    /// stops indexing.
-    pub fn open(source: Arc<dyn ByteSource>, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
-        Self::open_stream(source, None, interrupt)
+    /// Indexes the best video stream of a source, until the caller of this thread interrupts it
+    /// (see [`interrupt_scope`](crate::source::interrupt_scope)).
+    pub fn open(source: Arc<dyn ByteSource>) -> Result<Self> {
+        Self::open_stream(source, None)
     }
 
     /// Like [`open`](Self::open), for the stream with index `stream` if that is given.
-    pub fn open_stream(
-        source: Arc<dyn ByteSource>,
-        stream: Option<u32>,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Self> {
-        let index = Arc::new(build_stream(
-            &source,
-            stream,
-            &Limits::default(),
-            interrupt,
-        )?);
+    pub fn open_stream(source: Arc<dyn ByteSource>, stream: Option<u32>) -> Result<Self> {
+        let index = Arc::new(build_stream(&source, stream, &Limits::default())?);
         Ok(Self { source, index })
     }
 
@@ -260,7 +251,6 @@ impl ClipDecoder {
         frames: &[PresentationIndex],
         key: RngKey,
         output: &mut dyn ClipOutput,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         self.pipeline().check_frames(frames.len())?;
         self.executor.begin(key, frames.len());
@@ -276,34 +266,29 @@ impl ClipDecoder {
         let display = index.info.display();
         let mut shape: Option<ClipShape> = None;
         for range in plan::plan_decode_ranges(&index, frames) {
-            self.run(
-                reader,
-                range,
-                interrupt,
-                &mut |executor, packet, picture| {
-                    let times = positions.get(&packet).map_or(&[][..], Vec::as_slice);
-                    let shape = match shape {
-                        Some(shape) => shape,
-                        None => {
-                            let size = executor
-                                .size_of_frame(picture, display)
-                                .map_err(|e| e.into_clip_error(&index.site))?;
-                            *shape.insert(executor.shape(frames.len(), size))
-                        }
-                    };
-                    for &t in times {
-                        executor.apply(
-                            &index.site_of(frames[t]),
-                            picture,
-                            &index,
-                            &shape,
-                            output.target(&shape)?,
-                            t,
-                        )?;
+            self.run(reader, range, &mut |executor, packet, picture| {
+                let times = positions.get(&packet).map_or(&[][..], Vec::as_slice);
+                let shape = match shape {
+                    Some(shape) => shape,
+                    None => {
+                        let size = executor
+                            .size_of_frame(picture, display)
+                            .map_err(|e| e.into_clip_error(&index.site))?;
+                        *shape.insert(executor.shape(frames.len(), size))
                     }
-                    Ok(())
-                },
-            )?;
+                };
+                for &t in times {
+                    executor.apply(
+                        &index.site_of(frames[t]),
+                        picture,
+                        &index,
+                        &shape,
+                        output.target(&shape)?,
+                        t,
+                    )?;
+                }
+                Ok(())
+            })?;
         }
         self.bytes_read += reader.bytes_read() - before;
         Ok(())
@@ -314,7 +299,6 @@ impl ClipDecoder {
         &mut self,
         reader: &mut PacketReader,
         range: DecodeRange,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(
             &mut TransformExecutor,
             DecodeIndex,
@@ -335,21 +319,21 @@ impl ClipDecoder {
             let mut taken = |packet, picture: EncodedImage<'_>| {
                 on_frame(executor, packet, &mut InputFrame::Image(picture))
             };
-            while image_reader.step(reader, interrupt, &mut taken)? == Step::More {}
+            while image_reader.step(reader, &mut taken)? == Step::More {}
             return Ok(());
         }
         let left = match hardware {
             Some(hardware) => {
                 let mut taken =
                     |packet, mut picture: InputFrame<'_>| on_frame(executor, packet, &mut picture);
-                try_nvdec(hardware, reader, range, interrupt, &mut taken, cpu_fallback)?
+                try_nvdec(hardware, reader, range, &mut taken, cpu_fallback)?
             }
             None => Some(range),
         };
         let Some(range) = left else { return Ok(()) };
         let index = reader.index().clone();
         let mut missing: BTreeSet<DecodeIndex> = range.wanted.iter().copied().collect();
-        let done = decoder.run(reader, &range, interrupt, |packet, frame| {
+        let done = decoder.run(reader, &range, |packet, frame| {
             missing.remove(&packet);
             on_frame(executor, packet, &mut InputFrame::Cpu(frame))
         });
@@ -366,7 +350,7 @@ impl ClipDecoder {
             .filter(|(_, frame)| missing.contains(&frame.packet));
         for (number, _) in frames {
             for range in plan::plan_decode_ranges(&index, &[PresentationIndex(number as u32)]) {
-                decoder.run(reader, &range, interrupt, |packet, frame| {
+                decoder.run(reader, &range, |packet, frame| {
                     on_frame(executor, packet, &mut InputFrame::Cpu(frame))
                 })?;
             }
@@ -380,7 +364,6 @@ fn try_nvdec(
     hardware: &mut AnyDecoder,
     reader: &mut PacketReader,
     range: DecodeRange,
-    interrupt: &dyn Fn() -> Result<()>,
     on_frame: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
     reason: &mut Option<Error>,
 ) -> Result<Option<DecodeRange>> {
@@ -395,7 +378,7 @@ fn try_nvdec(
         };
     }
     loop {
-        match hardware.step(reader, interrupt, on_frame) {
+        match hardware.step(reader, on_frame) {
             Ok(Step::More) => {}
             Ok(Step::Done) => return Ok(None),
             Err(error) => {

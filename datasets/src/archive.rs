@@ -125,11 +125,8 @@ impl ArchiveListing {
     }
 }
 
-/// A check for interruption, called regularly; its error stops the work.
-pub type InterruptCheck<'a> = &'a dyn Fn() -> Result<()>;
-
-/// Reads files on several threads, including the caller's, which calls `interrupt`. `read` gets a
-/// check that it must call between samples. `nothing` describes what was looked for, for the error
+/// Reads files on several threads, including the caller's. `read` must call
+/// [`check_interrupt`](source::check_interrupt) between samples. `nothing` describes what was looked for, for the error
 /// if there are no samples.
 ///
 /// # Errors
@@ -138,33 +135,23 @@ pub type InterruptCheck<'a> = &'a dyn Fn() -> Result<()>;
 pub(crate) fn read_files(
     files: &[PathBuf],
     threads: u32,
-    interrupt: InterruptCheck,
     nothing: &str,
-    read: impl Fn(&Arc<Path>, InterruptCheck) -> Result<ArchiveListing> + Sync,
+    read: impl Fn(&Arc<Path>) -> Result<ArchiveListing> + Sync,
 ) -> Result<ArchiveListing> {
     let next = AtomicUsize::new(0);
     // Files are taken in order, so every file before a failing one is in progress and will be
     // finished.
     let (failed, stop) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-    let stopped = || {
-        if stop.load(Ordering::Relaxed) {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
-        }
-    };
     let done: Vec<Mutex<Option<Result<ArchiveListing>>>> =
         files.iter().map(|_| Mutex::new(None)).collect();
-    let work = |check_interrupt: InterruptCheck| -> Result<()> {
+    let work = || -> Result<()> {
         while !failed.load(Ordering::Relaxed) {
-            check_interrupt()?;
+            source::check_interrupt().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(path), Some(slot)) = (files.get(at), done.get(at)) else {
                 break;
             };
-            let packed = catch_unwind(AssertUnwindSafe(|| {
-                read(&Arc::from(path.as_path()), check_interrupt)
-            }));
+            let packed = catch_unwind(AssertUnwindSafe(|| read(&Arc::from(path.as_path()))));
             let packed = packed.unwrap_or_else(|_| {
                 let site = Site::file(&source::display_name(path));
                 Err(Error::Internal {
@@ -190,23 +177,15 @@ pub(crate) fn read_files(
     std::thread::scope(|scope| {
         for thread in 0..extra_threads {
             let builder = Builder::new().name(format!("listing-{thread}"));
-            let flag = stop.clone();
-            let wanted = move || {
-                if flag.load(Ordering::Relaxed) {
-                    Err(Error::Interrupted)
-                } else {
-                    Ok(())
-                }
-            };
             let help = || {
-                let _scope = source::interrupt_scope(wanted, None);
-                work(&stopped)
+                let _scope = source::stop_scope(&stop, None);
+                work()
             };
             if builder.spawn_scoped(scope, help).is_err() {
                 break; // the threads that exist do the work
             }
         }
-        let finished = work(&|| interrupt().inspect_err(|_| stop.store(true, Ordering::Relaxed)));
+        let finished = work();
         if finished.is_ok() {
             // Other threads may still be reading and must remain interruptible.
             while !stop.load(Ordering::Relaxed)
@@ -216,7 +195,7 @@ pub(crate) fn read_files(
                         .is_none()
                 })
             {
-                if interrupt().is_err() {
+                if source::check_interrupt().is_err() {
                     stop.store(true, Ordering::Relaxed);
                     return Err(Error::Interrupted);
                 }
@@ -277,10 +256,7 @@ mod tests {
     #[test]
     fn order_does_not_depend_on_threads() {
         for threads in [1, 2, 7, 100] {
-            let all = read_files(&files(50), threads, &|| Ok(()), "", |path, _| {
-                Ok(packed(number(path)))
-            })
-            .unwrap();
+            let all = read_files(&files(50), threads, "", |path| Ok(packed(number(path)))).unwrap();
             let labels: Vec<i64> = all.samples.iter().map(|sample| sample.label).collect();
             assert_eq!(labels, (0..50).collect::<Vec<i64>>());
         }
@@ -290,32 +266,33 @@ mod tests {
     fn first_failed_file_is_the_error() {
         for threads in [1, 2, 7] {
             for _ in 0..20 {
-                let read = |path: &Arc<Path>, _: InterruptCheck| match number(path) {
+                let read = |path: &Arc<Path>| match number(path) {
                     n @ (17 | 18 | 30) => Err(Error::Argument(format!("file {n}"))),
                     n => Ok(packed(n)),
                 };
-                let error = read_files(&files(50), threads, &|| Ok(()), "", read).unwrap_err();
+                let error = read_files(&files(50), threads, "", read).unwrap_err();
                 assert_eq!(error.to_string(), "file 17");
             }
         }
     }
 
     /// Reports a signal once, at call `moment`, as an interpreter does.
-    fn interrupt_at(moment: u32) -> impl Fn() -> Result<()> {
+    fn interrupt_at(moment: u32) -> source::InterruptScope {
         let calls = Cell::new(0);
-        move || {
+        let interrupt = move || {
             calls.set(calls.get() + 1);
             match calls.get() == moment {
                 true => Err(Error::Interrupted),
                 false => Ok(()),
             }
-        }
+        };
+        source::interrupt_scope(interrupt, None)
     }
 
     /// Reads a file without an end: only an interrupt stops it.
-    fn read_forever(_: &Arc<Path>, check_interrupt: InterruptCheck) -> Result<ArchiveListing> {
+    fn read_forever(_: &Arc<Path>) -> Result<ArchiveListing> {
         loop {
-            check_interrupt()?;
+            source::check_interrupt()?;
             std::thread::yield_now();
         }
     }
@@ -324,8 +301,8 @@ mod tests {
     fn interrupt_stops_all_threads() {
         for threads in [1, 3] {
             for moment in [1, 2, 9] {
-                let error = read_files(&files(9), threads, &interrupt_at(moment), "", read_forever)
-                    .unwrap_err();
+                let _scope = interrupt_at(moment);
+                let error = read_files(&files(9), threads, "", read_forever).unwrap_err();
                 assert_eq!(error.kind(), "cancelled");
             }
         }
@@ -334,34 +311,35 @@ mod tests {
     #[test]
     fn interrupt_stops_the_last_file_of_another_thread() {
         let (caller, both_read) = (std::thread::current().id(), Barrier::new(2));
-        let read = |path: &Arc<Path>, check_interrupt: InterruptCheck| {
+        let read = |path: &Arc<Path>| {
             both_read.wait();
             match std::thread::current().id() == caller {
                 true => Ok(packed(number(path))),
-                false => read_forever(path, check_interrupt),
+                false => read_forever(path),
             }
         };
-        let error = read_files(&files(2), 2, &interrupt_at(5), "", read).unwrap_err();
+        let _scope = interrupt_at(5);
+        let error = read_files(&files(2), 2, "", read).unwrap_err();
         assert_eq!(error.kind(), "cancelled");
     }
 
     #[test]
     fn empty_listing_names_what_was_looked_for() {
-        let read = |_: &Arc<Path>, _: InterruptCheck| {
+        let read = |_: &Arc<Path>| {
             let mut none = ArchiveListing::default();
             for n in 0..20 {
                 none.handle_error(Error::Argument(format!("reason {n}")), ErrorPolicy::Skip)?;
             }
             Ok(none)
         };
-        let text = read_files(&files(3), 2, &|| Ok(()), "looked for x", read)
+        let text = read_files(&files(3), 2, "looked for x", read)
             .unwrap_err()
             .to_string();
         for part in ["3 file(s)", "looked for x", "60 skipped", "reason 0"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(
-            read_files(&[], 2, &|| Ok(()), "x", read)
+            read_files(&[], 2, "x", read)
                 .unwrap_err()
                 .to_string()
                 .contains("no file at all")

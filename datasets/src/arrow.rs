@@ -7,6 +7,7 @@ mod layout;
 mod message_reader;
 mod values;
 
+use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use framespool::error::Result;
 use framespool::limits::Limits;
 use framespool::source;
 
-use crate::archive::{ArchiveListing, ErrorPolicy, InterruptCheck};
+use crate::archive::{ArchiveListing, ErrorPolicy};
 use crate::columnar::{
     FEATURES_KEY, MAX_ROWS, RowConverter, TableOptions, class_names_from_features, read_tables,
 };
@@ -39,27 +40,15 @@ pub fn arrow(
     options: &TableOptions,
     on_error: ErrorPolicy,
     threads: u32,
-    interrupt: InterruptCheck,
 ) -> Result<(ArchiveListing, Vec<String>)> {
-    let read = |path: &Arc<Path>, check_interrupt: InterruptCheck, found: &mut ArchiveListing| {
-        read(path, options, on_error, check_interrupt, found)
-    };
-    read_tables(
-        files,
-        options,
-        on_error,
-        threads,
-        interrupt,
-        read,
-        class_names,
-    )
+    let read = |path: &Arc<Path>, found: &mut ArchiveListing| read(path, options, on_error, found);
+    read_tables(files, options, on_error, threads, read, class_names)
 }
 
 fn read(
     path: &Arc<Path>,
     options: &TableOptions,
     on_error: ErrorPolicy,
-    check_interrupt: InterruptCheck,
     found: &mut ArchiveListing,
 ) -> Result<()> {
     let (mut messages, schema) = MessageReader::open(source::open(path)?)?;

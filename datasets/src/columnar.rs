@@ -13,9 +13,7 @@ use framespool::source::{ArchiveMember, display_name};
 pub(crate) use table_column::{ColumnKind, TableColumn, find_column};
 
 use crate::NO_LABEL;
-use crate::archive::{
-    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
-};
+use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};
 use crate::classes::Classes;
 use crate::column_value::{MAX_COLUMNS, Value, shortened};
 use crate::json_lines::{SampleKeys, local_path};
@@ -63,8 +61,7 @@ pub(crate) fn read_tables(
     options: &TableOptions,
     on_error: ErrorPolicy,
     threads: u32,
-    interrupt: InterruptCheck,
-    read: impl Fn(&Arc<Path>, InterruptCheck, &mut ArchiveListing) -> Result<()> + Sync,
+    read: impl Fn(&Arc<Path>, &mut ArchiveListing) -> Result<()> + Sync,
     class_names: impl Fn(&Path, &str) -> Vec<String>,
 ) -> Result<(ArchiveListing, Vec<String>)> {
     options.keys.check()?;
@@ -74,31 +71,25 @@ pub(crate) fn read_tables(
     );
     // For each file: whether it has integer labels, and whether it has named labels.
     let kinds = Mutex::new(HashMap::new());
-    let mut packed = read_files(
-        files,
-        threads,
-        interrupt,
-        &nothing,
-        |path, check_interrupt| {
-            let mut found = ArchiveListing::default();
-            if let Err(error) = read(path, check_interrupt, &mut found) {
-                found.handle_error(error, on_error)?;
-            }
-            let numbers = found
-                .samples
-                .iter()
-                .any(|sample| sample.label_name.is_none() && sample.label != NO_LABEL);
-            let names = found
-                .samples
-                .iter()
-                .any(|sample| sample.label_name.is_some());
-            kinds
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(path.clone(), (numbers, names));
-            Ok(found)
-        },
-    )?;
+    let mut packed = read_files(files, threads, &nothing, |path| {
+        let mut found = ArchiveListing::default();
+        if let Err(error) = read(path, &mut found) {
+            found.handle_error(error, on_error)?;
+        }
+        let numbers = found
+            .samples
+            .iter()
+            .any(|sample| sample.label_name.is_none() && sample.label != NO_LABEL);
+        let names = found
+            .samples
+            .iter()
+            .any(|sample| sample.label_name.is_some());
+        kinds
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(path.clone(), (numbers, names));
+        Ok(found)
+    })?;
     let kinds = kinds.into_inner().unwrap_or_else(PoisonError::into_inner);
     let first = |of: fn(&(bool, bool)) -> bool| {
         files

@@ -4,12 +4,12 @@
 
 mod tables;
 
+use framespool::source::check_interrupt;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-use crate::archive::InterruptCheck;
 use crate::column_value::{ColumnsBuilder, Value, shortened};
 use crate::lines::{for_each_line, json_error, read_json, site};
 use crate::parquet::for_each_row;
@@ -66,15 +66,10 @@ struct Episode {
 /// `Argument` for a camera or an episode that does not exist, and for files that contradict each
 /// other, with file and row; `Unsupported` for other versions and for cameras whose images are
 /// stored in tables; the errors of reading JSON and Parquet files.
-pub fn lerobot(
-    root: &Path,
-    camera: Option<&str>,
-    episodes: Option<&[i64]>,
-    check_interrupt: InterruptCheck,
-) -> Result<Dataset> {
+pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>) -> Result<Dataset> {
     let (info, new) = Info::read(root, camera)?;
     let names = if new {
-        tasks(&root.join(TASKS), check_interrupt)?
+        tasks(&root.join(TASKS))?
     } else {
         tasks_v2(&root.join(TASKS_V2))?
     };
@@ -83,7 +78,7 @@ pub fn lerobot(
         .map(|(number, task)| (task.as_str(), *number))
         .collect();
     let mut found = if new {
-        info.episodes(root, check_interrupt)?
+        info.episodes(root)?
     } else {
         episodes_v2(&root.join(EPISODES_V2))?
     };
@@ -209,7 +204,7 @@ impl Info {
     }
 
     /// The episodes of a version 3 dataset.
-    fn episodes(&self, root: &Path, check_interrupt: InterruptCheck) -> Result<Vec<Episode>> {
+    fn episodes(&self, root: &Path) -> Result<Vec<Episode>> {
         let folder = root.join(EPISODES);
         let of_video = |what: &str| format!("videos/{}/{what}", self.camera);
         let needed = [
@@ -227,7 +222,7 @@ impl Info {
         ];
         let mut found = Vec::new();
         for file in parquet_files_below(&folder)? {
-            for_each_row(&file, &needed, &more, check_interrupt, |row, values| {
+            for_each_row(&file, &needed, &more, |row, values| {
                 let said = format!("{}, row {row}", file.display());
                 let [index, length, tasks, chunk, number, from, to, first, last] = &values[..]
                 else {
@@ -380,27 +375,21 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
 }
 
 /// Numbers and texts of the tasks, version 3.
-fn tasks(path: &Path, check_interrupt: InterruptCheck) -> Result<Vec<(i64, String)>> {
+fn tasks(path: &Path) -> Result<Vec<(i64, String)>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let names = ["task".to_owned(), PANDAS_INDEX_COLUMN.to_owned()];
-    for_each_row(
-        path,
-        &["task_index".to_owned()],
-        &names,
-        check_interrupt,
-        |_, values| {
-            let [number, named, unnamed] = &values[..] else {
-                return Err("has no tasks".to_owned());
-            };
-            let task = if *named == Value::Null {
-                unnamed
-            } else {
-                named
-            };
-            found.push(task_of(number, task, &mut seen)?);
-            Ok(())
-        },
-    )?;
+    for_each_row(path, &["task_index".to_owned()], &names, |_, values| {
+        let [number, named, unnamed] = &values[..] else {
+            return Err("has no tasks".to_owned());
+        };
+        let task = if *named == Value::Null {
+            unnamed
+        } else {
+            named
+        };
+        found.push(task_of(number, task, &mut seen)?);
+        Ok(())
+    })?;
     Ok(found)
 }
 

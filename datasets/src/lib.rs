@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use annotation_file::{AnnotationColumn, AnnotationOptions, annotation_file};
 pub use annotation_table::{TableDescription, annotation_table};
-pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
+pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation};
 pub use arrow::arrow;
 pub use column_value::{Column, Value};
 pub use columnar::TableOptions;

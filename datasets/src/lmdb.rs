@@ -7,6 +7,7 @@ mod caffe;
 mod file;
 mod page;
 
+use framespool::source::check_interrupt;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +17,7 @@ use framespool::limits::Limits;
 use framespool::source::{ArchiveMember, display_name};
 
 use crate::NO_LABEL;
-use crate::archive::{
-    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
-};
+use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};
 use crate::column_value::{Value, shortened};
 use crate::webdataset::{MAX_JSON_BYTES, MAX_LABEL_BYTES, label_from_json, label_from_text};
 use btree::{ItemData, TreeItem, integer_key, traverse};
@@ -81,7 +80,6 @@ pub fn lmdb(
     options: &LmdbOptions,
     on_error: ErrorPolicy,
     threads: u32,
-    interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let (keys, labels) = match &options.layout {
         LmdbLayout::Caffe => (KeyPattern::any(), None),
@@ -103,26 +101,20 @@ pub fn lmdb(
         LmdbLayout::Caffe => "looked for values that are a Datum of Caffe".to_owned(),
         LmdbLayout::Plain { key, .. } => format!("looked for keys like '{key}'"),
     };
-    read_files(
-        files,
-        threads,
-        interrupt,
-        &nothing,
-        |path, check_interrupt| {
-            let mut reader = LmdbReader {
-                path,
-                options,
-                keys: &keys,
-                labels: labels.as_ref(),
-                on_error,
-                found: ArchiveListing::default(),
-            };
-            if let Err(error) = reader.read(check_interrupt) {
-                reader.found.handle_error(error, on_error)?;
-            }
-            Ok(reader.found)
-        },
-    )
+    read_files(files, threads, &nothing, |path| {
+        let mut reader = LmdbReader {
+            path,
+            options,
+            keys: &keys,
+            labels: labels.as_ref(),
+            on_error,
+            found: ArchiveListing::default(),
+        };
+        if let Err(error) = reader.read() {
+            reader.found.handle_error(error, on_error)?;
+        }
+        Ok(reader.found)
+    })
 }
 
 /// A key pattern: a prefix, any text, and a suffix.
@@ -170,17 +162,13 @@ struct LmdbReader<'a> {
 }
 
 impl LmdbReader<'_> {
-    fn read(&mut self, check_interrupt: InterruptCheck) -> Result<()> {
+    fn read(&mut self) -> Result<()> {
         let mut file = LmdbFile::open(self.path)?;
-        let tree = self.tree(&mut file, check_interrupt)?;
+        let tree = self.tree(&mut file)?;
         let (on_error, found) = (self.on_error, &mut self.found);
-        let items = traverse(
-            &mut file,
-            &tree,
-            self.options.check,
-            check_interrupt,
-            |error| found.handle_error(error, on_error),
-        )?;
+        let items = traverse(&mut file, &tree, self.options.check, |error| {
+            found.handle_error(error, on_error)
+        })?;
         let values = || {
             items
                 .iter()
@@ -232,12 +220,12 @@ impl LmdbReader<'_> {
     }
 
     /// The tree of the selected database.
-    fn tree(&self, file: &mut LmdbFile, check_interrupt: InterruptCheck) -> Result<Tree> {
+    fn tree(&self, file: &mut LmdbFile) -> Result<Tree> {
         let main = file.main;
         let Some(name) = &self.options.database else {
             return Ok(main);
         };
-        let items = traverse(file, &main, false, check_interrupt, Err)?;
+        let items = traverse(file, &main, false, Err)?;
         let Some(item) = items.iter().find(|item| item.key == name.as_bytes()) else {
             let names: Vec<_> = items
                 .iter()

@@ -13,6 +13,7 @@ mod plain_encoding;
 mod rows;
 mod schema;
 
+use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use parquet::basic::Compression;
 
 pub use cell_reader::CellReader;
 
-use crate::archive::{ArchiveListing, ErrorPolicy, InterruptCheck};
+use crate::archive::{ArchiveListing, ErrorPolicy};
 use crate::column_value::{Value, shortened};
 use crate::columnar::{
     CellLocation, RowConverter, TableColumn, TableOptions, find_column, read_tables,
@@ -52,20 +53,9 @@ pub fn parquet(
     options: &TableOptions,
     on_error: ErrorPolicy,
     threads: u32,
-    interrupt: InterruptCheck,
 ) -> Result<(ArchiveListing, Vec<String>)> {
-    let read = |path: &Arc<Path>, check_interrupt: InterruptCheck, found: &mut ArchiveListing| {
-        read(path, options, on_error, check_interrupt, found)
-    };
-    read_tables(
-        files,
-        options,
-        on_error,
-        threads,
-        interrupt,
-        read,
-        schema::class_names,
-    )
+    let read = |path: &Arc<Path>, found: &mut ArchiveListing| read(path, options, on_error, found);
+    read_tables(files, options, on_error, threads, read, schema::class_names)
 }
 
 /// Calls `take` with the number of each row of a file and its values: first those of the columns
@@ -75,7 +65,6 @@ pub(crate) fn for_each_row(
     path: &Path,
     needed: &[String],
     others: &[String],
-    check_interrupt: InterruptCheck,
     mut take: impl FnMut(u64, Vec<Value>) -> Result<(), String>,
 ) -> Result<()> {
     let file = ParquetFile::open(path)?;
@@ -98,26 +87,19 @@ pub(crate) fn for_each_row(
     }
     let mut first = 0;
     for group in 0..file.metadata().num_row_groups() {
-        rows::read(
-            &file,
-            &mut reader,
-            group,
-            &wanted,
-            check_interrupt,
-            |row, values| {
-                let value = |position: &Option<usize>| {
-                    position.and_then(|position| values.get(position)).cloned()
-                };
-                let all = positions
-                    .iter()
-                    .map(|position| value(position).unwrap_or(Value::Null))
-                    .collect();
-                let row = first + row;
-                take(row, all).map_err(|reason| {
-                    Error::Argument(format!("{}, row {row}: {reason}", display_name(path)))
-                })
-            },
-        )?;
+        rows::read(&file, &mut reader, group, &wanted, |row, values| {
+            let value = |position: &Option<usize>| {
+                position.and_then(|position| values.get(position)).cloned()
+            };
+            let all = positions
+                .iter()
+                .map(|position| value(position).unwrap_or(Value::Null))
+                .collect();
+            let row = first + row;
+            take(row, all).map_err(|reason| {
+                Error::Argument(format!("{}, row {row}: {reason}", display_name(path)))
+            })
+        })?;
         first += u64::try_from(file.metadata().row_group(group).num_rows()).unwrap_or(0);
     }
     Ok(())
@@ -127,7 +109,6 @@ fn read(
     path: &Arc<Path>,
     options: &TableOptions,
     on_error: ErrorPolicy,
-    check_interrupt: InterruptCheck,
     found: &mut ArchiveListing,
 ) -> Result<()> {
     let file = ParquetFile::open(path)?;
@@ -140,23 +121,16 @@ fn read(
             let cell_locations = match &bytes {
                 Some(column) => Some((
                     Arc::from(column.path()),
-                    cell_locations(&file, &mut reader, group, column, check_interrupt)?,
+                    cell_locations(&file, &mut reader, group, column)?,
                 )),
                 None => None,
             };
-            rows::read(
-                &file,
-                &mut reader,
-                group,
-                &wanted,
-                check_interrupt,
-                |row, values| {
-                    let cell = cell_locations.as_ref().map(|(column, cell_locations)| {
-                        (column, cell_locations.get(row as usize).copied())
-                    });
-                    converter.push_row(first + row, values, cell, found)
-                },
-            )
+            rows::read(&file, &mut reader, group, &wanted, |row, values| {
+                let cell = cell_locations.as_ref().map(|(column, cell_locations)| {
+                    (column, cell_locations.get(row as usize).copied())
+                });
+                converter.push_row(first + row, values, cell, found)
+            })
         };
         if let Err(error) = read() {
             found.handle_error(error, on_error)?;
@@ -172,7 +146,6 @@ fn cell_locations(
     reader: &mut RangeReader,
     group: usize,
     column: &TableColumn,
-    check_interrupt: InterruptCheck,
 ) -> Result<Vec<CellLocation>> {
     let number = column_chunk::column_index(file, &column.path())?;
     // Checked first, since a column of lists has a different number of values than rows.
@@ -190,7 +163,7 @@ fn cell_locations(
             column.name
         )));
     }
-    let chunk = ColumnChunk::open(file, reader, group, number, check_interrupt)?;
+    let chunk = ColumnChunk::open(file, reader, group, number)?;
     let max_def_level = chunk.meta.column_descr().max_def_level();
     let plain = chunk.meta.compression() == Compression::UNCOMPRESSED;
     let mut cell_locations = Vec::new();

@@ -6,6 +6,7 @@
 mod index;
 mod record;
 
+use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +14,7 @@ use framespool::error::{Error, Result};
 use framespool::limits::{Limits, reserve};
 use framespool::source::{ArchiveMember, display_name};
 
-use crate::archive::{
-    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
-};
+use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};
 use crate::column_value::Value;
 use crate::range_reader::RangeReader;
 use record::{ImageHeader, Record};
@@ -37,60 +36,53 @@ pub fn recordio(
     file: &Path,
     index: Option<&Path>,
     on_error: ErrorPolicy,
-    interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let index_lines = index.map(index::read).transpose()?;
     let nothing = "looked for images packed by MXNet's im2rec or recordio.pack";
-    read_files(
-        &[PathBuf::from(file)],
-        1,
-        interrupt,
-        nothing,
-        |path, check_interrupt| {
-            let mut found = ArchiveListing::default();
-            let mut reader = match RangeReader::open(path) {
-                Ok(reader) => reader,
-                Err(error) => {
-                    found.handle_error(error, on_error)?;
-                    return Ok(found);
-                }
-            };
-            match &index_lines {
-                Some(index_lines) => {
-                    for line in index_lines {
-                        check_interrupt()?;
-                        let read = Record::read(&mut reader, line.offset)
-                            .map_err(|error| line.with_index_line(error));
-                        match read.and_then(|record| {
-                            sample(&mut reader, path, &record, &format!("key {}", line.key))
-                        }) {
-                            Ok(sample) => found.samples.push(sample),
-                            Err(error) => found.handle_error(error, on_error)?,
-                        }
-                    }
-                }
-                None => {
-                    let (mut at, mut number) = (0, 0u64);
-                    while at < reader.len() {
-                        check_interrupt()?;
-                        let record = match Record::read(&mut reader, at) {
-                            Ok(record) => record,
-                            Err(error) => {
-                                found.handle_error(error, on_error)?;
-                                break; // the start of the next record is unknown
-                            }
-                        };
-                        match sample(&mut reader, path, &record, &format!("record {number}")) {
-                            Ok(sample) => found.samples.push(sample),
-                            Err(error) => found.handle_error(error, on_error)?,
-                        }
-                        (at, number) = (record.end, number + 1);
+    read_files(&[PathBuf::from(file)], 1, nothing, |path| {
+        let mut found = ArchiveListing::default();
+        let mut reader = match RangeReader::open(path) {
+            Ok(reader) => reader,
+            Err(error) => {
+                found.handle_error(error, on_error)?;
+                return Ok(found);
+            }
+        };
+        match &index_lines {
+            Some(index_lines) => {
+                for line in index_lines {
+                    check_interrupt()?;
+                    let read = Record::read(&mut reader, line.offset)
+                        .map_err(|error| line.with_index_line(error));
+                    match read.and_then(|record| {
+                        sample(&mut reader, path, &record, &format!("key {}", line.key))
+                    }) {
+                        Ok(sample) => found.samples.push(sample),
+                        Err(error) => found.handle_error(error, on_error)?,
                     }
                 }
             }
-            Ok(found)
-        },
-    )
+            None => {
+                let (mut at, mut number) = (0, 0u64);
+                while at < reader.len() {
+                    check_interrupt()?;
+                    let record = match Record::read(&mut reader, at) {
+                        Ok(record) => record,
+                        Err(error) => {
+                            found.handle_error(error, on_error)?;
+                            break; // the start of the next record is unknown
+                        }
+                    };
+                    match sample(&mut reader, path, &record, &format!("record {number}")) {
+                        Ok(sample) => found.samples.push(sample),
+                        Err(error) => found.handle_error(error, on_error)?,
+                    }
+                    (at, number) = (record.end, number + 1);
+                }
+            }
+        }
+        Ok(found)
+    })
 }
 
 /// Converts a record into a sample.

@@ -4,6 +4,7 @@
 
 mod example;
 
+use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,9 +12,7 @@ use framespool::error::{Error, Result};
 use framespool::source::{ArchiveMember, display_name};
 
 use crate::NO_LABEL;
-use crate::archive::{
-    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
-};
+use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};
 use crate::range_reader::RangeReader;
 use example::{Feature, find_feature};
 
@@ -46,23 +45,17 @@ pub fn tfrecord(
     options: &TfRecordOptions,
     on_error: ErrorPolicy,
     threads: u32,
-    interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let nothing = format!("looked for records with a feature '{}'", options.source);
-    read_files(
-        files,
-        threads,
-        interrupt,
-        &nothing,
-        |path, check_interrupt| read(path, options, on_error, check_interrupt),
-    )
+    read_files(files, threads, &nothing, |path| {
+        read(path, options, on_error)
+    })
 }
 
 fn read(
     path: &Arc<Path>,
     options: &TfRecordOptions,
     on_error: ErrorPolicy,
-    check_interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let mut found = ArchiveListing::default();
     let mut reader = match RangeReader::open(path) {
@@ -84,7 +77,7 @@ fn read(
         };
         let data = at + HEADER_BYTES;
         let verified = match options.check {
-            true => verify_checksum(&mut reader, at, data, len, check_interrupt),
+            true => verify_checksum(&mut reader, at, data, len),
             false => Ok(()),
         };
         match verified
@@ -124,13 +117,7 @@ fn read_length(reader: &mut RangeReader, at: u64) -> Result<u64> {
 }
 
 /// Verifies the checksum of a record's data.
-fn verify_checksum(
-    reader: &mut RangeReader,
-    at: u64,
-    data: u64,
-    len: u64,
-    check_interrupt: InterruptCheck,
-) -> Result<()> {
+fn verify_checksum(reader: &mut RangeReader, at: u64, data: u64, len: u64) -> Result<()> {
     let mut sum = 0;
     for begin in (0..len).step_by(CHECKSUM_READ_BYTES as usize) {
         check_interrupt()?;

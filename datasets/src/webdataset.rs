@@ -4,6 +4,7 @@
 
 mod index;
 
+use framespool::source::check_interrupt;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +13,7 @@ use framespool::error::{Error, Result};
 use framespool::source::{ArchiveMember, display_name};
 
 use crate::NO_LABEL;
-use crate::archive::{
-    ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation, read_files,
-};
+use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};
 use crate::column_value::{Value, shortened};
 use crate::tar::{TarMember, TarMemberKind, TarReader};
 
@@ -64,7 +63,6 @@ pub fn webdataset(
     columns: &[String],
     on_error: ErrorPolicy,
     threads: u32,
-    interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let lower = |text: &String| text.trim_start_matches('.').to_ascii_lowercase();
     let extensions: Vec<String> = extensions.iter().map(lower).collect();
@@ -92,25 +90,19 @@ pub fn webdataset(
         .map(|(shard, index)| (&**shard, &**index))
         .collect();
     let nothing = format!("looked for members ending in .{}", extensions.join(" ."));
-    read_files(
-        shards,
-        threads,
-        interrupt,
-        &nothing,
-        |path, check_interrupt| {
-            let mut shard = ShardReader {
-                path,
-                index: listed.get(&**path).copied(),
-                extensions: &extensions,
-                label: &label,
-                columns: &columns,
-                on_error,
-                found: ArchiveListing::default(),
-            };
-            shard.read(check_interrupt)?;
-            Ok(shard.found)
-        },
-    )
+    read_files(shards, threads, &nothing, |path| {
+        let mut shard = ShardReader {
+            path,
+            index: listed.get(&**path).copied(),
+            extensions: &extensions,
+            label: &label,
+            columns: &columns,
+            on_error,
+            found: ArchiveListing::default(),
+        };
+        shard.read()?;
+        Ok(shard.found)
+    })
 }
 
 struct ShardReader<'a> {
@@ -149,7 +141,7 @@ impl SampleBuilder {
 }
 
 impl ShardReader<'_> {
-    fn read(&mut self, check_interrupt: InterruptCheck) -> Result<()> {
+    fn read(&mut self) -> Result<()> {
         let opened = TarReader::open(self.path)
             .and_then(|mut tar| Ok((self.indexed_members(&mut tar)?, tar)));
         let (mut listed, mut tar) = match opened {

@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use pythonize::depythonize;
 
 use crate::errors::OrRaise;
-use crate::interrupt::{interrupt, or_raise_pending};
+use crate::interrupt::run_interruptible;
 use crate::sample_table::{SampleTable, build_table};
 
 /// `(pattern, first, count, fps)`.
@@ -254,8 +254,8 @@ pub fn read_lerobot(
     camera: Option<String>,
     episodes: Option<Vec<i64>>,
 ) -> PyResult<FilteredReaderResult<'_>> {
-    let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &interrupt());
-    let dataset = or_raise_pending(py, py.detach(read))?;
+    let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref());
+    let dataset = run_interruptible(py, read)?;
     filtered_result(py, Ok(dataset))
 }
 
@@ -286,7 +286,7 @@ pub fn read_lerobot_tables<'py>(
         .map(kind)
         .collect::<framespool::Result<Vec<_>>>()
         .or_raise(py)?;
-    let read = || datasets::lerobot_tables(&root, &features, &interrupt());
-    let found = or_raise_pending(py, py.detach(read))?;
+    let read = || datasets::lerobot_tables(&root, &features);
+    let found = run_interruptible(py, read)?;
     Ok(found.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
 }

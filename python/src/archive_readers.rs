@@ -20,7 +20,7 @@ use pyo3::types::PyDict;
 use crate::annotation_readers::columns_to_dict;
 use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
-use crate::interrupt::{interrupt, interruptible, or_raise_pending};
+use crate::interrupt::run_interruptible;
 use crate::sample_table::SampleTable;
 
 /// Samples; their columns; the number of samples skipped; the reasons for the first of these.
@@ -97,10 +97,9 @@ pub fn read_webdataset<'py>(
             &columns,
             parse_on_error(on_error)?,
             threads,
-            &interrupt(),
         )
     };
-    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    let packed = run_interruptible(py, read)?;
     reader_result(py, packed)
 }
 
@@ -122,16 +121,8 @@ pub fn read_tfrecord<'py>(
         label,
         check,
     };
-    let read = || {
-        datasets::tfrecord(
-            &files,
-            &wanted,
-            parse_on_error(on_error)?,
-            threads,
-            &interrupt(),
-        )
-    };
-    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    let read = || datasets::tfrecord(&files, &wanted, parse_on_error(on_error)?, threads);
+    let packed = run_interruptible(py, read)?;
     reader_result(py, packed)
 }
 
@@ -144,15 +135,8 @@ pub fn read_recordio<'py>(
     index: Option<PathBuf>,
     on_error: &str,
 ) -> PyResult<ArchiveReaderResult<'py>> {
-    let read = || {
-        datasets::recordio(
-            &file,
-            index.as_deref(),
-            parse_on_error(on_error)?,
-            &interrupt(),
-        )
-    };
-    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    let read = || datasets::recordio(&file, index.as_deref(), parse_on_error(on_error)?);
+    let packed = run_interruptible(py, read)?;
     reader_result(py, packed)
 }
 
@@ -180,15 +164,7 @@ pub fn read_lmdb<'py>(
         layout,
         check,
     };
-    let read = || {
-        datasets::lmdb(
-            &files,
-            &how,
-            parse_on_error(on_error)?,
-            threads,
-            &interrupt(),
-        )
-    };
-    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    let read = || datasets::lmdb(&files, &how, parse_on_error(on_error)?, threads);
+    let packed = run_interruptible(py, read)?;
     reader_result(py, packed)
 }

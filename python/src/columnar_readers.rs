@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::annotation_readers::columns_to_dict;
 use crate::archive_readers::{media_location, parse_on_error};
 use crate::errors::OrRaise;
-use crate::interrupt::{interrupt, or_raise_pending};
+use crate::interrupt::run_interruptible;
 use crate::sample_table::{SampleTable, SegmentTuple, segment_range, segment_to_python};
 
 /// The location of a sample, its label and its segment. A location is a path; (file number, first
@@ -66,16 +66,16 @@ pub fn read_tables<'py>(
         root,
     };
     let read = || {
-        let (on_error, interrupt) = (parse_on_error(on_error)?, interrupt());
+        let on_error = parse_on_error(on_error)?;
         match kind {
-            "parquet" => datasets::parquet(&files, &how, on_error, threads, &interrupt),
-            "arrow" => datasets::arrow(&files, &how, on_error, threads, &interrupt),
+            "parquet" => datasets::parquet(&files, &how, on_error, threads),
+            "arrow" => datasets::arrow(&files, &how, on_error, threads),
             other => Err(Error::Argument(format!(
                 "a table is \"parquet\" or \"arrow\", got \"{other}\""
             ))),
         }
     };
-    let (mut packed, classes) = or_raise_pending(py, py.detach(read))?;
+    let (mut packed, classes) = run_interruptible(py, read)?;
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
     let columns = columns_to_dict(py, columns)?;
     let reasons = packed.errors.iter().map(Error::to_string).collect();

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
-use crate::interrupt::{interrupt, or_raise_pending};
+use crate::interrupt::run_interruptible;
 
 const CODECS: [Codec; 5] = [Codec::H264, Codec::Hevc, Codec::Vp8, Codec::Vp9, Codec::Av1];
 const CHROMAS: [Chroma; 4] = [Chroma::Gray, Chroma::C420, Chroma::C422, Chroma::C444];
@@ -182,9 +182,8 @@ fn read_access_units(
     path: &std::path::Path,
     most: usize,
 ) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
-    let interrupt = interrupt();
     let source = Arc::new(FileSource::open(path)?);
-    let video = Video::open(source, &interrupt)?;
+    let video = Video::open(source)?;
     let index = video.index().clone();
     let first = index.sync_points.first().copied().unwrap_or(0);
     let filter =
@@ -199,7 +198,7 @@ fn read_access_units(
         if units.len() == most || bytes > MAX_ACCESS_UNIT_BYTES {
             break;
         }
-        reader.read(DecodeIndex(at), at == first, &mut packet, &interrupt)?;
+        reader.read(DecodeIndex(at), at == first, &mut packet)?;
         let mut unit = Vec::new();
         filter.filter_packet(packet.data(), &mut unit);
         bytes += unit.len();
@@ -220,7 +219,7 @@ pub fn gpu_decode_throughput<'py>(
     map_every: u32,
     max_packets: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let run = py.detach(|| {
+    let (codec, units, unit_bytes, measured) = run_interruptible(py, || {
         let (codec, headers, units) = read_access_units(&path, max_packets)?;
         let device = Device::open(ordinal)?;
         let measured = throughput::measure(
@@ -232,8 +231,7 @@ pub fn gpu_decode_throughput<'py>(
             units.iter().map(Vec::len).sum::<usize>(),
             measured,
         ))
-    });
-    let (codec, units, unit_bytes, measured) = or_raise_pending(py, run)?;
+    })?;
     let dict = PyDict::new(py);
     dict.set_item("codec", codec.name())?;
     dict.set_item("packets", units)?;

@@ -22,7 +22,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::element_type::ElementType;
 use crate::errors::{OrRaise, to_python};
 use crate::file_object::FileObjectOpener;
-use crate::interrupt::{interrupt, interruptible, or_raise_pending};
+use crate::interrupt::run_interruptible;
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
 use crate::transforms::{Steps, pipeline};
@@ -168,12 +168,7 @@ pub fn decode_images<'py>(
         .map(file)
         .collect::<Result<Vec<_>>>()
         .or_raise(py)?;
-    let decoded = or_raise_pending(
-        py,
-        py.detach(interruptible(|| {
-            decode_image_batch(&files, &pipeline, seed, threads, &interrupt())
-        })),
-    )?;
+    let decoded = run_interruptible(py, || decode_image_batch(&files, &pipeline, seed, threads))?;
     let list = PyList::empty(py);
     for picture in decoded {
         match picture {

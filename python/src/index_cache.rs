@@ -2,6 +2,7 @@
 //! indices. If the cache cannot be opened, indices are built again instead of failing, and the
 //! reason is logged.
 
+use framespool::source::check_interrupt;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -18,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
-use crate::interrupt::{POLL_INTERVAL, interrupt, or_raise_pending};
+use crate::interrupt::{POLL_INTERVAL, run_interruptible};
 use crate::log_records::report_exception;
 
 /// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path.
@@ -155,13 +156,12 @@ impl Index {
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let flush = || {
-            let interrupt = interrupt();
             while !self.0.flush(POLL_INTERVAL) {
-                interrupt()?;
+                check_interrupt()?;
             }
             Ok(())
         };
-        or_raise_pending(py, py.detach(flush))
+        run_interruptible(py, flush)
     }
 
     fn fill<'py>(
@@ -177,7 +177,7 @@ impl Index {
             let report = throttled(&progress);
             self.0.prebuild(&paths, stream, threads, check, &report)
         };
-        let filled = or_raise_pending(py, py.detach(fill))?;
+        let filled = run_interruptible(py, fill)?;
         let dict = PyDict::new(py);
         dict.set_item("found", filled.found)?;
         dict.set_item("indexed", filled.built)?;
@@ -205,13 +205,11 @@ impl Index {
         let export = || {
             let failed = |e| Error::io(&Site::file(&file.to_string_lossy().into()), e);
             let mut out = BufWriter::new(File::create(&file).map_err(failed)?);
-            let done = self
-                .0
-                .export(&root, &paths, stream, &mut out, &interrupt())?;
+            let done = self.0.export(&root, &paths, stream, &mut out)?;
             out.flush().map_err(failed)?;
             Ok(transfer_result(done))
         };
-        or_raise_pending(py, py.detach(export))
+        run_interruptible(py, export)
     }
 
     fn import_(&self, py: Python<'_>, file: PathBuf, root: PathBuf) -> PyResult<TransferResult> {
@@ -220,10 +218,10 @@ impl Index {
             let opened =
                 File::open(&file).map_err(|e| Error::io(&Site::file(&(&*name).into()), e))?;
             self.0
-                .import(&root, &mut BufReader::new(opened), &name, &interrupt())
+                .import(&root, &mut BufReader::new(opened), &name)
                 .map(transfer_result)
         };
-        or_raise_pending(py, py.detach(import))
+        run_interruptible(py, import)
     }
 
     fn prune(&self, py: Python<'_>, root: Option<PathBuf>) -> PyResult<u64> {

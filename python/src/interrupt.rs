@@ -14,7 +14,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns a check that stops long work on Ctrl-C. Call it often; at intervals it checks Python's
 /// signals, and passes log records of other threads on.
-pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
+fn interrupt() -> impl Fn() -> framespool::Result<()> {
     let last = std::cell::Cell::new(Instant::now());
     move || {
         if last.get().elapsed() < POLL_INTERVAL {
@@ -30,17 +30,17 @@ pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
     }
 }
 
-/// Makes sources that wait for a server on this thread stop on Ctrl-C, until the result is dropped.
-pub fn interrupt_scope() -> source::InterruptScope {
-    source::interrupt_scope(interrupt(), None)
-}
-
-/// Does the same while `work` runs.
-pub fn interruptible<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    || {
-        let _scope = interrupt_scope();
+/// Runs `work` without the GIL; Ctrl-C stops it. All work of the engine that may take long runs
+/// here.
+pub fn run_interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> framespool::Result<T> + Send,
+) -> PyResult<T> {
+    let result = py.detach(|| {
+        let _scope = source::interrupt_scope(interrupt(), None);
         work()
-    }
+    });
+    or_raise_pending(py, result)
 }
 
 /// Returns the result, or raises the exception of a signal handler that interrupted the work.

@@ -20,7 +20,7 @@ use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr};
 use crate::images::params_to_python;
 use crate::index_cache::{IndexCacheHandle, index_progress, log};
-use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
+use crate::interrupt::run_interruptible;
 use crate::loader_args::{DatasetArg, LoaderSpec, config};
 use crate::log_records::emit_log_records;
 use crate::tensor::Tensor;
@@ -102,11 +102,7 @@ impl Loader {
                 "the loader no longer exists; create another one",
             ));
         };
-        let done = py.detach(|| {
-            let _scope = interrupt_scope();
-            work(loader)
-        });
-        or_raise_pending(py, done)
+        run_interruptible(py, || work(loader))
     }
 }
 
@@ -204,9 +200,9 @@ impl Loader {
             Some(progress) => {
                 loader::Loader::start_with_progress(config, &index_progress(progress))
             }
-            None => loader::Loader::start(config, &interrupt()),
+            None => loader::Loader::start(config),
         };
-        let loader = or_raise_pending(py, py.detach(start))?;
+        let loader = run_interruptible(py, start)?;
         let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
         let clips_per_group = loader.clips_per_group();
         let counter = Box::new(loader.counter());
@@ -271,7 +267,7 @@ impl Loader {
     /// mixing of the latter. Then the frames decoded per clip, and for each disk cache its epochs,
     /// both frames per clip, and the bytes on disk.
     fn estimate_cost(&self, py: Python<'_>) -> PyResult<CostTuple> {
-        let found = self.with(py, |loader| loader.estimate_cost(&interrupt()))?;
+        let found = self.with(py, |loader| loader.estimate_cost())?;
         let disk_caches = found.disk_caches.iter().map(|disk| {
             (
                 disk.epochs,
@@ -355,7 +351,7 @@ impl Loader {
     ) -> PyResult<Vec<(u32, u32, u32)>> {
         let clips: Vec<_> = clips.into_iter().map(sampled_clip).collect();
         with_cause(py, || {
-            self.with(py, |loader| loader.clip_shapes(epoch, &clips, &interrupt()))
+            self.with(py, |loader| loader.clip_shapes(epoch, &clips))
         })
     }
 
@@ -365,7 +361,7 @@ impl Loader {
     }
 
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let next = self.with(py, |loader| loader.next_batch(pass, &interrupt()));
+        let next = self.with(py, |loader| loader.next_batch(pass));
         self.log_failures(py)?;
         match next? {
             Some(batch) => {
@@ -398,11 +394,7 @@ impl Loader {
         occurrence: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
         let slot = sampled_clip((clip, occurrence, repeat, false));
-        let explain = || {
-            self.with(py, |loader| {
-                loader.describe_clip(epoch, slot, t, &interrupt())
-            })
-        };
+        let explain = || self.with(py, |loader| loader.describe_clip(epoch, slot, t));
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;

@@ -23,7 +23,7 @@ use crate::element_type::ElementType;
 use crate::errors::{OrRaise, check_same_process, warn_hdr};
 use crate::file_object::FileObject;
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
-use crate::interrupt::{interrupt, interrupt_scope, interruptible, or_raise_pending};
+use crate::interrupt::{or_raise_pending, run_interruptible};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
 use crate::transforms::{Steps, parse_deinterlace, pipeline};
@@ -110,7 +110,7 @@ impl FrameIterator {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
         check_same_process(py, "iterator over a Video", self.owner_pid)?;
-        let next = py.detach(|| {
+        let next = run_interruptible(py, || {
             if let Some(kept) = self
                 .undelivered
                 .lock()
@@ -119,19 +119,18 @@ impl FrameIterator {
             {
                 return Ok(Some(kept));
             }
-            let _scope = interrupt_scope();
             let mut held = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(stream) = held.as_mut() else {
                 return Ok(None);
             };
-            let next = stream.next(&interrupt());
+            let next = stream.next();
             // If only the wait was interrupted, the next call continues it.
             if !matches!(next, Ok(Some(_)) | Err(Error::Interrupted)) {
                 *held = None;
             }
             next
         });
-        let picture = or_raise_pending(py, next)?;
+        let picture = next?;
         // Checks signals before returning the frame: a signal that arrived with it would otherwise
         // raise after the frame was returned, and the frame would be lost.
         if let Err(raised) = py.check_signals().and_then(|()| warn_hdr(py)) {
@@ -205,8 +204,7 @@ impl Video {
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
         let pipeline = self.configured(pipeline);
-        let made = py.detach(|| {
-            let _scope = interrupt_scope();
+        let made = run_interruptible(py, || {
             let kept = self
                 .clip_decoder
                 .lock()
@@ -231,7 +229,6 @@ impl Video {
                     occurrence: 0,
                 },
                 &mut output,
-                &interrupt(),
             );
             if done.is_ok() {
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
@@ -242,7 +239,7 @@ impl Video {
                 .unwrap_or_else(PoisonError::into_inner) = Some(clip_decoder);
             done.and_then(|()| output.into_clip())
         });
-        let Some((buffer, shape)) = or_raise_pending(py, made)? else {
+        let Some((buffer, shape)) = made? else {
             return Err(Error::Argument(
                 "no frames requested; give at least one frame index".into(),
             ))
@@ -291,24 +288,19 @@ impl Video {
             VideoSource::Object(object) => Err(or_raise_pending(py, FileObject::open(py, object))?),
         };
         let mut cache = IndexCacheHandle::default();
-        let opened = py.detach(|| {
-            let _scope = interrupt_scope();
+        let opened = run_interruptible(py, || {
             let gpu = device.map(Gpu::open).transpose()?;
             let source = match source {
                 Ok(source) => source,
                 Err(object) => {
-                    return Ok((
-                        Engine::open_stream(Arc::new(object), stream, &interrupt())?,
-                        gpu,
-                    ));
+                    return Ok((Engine::open_stream(Arc::new(object), stream)?, gpu));
                 }
             };
             let engine = match source {
                 Source::Path(path) => {
                     cache = IndexCacheHandle::open(&index);
                     let source = source::open(&path)?;
-                    let (index, _) =
-                        index_of(cache.store.as_deref(), &path, &source, stream, &interrupt())?;
+                    let (index, _) = index_of(cache.store.as_deref(), &path, &source, stream)?;
                     Engine::with_index(source, index)
                 }
                 Source::ImageSequence(frames) => {
@@ -321,22 +313,18 @@ impl Video {
                 }
                 Source::Member(member) => {
                     let member = SourceCache::default().member(member);
-                    Engine::open_stream(Arc::new(member.open()?), stream, &interrupt())?
+                    Engine::open_stream(Arc::new(member.open()?), stream)?
                 }
-                Source::Cell(cell) => Engine::open_stream(
-                    SourceCache::default().cell(cell).open()?,
-                    stream,
-                    &interrupt(),
-                )?,
-                Source::Bytes(bytes) => Engine::open_stream(
-                    Arc::new(MemorySource::new(name, bytes)),
-                    stream,
-                    &interrupt(),
-                )?,
+                Source::Cell(cell) => {
+                    Engine::open_stream(SourceCache::default().cell(cell).open()?, stream)?
+                }
+                Source::Bytes(bytes) => {
+                    Engine::open_stream(Arc::new(MemorySource::new(name, bytes)), stream)?
+                }
             };
             Ok((engine, gpu))
         });
-        let (engine, gpu) = or_raise_pending(py, opened)?;
+        let (engine, gpu) = opened?;
         cache.log_error(py)?;
         let (clip_decoder, reader) = (Mutex::new(None), Mutex::new(None));
         Ok(Self {
@@ -460,10 +448,7 @@ impl Video {
     /// range is full if the video states it. Decodes the first frame.
     fn color(&self, py: Python<'_>) -> PyResult<(u8, u8, u8, Option<bool>)> {
         self.check_process(py)?;
-        let tags = or_raise_pending(
-            py,
-            py.detach(interruptible(|| self.engine.color(&interrupt()))),
-        )?;
+        let tags = run_interruptible(py, || self.engine.color())?;
         Ok((tags.primaries, tags.transfer, tags.matrix, tags.full_range))
     }
 
@@ -481,10 +466,7 @@ impl Video {
         Option<&'static str>,
     )> {
         self.check_process(py)?;
-        let tags = or_raise_pending(
-            py,
-            py.detach(interruptible(|| self.engine.color(&interrupt()))),
-        )?;
+        let tags = run_interruptible(py, || self.engine.color())?;
         let range = tags
             .full_range
             .map(|full| if full { "full" } else { "limited" });
@@ -501,7 +483,7 @@ impl Video {
     /// again.
     fn header(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let header = or_raise_pending(py, py.detach(interruptible(|| self.engine.header())))?;
+        let header = run_interruptible(py, || self.engine.header())?;
         let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
         put(
@@ -572,12 +554,7 @@ impl Video {
         stride: u32,
     ) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let probe = or_raise_pending(
-            py,
-            py.detach(interruptible(|| {
-                self.engine.access_cost(frames, stride, &interrupt())
-            })),
-        )?;
+        let probe = run_interruptible(py, || self.engine.access_cost(frames, stride))?;
         let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
         put("skippable", probe.disposable.into_pyobject(py)?.into_any());

@@ -3,6 +3,7 @@
 //! what the hardware does not decode cleanly is decoded again on the CPU, which reports what is
 //! wrong.
 
+use crate::source::check_interrupt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -154,15 +155,13 @@ impl HardwareDecoder {
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let Some(mut state) = self.state.take() else {
             return Ok(Step::Done);
         };
         let before = self.session.stats();
-        let step =
-            interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
+        let step = check_interrupt().and_then(|()| self.step_inner(&mut state, reader, on_frame));
         let after = self.session.stats();
         self.stats.late_decode_statuses += after.maps_for_status + after.late_statuses
             - before.maps_for_status
@@ -177,14 +176,13 @@ impl HardwareDecoder {
         &mut self,
         state: &mut RangeState,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let Some(at) = state.next() else {
             return self.finish(state, on_frame);
         };
         let begun = Instant::now();
-        state.analyze_references(at, reader, interrupt)?;
+        state.analyze_references(at, reader)?;
         if let Some(error) = state.missing_data_error(at) {
             return Err(error); // the CPU decoder determines which pictures can still be decoded
         }
@@ -197,7 +195,7 @@ impl HardwareDecoder {
         }
         let over = state.can_skip_read(at);
         state
-            .read(at, reader, &mut self.packet, interrupt)
+            .read(at, reader, &mut self.packet)
             .map_err(|error| match error {
                 Error::Interrupted => error,
                 // The CPU decoder may not need this packet, or reports what is wrong with it.

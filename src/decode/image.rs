@@ -2,6 +2,7 @@
 //! them still encoded. The transforms determine how much of each image is decoded. Unwanted files
 //! are not read.
 
+use crate::source::check_interrupt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -133,7 +134,6 @@ impl ImageReader {
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, EncodedImage<'_>) -> Result<()>,
     ) -> Result<Step> {
         let Some((index, range, done)) = self.range.take() else {
@@ -142,7 +142,7 @@ impl ImageReader {
         let Some(&at) = range.wanted.get(done) else {
             return Ok(Step::Done);
         };
-        interrupt()?;
+        check_interrupt()?;
         let begun = Instant::now();
         if self.file.capacity() > MAX_RETAINED_BYTES {
             self.file = Vec::new();

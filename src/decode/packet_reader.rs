@@ -1,6 +1,7 @@
 //! Reads the payload of a packet of the video index, ready for a decoder. Contiguous payloads are
 //! read from the source, others through libavformat and compared with the index.
 
+use crate::source::check_interrupt;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -114,15 +115,9 @@ impl PacketReader {
 
     /// Reads packet `at` into `packet`, tagged with its index. `is_first`: decoding starts with it,
     /// so the data from earlier packets that it needs is prepended; otherwise the parameter sets of
-    /// extradata that change at it. `interrupt` may stop long reads.
-    pub fn read(
-        &mut self,
-        at: DecodeIndex,
-        is_first: bool,
-        packet: &mut Packet,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        self.read_with_prefetch(at, is_first, at, packet, interrupt)
+    /// extradata that change at it.
+    pub fn read(&mut self, at: DecodeIndex, is_first: bool, packet: &mut Packet) -> Result<()> {
+        self.read_with_prefetch(at, is_first, at, packet)
     }
 
     /// Like [`read`](Self::read), where the packets up to `end` will be read next: those stored
@@ -133,7 +128,6 @@ impl PacketReader {
         is_first: bool,
         end: DecodeIndex,
         packet: &mut Packet,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let index = self.index.clone();
         let headers = match is_first {
@@ -143,7 +137,7 @@ impl PacketReader {
         if index.direct {
             self.read_direct(at, end, &headers, packet)?;
         } else {
-            self.read_demuxed(at, packet, interrupt)?;
+            self.read_demuxed(at, packet)?;
             // The decoder has the extradata of its range. The demuxer attaches those of the file
             // where it happens to read on after a seek.
             packet.remove_new_extradata();
@@ -295,13 +289,8 @@ impl PacketReader {
         (end - start) as usize
     }
 
-    fn read_demuxed(
-        &mut self,
-        at: DecodeIndex,
-        packet: &mut Packet,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        let read = self.read_demuxed_inner(at, packet, interrupt);
+    fn read_demuxed(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
+        let read = self.read_demuxed_inner(at, packet);
         if read.is_err() {
             // The demuxer's position is unknown now: the next read opens it again.
             self.bytes_read += self.demuxed.take().map_or(0, |d| d.demuxer.bytes_read());
@@ -309,41 +298,31 @@ impl PacketReader {
         read
     }
 
-    fn read_demuxed_inner(
-        &mut self,
-        at: DecodeIndex,
-        packet: &mut Packet,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
+    fn read_demuxed_inner(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
         if self.demuxed.is_none() {
             self.demuxed = Some(self.reopen()?);
         }
         if !self.seek_before(at)? {
             self.demuxed = Some(self.reopen()?); // from the start: always correct, however long it takes
         }
-        match self.read_forward(at, packet, interrupt) {
+        match self.read_forward(at, packet) {
             // libavformat computes missing decoding times from the packets before, so after a seek
             // they may differ from those of the index. Reading from the start decides whether the
             // file does.
             Err(Error::Malformed { .. }) if self.demuxed.as_ref().is_some_and(|d| d.after_seek) => {
                 self.demuxed = Some(self.reopen()?);
-                self.read_forward(at, packet, interrupt)
+                self.read_forward(at, packet)
             }
             read => read,
         }
     }
 
     /// Reads packets up to `at`, which is at or after the current position.
-    fn read_forward(
-        &mut self,
-        at: DecodeIndex,
-        packet: &mut Packet,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
+    fn read_forward(&mut self, at: DecodeIndex, packet: &mut Packet) -> Result<()> {
         let index = self.index.clone();
         let demuxed = self.demuxed.as_mut().expect("opened by the caller");
         loop {
-            interrupt()?;
+            check_interrupt()?;
             let site = index.site_of_packet(DecodeIndex(demuxed.next));
             if !demuxed.demuxer.next_packet(packet)? {
                 return Err(Error::malformed(
@@ -472,7 +451,7 @@ mod tests {
         }
         let mut reader = PacketReader::new(Arc::new(Zeros(1 << 33)), Arc::new(index));
         let mut packet = Packet::new();
-        let mut read = |at| reader.read(DecodeIndex(at), false, &mut packet, &|| Ok(()));
+        let mut read = |at| reader.read(DecodeIndex(at), false, &mut packet);
         assert!(read(0).is_ok());
         let error = read(1).unwrap_err();
         assert!(

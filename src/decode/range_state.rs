@@ -200,12 +200,11 @@ impl RangeState {
         at: DecodeIndex,
         reader: &mut PacketReader,
         packet: &mut Packet,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let last = self.skip_map.as_ref().map_or(self.range.end, |skip_map| {
             skip_map.last_to_read_with(&self.index, at)
         });
-        reader.read_with_prefetch(at, at == self.range.start, last, packet, interrupt)?;
+        reader.read_with_prefetch(at, at == self.range.start, last, packet)?;
         self.misplaced_parameter_set(at, packet.data())
             .map_or(Ok(()), Err)?;
         self.misplaced_extradata(at, packet.data())
@@ -227,29 +226,20 @@ impl RangeState {
     /// can be read ahead.
     ///
     /// # Errors
-    /// Any error from `interrupt`.
-    pub fn analyze_references(
-        &mut self,
-        at: DecodeIndex,
-        reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
+    /// That of an interrupt.
+    pub fn analyze_references(&mut self, at: DecodeIndex, reader: &mut PacketReader) -> Result<()> {
         if at == self.range.start && self.dependency_parser.is_some() {
-            self.skip_map = SkipMap::build(&self.index, &self.range, reader, interrupt)?;
+            self.skip_map = SkipMap::build(&self.index, &self.range, reader)?;
         }
         if self.skip_map.is_none() {
-            self.find_needed_layers(reader, interrupt);
+            self.find_needed_layers(reader);
         }
         Ok(())
     }
 
     /// In a stream with temporal layers, determines the highest layer that the wanted pictures
     /// need: pictures of higher layers can be skipped.
-    fn find_needed_layers(
-        &mut self,
-        reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) {
+    fn find_needed_layers(&mut self, reader: &mut PacketReader) {
         let Some(dependency_parser) = self
             .dependency_parser
             .as_mut()
@@ -264,7 +254,7 @@ impl RangeState {
         for &at in &self.range.wanted {
             // A packet that cannot be read is reported as an error when it is processed.
             let dependency = reader
-                .read(at, false, &mut packet, interrupt)
+                .read(at, false, &mut packet)
                 .map(|()| dependency_parser.parse(packet.data()));
             self.layers.push(match dependency {
                 Ok(Dependency::Reference { layer } | Dependency::Disposable { layer }) => layer,

@@ -2,6 +2,7 @@
 //! Uses the references between pictures if they can be parsed, or each packet's `Dependency` if
 //! that skips more. Does not analyze ranges so long that reading them twice takes noticeable time.
 
+use crate::source::check_interrupt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,7 +44,6 @@ impl SkipMap {
         index: &VideoIndex,
         range: &DecodeRange,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Self>> {
         let packets = &index.packets[range.start.as_usize()..=range.end.as_usize()];
         let bytes: u64 = packets.iter().map(|p| u64::from(p.size)).sum();
@@ -59,13 +59,8 @@ impl SkipMap {
         let Some(graph) = ReferenceGraph::new(&index.info.params) else {
             return Ok(None);
         };
-        let Some(headers) = RangeHeaders::read(
-            index,
-            (range.start, range.end),
-            Some(graph),
-            reader,
-            interrupt,
-        )?
+        let Some(headers) =
+            RangeHeaders::read(index, (range.start, range.end), Some(graph), reader)?
         else {
             return Ok(None);
         };
@@ -132,16 +127,15 @@ impl RangeHeaders {
         (first, last): (DecodeIndex, DecodeIndex),
         mut graph: Option<ReferenceGraph>,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Self>> {
         let mut parser = DependencyParser::new(&index.info.params);
         let mut dependencies = Vec::with_capacity((last.0 - first.0) as usize + 1);
         let mut packet = Packet::new();
         for at in (first.0..=last.0).map(DecodeIndex) {
-            interrupt()?;
+            check_interrupt()?;
             // A packet that cannot be read is reported as an error when it is processed.
             if reader
-                .read_with_prefetch(at, at == first, last, &mut packet, interrupt)
+                .read_with_prefetch(at, at == first, last, &mut packet)
                 .is_err()
             {
                 return Ok(None);
@@ -228,13 +222,8 @@ impl DecodedFrames {
     /// other groups of pictures, the share of decoded packets is that of the known ones, or 1.
     ///
     /// # Errors
-    /// Those of `interrupt`.
-    pub fn count(
-        &mut self,
-        ranges: &[DecodeRange],
-        max_bytes: &mut u64,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<f64> {
+    /// That of an interrupt.
+    pub fn count(&mut self, ranges: &[DecodeRange], max_bytes: &mut u64) -> Result<f64> {
         let index = self.index.clone();
         let mut frames = 0.0;
         for range in ranges {
@@ -260,7 +249,7 @@ impl DecodedFrames {
                     continue;
                 }
                 if !self.headers.contains_key(&start) {
-                    let known = self.read(start, max_bytes, interrupt)?;
+                    let known = self.read(start, max_bytes)?;
                     self.headers.insert(start, known);
                 }
                 let others = all.saturating_sub(places.len());
@@ -285,12 +274,7 @@ impl DecodedFrames {
     }
 
     /// Reads the headers of the group of pictures that begins at this packet.
-    fn read(
-        &mut self,
-        start: u32,
-        max_bytes: &mut u64,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<RangeHeaders>> {
+    fn read(&mut self, start: u32, max_bytes: &mut u64) -> Result<Option<RangeHeaders>> {
         let (index, next) = (
             &self.index,
             self.index.sync_points.partition_point(|&at| at <= start),
@@ -314,7 +298,6 @@ impl DecodedFrames {
             (DecodeIndex(start), DecodeIndex(end - 1)),
             graph,
             &mut self.reader,
-            interrupt,
         )
     }
 }

@@ -1,6 +1,7 @@
 //! Builds the index of a source: from the sample tables of ordinary MP4/MOV files, otherwise from a
 //! scan of all packets. A video without frames is an error that describes what was found instead.
 
+use crate::source::check_interrupt;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
@@ -28,31 +29,26 @@ use crate::units::DecodeIndex;
 const LARGE_PACKET_BYTES: usize = 1 << 20;
 
 /// Builds the index of a file's default video stream: [`build_stream`] without a requested stream.
-pub fn build(
-    source: &Arc<dyn ByteSource>,
-    limits: &Limits,
-    interrupt: &dyn Fn() -> Result<()>,
-) -> Result<VideoIndex> {
-    build_stream(source, None, limits, interrupt)
+pub fn build(source: &Arc<dyn ByteSource>, limits: &Limits) -> Result<VideoIndex> {
+    build_stream(source, None, limits)
 }
 
 /// Builds the index of the video stream with index `stream` among all streams of the file, or of
-/// the one that libavformat considers the best. `interrupt` is called for every packet read; an
-/// error from it stops the work.
+/// the one that libavformat considers the best. The caller of this thread can interrupt it at every
+/// packet read.
 pub fn build_stream(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
     limits: &Limits,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let limits = &limits.for_file_len(source.len());
     if let Some(mut track) = mp4::read_track(source, stream, limits)? {
         let streams = std::mem::take(&mut track.streams);
-        if let Some(index) = build_from_sample_tables(source, track, interrupt)? {
+        if let Some(index) = build_from_sample_tables(source, track)? {
             return Ok(VideoIndex { streams, ..index });
         }
     }
-    build_from_scan(source, stream, limits, interrupt)
+    build_from_scan(source, stream, limits)
 }
 
 /// Builds the index of a video in one pass over all its packets, for any container. It also serves
@@ -61,7 +57,6 @@ pub fn build_from_scan(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
     limits: &Limits,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let mut parsed_headers: Vec<(PictureInfo, Option<ParsedPicture>)> = Vec::new();
@@ -73,7 +68,7 @@ pub fn build_from_scan(
     let mut padded = Vec::new();
     let (mut payload_bytes, max_payload_bytes) = (0, Limits::max_payload_of(source.len()));
     let track = libavformat::read_packets(source, stream, limits, |info, packet| {
-        interrupt()?;
+        check_interrupt()?;
         payload_bytes += packet.data().len() as u64;
         Limits::check(
             &site,
@@ -190,15 +185,7 @@ pub fn build_from_scan(
             parsed,
         })
         .collect();
-    let index = build_index(
-        source,
-        container,
-        info,
-        parsed_packets,
-        direct,
-        in_band,
-        interrupt,
-    )?;
+    let index = build_index(source, container, info, parsed_packets, direct, in_band)?;
     let damaged_units = damaged_units.saturating_add(index.damaged_units);
     // A decoder keeps palettes and tables of the part that it decoded last.
     let changes_parameters = index.changes_parameters || stateful;
@@ -213,18 +200,14 @@ pub fn build_from_scan(
 /// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the
 /// whole video once. Used for the few streams that have neither timestamps nor headers parsed here
 /// that give the order (raw H.264 with order count resets, VC-1 without a sequence header).
-fn decoded_order(
-    source: &Arc<dyn ByteSource>,
-    info: &StreamInfo,
-    interrupt: &dyn Fn() -> Result<()>,
-) -> Result<Vec<DecodeIndex>> {
+fn decoded_order(source: &Arc<dyn ByteSource>, info: &StreamInfo) -> Result<Vec<DecodeIndex>> {
     let mut demuxer = Demuxer::open(source.clone(), true, Some(info.stream))?;
     let mut decoder = Decoder::open(&Site::file(source.name()), &info.params, 1)?;
     let (mut packet, mut frame) = (Packet::new(), Frame::new());
     let mut order = Vec::new();
     let mut more = true;
     for at in 0.. {
-        interrupt()?;
+        check_interrupt()?;
         more = more && demuxer.next_packet(&mut packet)?;
         if more {
             packet.set_packet_index(DecodeIndex(at));
@@ -297,7 +280,6 @@ fn open_parser(site: &Site, params: &CodecParams) -> Result<Option<Parser>> {
 fn build_from_sample_tables(
     source: &Arc<dyn ByteSource>,
     track: Track,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<Option<VideoIndex>> {
     let Track {
         container,
@@ -313,7 +295,7 @@ fn build_from_sample_tables(
         .map(u32::from_le_bytes)
         .contains(&info.params.tag);
     let every = in_band || matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg4);
-    let mut prefixes = PacketPrefixes::read(source, &info, &packets, every, interrupt)?;
+    let mut prefixes = PacketPrefixes::read(source, &info, &packets, every)?;
     let have_sets = |prefixes: &PacketPrefixes| {
         prefixes
             .in_band
@@ -322,7 +304,7 @@ fn build_from_sample_tables(
             .is_some_and(ParameterSetTracker::has_in_band)
     };
     if !every && prefixes.as_ref().is_some_and(have_sets) {
-        prefixes = PacketPrefixes::read(source, &info, &packets, true, interrupt)?;
+        prefixes = PacketPrefixes::read(source, &info, &packets, true)?;
     }
     let Some(PacketPrefixes {
         parsed_packets,
@@ -360,16 +342,7 @@ fn build_from_sample_tables(
         return Ok(None);
     }
     drop(packets); // large; freed before the tables are allocated
-    build_index(
-        source,
-        container,
-        info,
-        parsed_packets,
-        true,
-        in_band,
-        interrupt,
-    )
-    .map(Some)
+    build_index(source, container, info, parsed_packets, true, in_band).map(Some)
 }
 
 /// Returns the reorder depth: the largest number of pictures that precede a picture in decode order
@@ -404,7 +377,6 @@ fn build_index(
     parsed_packets: Vec<ParsedPacket>,
     direct: bool,
     in_band: InBandHeaders,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let count = parsed_packets.len();
@@ -419,7 +391,7 @@ fn build_index(
         end_pts,
         time_base,
     } = build_frame_table(&info, &container, parsed_packets, || {
-        decoded_order(source, &info, interrupt)
+        decoded_order(source, &info)
     })?;
     info.time_base = time_base;
     if frames.is_empty() {

@@ -226,13 +226,12 @@ pub fn index_of(
     path: &Path,
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<(Arc<VideoIndex>, bool)> {
     let since = SystemTime::now();
     if let Some(index) = store.and_then(|store| store.get(path, &**source, stream)) {
         return Ok((index, true));
     }
-    let index = Arc::new(build_stream(source, stream, &Limits::default(), interrupt)?);
+    let index = Arc::new(build_stream(source, stream, &Limits::default())?);
     if let Some(store) = store {
         store.put(path, &**source, stream, since, &index);
     }

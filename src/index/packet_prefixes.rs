@@ -1,6 +1,7 @@
 //! Reads the first bytes of an MP4/MOV file's packets, as many as are needed to find random access
 //! points.
 
+use crate::source::check_interrupt;
 use std::sync::Arc;
 
 use super::frame_order::ParsedPacket;
@@ -41,7 +42,6 @@ impl PacketPrefixes {
         info: &StreamInfo,
         packets: &[PacketInfo],
         every: bool,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Self>> {
         let kind = info.params.codec.kind;
         let mut header_parser = HeaderParser::new(kind, &info.params.extradata);
@@ -73,7 +73,7 @@ impl PacketPrefixes {
             let picture = if packet.size == 0 {
                 header_parser.parse(&[], packet.key)
             } else if wanted {
-                interrupt()?;
+                check_interrupt()?;
                 let begins = packet.key || first_start.is_none();
                 let Some(picture) =
                     parse_prefix(source, &mut header_parser, &packet, begins, &mut head)?

@@ -2,6 +2,7 @@
 //! byte budget and are rebuilt after eviction. Few file handles are kept, because a dataset has
 //! more files than a process may open.
 
+use crate::source::check_interrupt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,7 @@ use crate::index::cache::{IndexCache, index_of};
 use crate::index::{VideoIndex, image};
 use crate::limits::Limits;
 use crate::rng::{Purpose, Rng, RngKey};
-use crate::source::{ByteSource, Identity, ImageSequenceSource, interrupt_scope};
+use crate::source::{ByteSource, Identity, ImageSequenceSource, stop_scope};
 use crate::video::Video;
 
 /// Number of frames and of clips of an item.
@@ -141,13 +142,6 @@ impl VideoCatalog {
         let done = AtomicUsize::new(0);
         let outage_timeout = self.outage_timeout;
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = || {
-            if stop.load(Ordering::Relaxed) {
-                Err(Error::Interrupted)
-            } else {
-                Ok(())
-            }
-        };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
             (0..self.samples.len()).map(|_| Mutex::new(None)).collect();
         let counted = std::thread::scope(|scope| {
@@ -156,7 +150,7 @@ impl VideoCatalog {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(slot) = lengths.get(at) else { return };
                     let open = || -> Result<Length> {
-                        let video = self.open(at as u32, stats, &stopped)?;
+                        let video = self.open(at as u32, stats)?;
                         let part = self.part(at as u32, video.index());
                         Ok((part.num_frames(), self.sampling.num_clips(&part)))
                     };
@@ -169,17 +163,10 @@ impl VideoCatalog {
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(length);
                     done.fetch_add(1, Ordering::Release);
                 };
-                let flag = stop.clone();
-                let wanted = move || {
-                    if flag.load(Ordering::Relaxed) {
-                        Err(Error::Interrupted)
-                    } else {
-                        Ok(())
-                    }
-                };
+                let stop = &stop;
                 let work = move || {
-                    let _scope = interrupt_scope(wanted, Some(stats.remote()))
-                        .outage_timeout(outage_timeout);
+                    let _scope =
+                        stop_scope(stop, Some(stats.remote())).outage_timeout(outage_timeout);
                     work();
                 };
                 let name = format!("fsp-count-clips-{worker}");
@@ -500,35 +487,25 @@ impl VideoCatalog {
     /// other files to be closed.
     ///
     /// # Errors
-    /// The errors of opening and indexing, and those that `interrupt` returns.
-    pub fn open(
-        &self,
-        item: u32,
-        stats: &StatsCollector,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Video> {
+    /// The errors of opening and indexing, and that of an interrupt.
+    pub fn open(&self, item: u32, stats: &StatsCollector) -> Result<Video> {
         const PAUSE: Duration = Duration::from_millis(20);
         const TRIES: u32 = 50;
         for _ in 0..TRIES {
-            match self.open_once(item, stats, interrupt) {
+            match self.open_once(item, stats) {
                 Err(error) if error.is_out_of_descriptors() => {}
                 result => return result,
             }
             let idle =
                 std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
             drop(idle);
-            interrupt()?;
+            check_interrupt()?;
             std::thread::sleep(PAUSE);
         }
-        self.open_once(item, stats, interrupt)
+        self.open_once(item, stats)
     }
 
-    fn open_once(
-        &self,
-        item: u32,
-        stats: &StatsCollector,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Video> {
+    fn open_once(&self, item: u32, stats: &StatsCollector) -> Result<Video> {
         let video = self.file_of(item);
         let mut sequence = None;
         let cached = || {
@@ -573,8 +550,7 @@ impl VideoCatalog {
         }
         let opened = match &location {
             MediaLocation::Path(path) => {
-                let (index, stored) =
-                    index_of(self.store.as_deref(), path, &source, self.stream, interrupt)?;
+                let (index, stored) = index_of(self.store.as_deref(), path, &source, self.stream)?;
                 stats.add(|s| {
                     *if stored {
                         &mut s.index_hits
@@ -596,7 +572,7 @@ impl VideoCatalog {
             MediaLocation::ArchiveMember(_)
             | MediaLocation::Memory(_)
             | MediaLocation::External(_) => {
-                let opened = Video::open_stream(source, self.stream, interrupt)?;
+                let opened = Video::open_stream(source, self.stream)?;
                 stats.add(|s| s.videos_indexed += 1);
                 opened
             }

@@ -4,6 +4,7 @@
 
 mod disk_cache;
 
+use crate::source::check_interrupt;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,25 +78,14 @@ impl CostModel<'_> {
     /// the clip cache is in use.
     ///
     /// # Errors
-    /// The error of the last video if none of the sampled ones can be read, and those of
-    /// `interrupt`.
-    pub fn packets_per_clip(
-        &self,
-        order: &BatchSampler,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<f64> {
-        let clips = self.sample_videos(interrupt)?;
+    /// The error of the last video if none of the sampled ones can be read, and that of
+    /// an interrupt.
+    pub fn packets_per_clip(&self, order: &BatchSampler) -> Result<f64> {
+        let clips = self.sample_videos()?;
         let part = self.part_of_epoch(order, 0);
         let (requests, counted) = (&part.requests, part.counted.clone());
         let packets = &mut |_: &[Request], ranges: &PacketRangeSet| Ok(ranges.with(&[]) as f64);
-        self.simulate(
-            &clips,
-            requests,
-            part.lookahead,
-            counted,
-            packets,
-            interrupt,
-        )
+        self.simulate(&clips, requests, part.lookahead, counted, packets)
     }
 
     /// The requests in the middle of an epoch.
@@ -132,7 +122,7 @@ impl CostModel<'_> {
     }
 
     /// Opens some videos at even distances.
-    fn sample_videos(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<ClipModel<'_>> {
+    fn sample_videos(&self) -> Result<ClipModel<'_>> {
         let video_clips = self.catalog.video_clips(None);
         let count = video_clips.num_videos().min(MAX_SAMPLED_VIDEOS);
         let mut videos = Vec::new();
@@ -146,7 +136,7 @@ impl CostModel<'_> {
             }
             match self
                 .catalog
-                .open(self.catalog.locate(clips.start).0, self.stats, interrupt)
+                .open(self.catalog.locate(clips.start).0, self.stats)
             {
                 Ok(opened) => videos.push(SampledVideo {
                     index: opened.index().clone(),
@@ -178,7 +168,6 @@ impl CostModel<'_> {
         lookahead: u64,
         counted: Range<u64>,
         task_cost: &mut TaskCost<'_>,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<f64> {
         let file_of = |clip: u64| self.catalog.file_of(self.catalog.locate(clip).0);
         let file_of: Vec<u32> = requests.iter().map(|&(clip, _)| file_of(clip)).collect();
@@ -197,7 +186,7 @@ impl CostModel<'_> {
             }
             let video = file_of[at as usize];
             if !held.remove(&at) {
-                interrupt()?;
+                check_interrupt()?;
                 let pending = by_video
                     .get(&video)
                     .into_iter()

@@ -5,7 +5,10 @@
 mod frames;
 mod plan;
 
+use crate::source::{check_interrupt, inner_interrupt_scope};
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::ClipMetadata;
@@ -261,7 +264,7 @@ impl DecodeTask {
     pub fn run(
         &mut self,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler<DecodeTask>,
+        scheduler: &Arc<Scheduler<DecodeTask>>,
         stats: &StatsCollector,
     ) -> Result<Progress> {
         self.bytes_counted = self.reader.bytes_read();
@@ -302,20 +305,24 @@ impl DecodeTask {
     fn run_inner(
         &mut self,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler<DecodeTask>,
+        scheduler: &Arc<Scheduler<DecodeTask>>,
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> Result<Progress> {
         let mut due = self.due();
+        let needed_by = Rc::new(Cell::new(self.iteration()));
+        let _scope = {
+            let (scheduler, needed_by) = (scheduler.clone(), needed_by.clone());
+            inner_interrupt_scope(move || scheduler.check(needed_by.get()))
+        };
         loop {
             // Clips of later epochs are needed after the end of the pass, too.
-            let iteration = if due == SequenceNumber::MAX {
+            needed_by.set(if due == SequenceNumber::MAX {
                 ANY_ITERATION
             } else {
                 self.iteration
-            };
-            let interrupt = || scheduler.check(iteration);
-            interrupt()?;
+            });
+            check_interrupt()?;
             if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
                 if self.current.is_none()
                     && let Some(mut decoder) = self.decoder.take()
@@ -346,7 +353,7 @@ impl DecodeTask {
             } = self;
             let decoder = decoder.as_mut().expect("set when the decode pass started");
             let mut written = Vec::new();
-            let step = decoder.step(reader, &interrupt, &mut |packet, mut picture| {
+            let step = decoder.step(reader, &mut |packet, mut picture| {
                 let targets = &wanted[&packet];
                 if executors.cached.is_some() && picture.is_deep() {
                     scheduler.has_high_bit_depth.store(true, Ordering::Relaxed);

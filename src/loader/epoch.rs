@@ -1,6 +1,7 @@
 //! Delivers the batches of one pass over the dataset, complete and in order.
 //! At most `prefetch_batches` + 1 batches are open at a time.
 
+use crate::source::check_interrupt;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::batch_sampler::{BatchSampler, SampledClip};
 use crate::error::{Error, Result};
 use crate::transforms::ClipShape;
 
-/// Interval at which a waiting consumer calls `interrupt`.
+/// Interval at which a waiting consumer checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Number of clip requests that become visible at a time: a first batch must not wait for a whole
@@ -84,19 +85,15 @@ impl Epoch {
             .map_or(self.next_delivered, |(number, _)| *number)
     }
 
-    pub fn next_batch(
-        &mut self,
-        context: &EpochContext<'_>,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Batch>> {
-        interrupt()?;
+    pub fn next_batch(&mut self, context: &EpochContext<'_>) -> Result<Option<Batch>> {
+        check_interrupt()?;
         let batch = match self.pending_replacement.take() {
-            Some((number, batch)) => self.complete_or_retry(number, batch, context, interrupt)?,
-            None => match self.next_complete(context, interrupt)? {
+            Some((number, batch)) => self.complete_or_retry(number, batch, context)?,
+            None => match self.next_complete(context)? {
                 None => return Ok(None),
                 Some((_, AssembledBatch::Batch(batch))) => batch,
                 Some((number, AssembledBatch::Incomplete(batch))) => {
-                    self.complete_or_retry(number, batch, context, interrupt)?
+                    self.complete_or_retry(number, batch, context)?
                 }
             },
         };
@@ -116,7 +113,6 @@ impl Epoch {
     fn next_complete(
         &mut self,
         context: &EpochContext<'_>,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<(u64, AssembledBatch)>> {
         // The first tasks must see the clips that share their decoding.
         let near = context.order.lookahead_clips().max(MAX_REQUESTS_PER_STEP);
@@ -140,7 +136,7 @@ impl Epoch {
             if let Some(front) = context.scheduler.take_complete_batch(timeout) {
                 break front;
             }
-            interrupt()?;
+            check_interrupt()?;
         };
         context
             .stats
@@ -161,15 +157,14 @@ impl Epoch {
         number: u64,
         mut batch: IncompleteBatch,
         context: &EpochContext<'_>,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
         let made = match &mut batch {
             IncompleteBatch::AllSkipped(error) => self
-                .make_replacement(number, error.clone(), context, interrupt)
+                .make_replacement(number, error.clone(), context)
                 .map(Some),
-            IncompleteBatch::FailedGroups(groups) => self
-                .replace_groups(number, groups, context, interrupt)
-                .map(|()| None),
+            IncompleteBatch::FailedGroups(groups) => {
+                self.replace_groups(number, groups, context).map(|()| None)
+            }
         };
         match (made, batch) {
             (Err(Error::Interrupted), batch) => {
@@ -190,7 +185,6 @@ impl Epoch {
         number: u64,
         batch: &mut FailedGroups,
         context: &EpochContext<'_>,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let slots = self.slots(context, number);
         let per_group = context.config.clips_per_group()? as usize;
@@ -205,8 +199,7 @@ impl Epoch {
                 .map(|&slot| request_of(slot))
                 .collect();
             let error = batch.error.clone();
-            let attempt =
-                || single_clip.make_replacement_group(self.epoch, &mut requests, error, interrupt);
+            let attempt = || single_clip.make_replacement_group(self.epoch, &mut requests, error);
             let made = self.caught(slots[first], context, attempt);
             single_clip.count_work();
             for (place, (metadata, data)) in places.zip(made?) {
@@ -253,7 +246,6 @@ impl Epoch {
         number: u64,
         error: Error,
         context: &EpochContext<'_>,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
         let Some(&first) = self.slots(context, number).first() else {
             return Err(error);
@@ -264,7 +256,7 @@ impl Epoch {
         };
         let mut single_clip = self.single_clip(context);
         let mut request = request_of(slot);
-        let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
+        let attempt = || single_clip.make_replacement(self.epoch, &mut request, error);
         let made = self.caught(slot, context, attempt);
         single_clip.count_work();
         let (metadata, data) = made?;

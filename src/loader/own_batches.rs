@@ -1,6 +1,7 @@
 //! Passes over batches that the caller composes, from the order of an epoch and the shapes of its
 //! clips.
 
+use crate::source::check_interrupt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,11 +12,11 @@ use crate::batch_sampler::{
     BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip,
 };
 use crate::error::{Error, Result};
-use crate::source::interrupt_scope;
+use crate::source::stop_scope;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::output_size;
 
-/// Interval at which the caller's `interrupt` is called.
+/// Interval at which the caller checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Clips that a thread takes at a time.
@@ -72,18 +73,12 @@ impl Loader {
             .collect())
     }
 
-    /// The shapes of clips of an epoch, computed by all threads; `interrupt` is called repeatedly
-    /// meanwhile.
+    /// The shapes of clips of an epoch, computed by all threads.
     ///
     /// # Errors
     /// That of a clip whose file fails, with [`OnError::Raise`]; otherwise such a clip is (0, 0,
     /// 0).
-    pub fn clip_shapes(
-        &self,
-        epoch: u64,
-        clips: &[SampledClip],
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Vec<FrameShape>> {
+    pub fn clip_shapes(&self, epoch: u64, clips: &[SampledClip]) -> Result<Vec<FrameShape>> {
         self.check_process()?;
         clips
             .iter()
@@ -100,19 +95,12 @@ impl Loader {
         }
         let next = AtomicUsize::new(0);
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = || {
-            if stop.load(Ordering::Relaxed) {
-                Err(Error::Interrupted)
-            } else {
-                Ok(())
-            }
-        };
         let found: Vec<Mutex<Vec<Result<FrameShape>>>> = clips
             .chunks(CHUNK)
             .map(|_| Mutex::new(Vec::new()))
             .collect();
         let of_clip = |slot: &SampledClip| {
-            let work = || self.shape_of(epoch, slot, &stopped);
+            let work = || self.shape_of(epoch, slot);
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
                 let site = self.catalog.site(self.catalog.locate(slot.clip).0);
                 Err(Error::Internal {
@@ -133,19 +121,10 @@ impl Loader {
             let threads: Vec<_> = (0..self.config.options.num_threads.min(found.len() as u32))
                 .filter_map(|number| {
                     let name = format!("fsp-clip-shapes-{number}");
-                    let flag = stop.clone();
-                    let wanted = move || {
-                        if flag.load(Ordering::Relaxed) {
-                            Err(Error::Interrupted)
-                        } else {
-                            Ok(())
-                        }
-                    };
-                    let (work, traffic) = (&work, self.stats.remote());
+                    let (work, stop, traffic) = (&work, &stop, self.stats.remote());
                     let outage_timeout = self.config.options.outage_timeout;
                     let run = move || {
-                        let _scope =
-                            interrupt_scope(wanted, Some(traffic)).outage_timeout(outage_timeout);
+                        let _scope = stop_scope(stop, Some(traffic)).outage_timeout(outage_timeout);
                         work();
                     };
                     std::thread::Builder::new()
@@ -163,7 +142,7 @@ impl Loader {
                 .iter()
                 .all(std::thread::ScopedJoinHandle::is_finished)
             {
-                if let Err(error) = interrupt() {
+                if let Err(error) = check_interrupt() {
                     stop.store(true, Ordering::Relaxed);
                     next.store(found.len(), Ordering::Relaxed);
                     return Err(error);
@@ -188,16 +167,11 @@ impl Loader {
             .collect()
     }
 
-    fn shape_of(
-        &self,
-        epoch: u64,
-        slot: &SampledClip,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<FrameShape> {
-        interrupt()?;
+    fn shape_of(&self, epoch: u64, slot: &SampledClip) -> Result<FrameShape> {
+        check_interrupt()?;
         let video = self
             .catalog
-            .open(self.catalog.locate(slot.clip).0, &self.stats, interrupt)?;
+            .open(self.catalog.locate(slot.clip).0, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;
         let frames = self

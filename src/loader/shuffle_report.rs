@@ -176,8 +176,8 @@ impl Loader {
     ///
     /// # Errors
     /// `Argument` with an order of another library or a shard of the dataset; the error of a video
-    /// if none of those that are opened can be read; those of `interrupt`.
-    pub fn estimate_cost(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<CostEstimate> {
+    /// if none of those that are opened can be read; that of an interrupt.
+    pub fn estimate_cost(&self) -> Result<CostEstimate> {
         self.check_process()?;
         let config = self.order.config();
         if config.clip_order != ClipOrder::Framespool || config.stick_to_shard {
@@ -229,12 +229,11 @@ impl Loader {
         let epochs = own_epochs
             .as_ref()
             .map_or(&DISK_CACHE_EPOCHS[..], |own| own);
-        let frames =
-            model(cached_clips).decoded_frames(&self.order, &self.config, epochs, interrupt)?;
+        let frames = model(cached_clips).decoded_frames(&self.order, &self.config, epochs)?;
         Ok(CostEstimate {
-            single: model(0).packets_per_clip(&full, interrupt)?,
-            full: model(cached_clips).packets_per_clip(&full, interrupt)?,
-            grouped: model(cached_clips).packets_per_clip(&grouped, interrupt)?,
+            single: model(0).packets_per_clip(&full)?,
+            full: model(cached_clips).packets_per_clip(&full)?,
+            grouped: model(cached_clips).packets_per_clip(&grouped)?,
             mixing: measure_mixing(&grouped, 0, &video_clips, MIXING_POSITIONS)?,
             frames_per_clip: frames.frames_per_clip,
             disk_caches: frames.disk_caches,

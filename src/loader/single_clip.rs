@@ -2,6 +2,7 @@
 //! `OnError`. A replacement clip depends only on (seed, epoch, clip, occurrence), not on the order
 //! of work.
 
+use crate::source::check_interrupt;
 use std::sync::Arc;
 
 use super::backends::DecoderBackends;
@@ -87,19 +88,14 @@ impl SingleClipDecoder {
     /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`. A
     /// clip of a group is not replaced alone: its error is returned, and
     /// [`Self::make_replacement_group`] replaces the group.
-    pub fn make(
-        &mut self,
-        epoch: u64,
-        request: &mut ClipRequest,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<MadeClip> {
-        match self.attempt(epoch, request, request.slot.clip, interrupt) {
+    pub fn make(&mut self, epoch: u64, request: &mut ClipRequest) -> Result<MadeClip> {
+        match self.attempt(epoch, request, request.slot.clip) {
             Err(error)
                 if error.is_file_error()
                     && self.config.options.on_error == OnError::Replace
                     && !self.config.options.group_clips =>
             {
-                let made = self.make_replacement(epoch, request, error, interrupt)?;
+                let made = self.make_replacement(epoch, request, error)?;
                 self.stats.add(|s| s.clips_replaced += 1);
                 Ok(made)
             }
@@ -114,7 +110,6 @@ impl SingleClipDecoder {
         epoch: u64,
         request: &mut ClipRequest,
         mut error: Error,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<MadeClip> {
         let key = request
             .slot
@@ -122,7 +117,7 @@ impl SingleClipDecoder {
         let mut others = key.rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
             let other = others.next_below(self.catalog.num_clips());
-            match self.attempt(epoch, request, other, interrupt) {
+            match self.attempt(epoch, request, other) {
                 Err(another) if another.is_file_error() => error = another,
                 done => return done,
             }
@@ -137,7 +132,6 @@ impl SingleClipDecoder {
         epoch: u64,
         requests: &mut [ClipRequest],
         mut error: Error,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<MadeClip>> {
         let Some(first) = requests.first().map(|request| request.slot) else {
             return Err(error);
@@ -150,14 +144,7 @@ impl SingleClipDecoder {
             let other = others.next_below(self.catalog.num_clips() / per_video) * per_video;
             let made: Result<Vec<MadeClip>> = requests
                 .iter_mut()
-                .map(|request| {
-                    self.attempt(
-                        epoch,
-                        request,
-                        other + request.slot.clip % per_video,
-                        interrupt,
-                    )
-                })
+                .map(|request| self.attempt(epoch, request, other + request.slot.clip % per_video))
                 .collect();
             match made {
                 Err(another) if another.is_file_error() => error = another,
@@ -171,14 +158,8 @@ impl SingleClipDecoder {
         Err(error)
     }
 
-    fn attempt(
-        &mut self,
-        epoch: u64,
-        request: &mut ClipRequest,
-        clip: u64,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<MadeClip> {
-        let made = self.make_clip(epoch, request, clip, interrupt);
+    fn attempt(&mut self, epoch: u64, request: &mut ClipRequest, clip: u64) -> Result<MadeClip> {
+        let made = self.make_clip(epoch, request, clip);
         if let Err(error) = &made
             && error.is_file_error()
         {
@@ -187,18 +168,12 @@ impl SingleClipDecoder {
         made
     }
 
-    fn make_clip(
-        &mut self,
-        epoch: u64,
-        request: &mut ClipRequest,
-        clip: u64,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<MadeClip> {
-        interrupt()?;
+    fn make_clip(&mut self, epoch: u64, request: &mut ClipRequest, clip: u64) -> Result<MadeClip> {
+        check_interrupt()?;
         let begun = std::time::Instant::now();
         let video = self
             .catalog
-            .open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
+            .open(self.catalog.locate(clip).0, &self.stats)?;
         let index = video.index().clone();
         let sampling_key = request
             .slot
@@ -224,7 +199,7 @@ impl SingleClipDecoder {
         let mut reader = self.catalog.reader(&video);
         let mut made = self
             .clip_decoder
-            .decode_clip(&mut reader, &frames, key, output, interrupt);
+            .decode_clip(&mut reader, &frames, key, output);
         if made.is_ok() {
             self.catalog.recycle_reader(reader);
             if self.config.sampling.pads_with_zeros() {

@@ -359,17 +359,9 @@ impl Worker {
         };
         let ahead = group.requests.iter().all(|request| !request.due);
         let scheduler = self.scheduler.clone();
-        let interrupt = || scheduler.check(iteration);
         let executor = &mut self.executors.batch;
         let begun = Instant::now();
-        let task_plan = decode_task::plan(
-            group,
-            &task_params,
-            executor,
-            &scheduler,
-            &self.stats,
-            &interrupt,
-        );
+        let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats);
         self.stats
             .add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let Ok(TaskPlan {
@@ -418,9 +410,8 @@ impl Worker {
         };
         let iteration = group.iteration;
         let scheduler = self.scheduler.clone();
-        let interrupt = || scheduler.check(iteration);
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            self.catalog.open(group.video, &self.stats, &interrupt)
+            self.catalog.open(group.video, &self.stats)
         }));
         let Ok(Ok(video)) = opened else {
             return Some(group);
@@ -578,10 +569,9 @@ impl Worker {
 
     /// Makes one clip without sharing its decoding, or its replacement.
     fn decode_single_clip(&mut self, iteration: u64, epoch: u64, mut request: ClipRequest) {
-        let scheduler = self.scheduler.clone();
-        let interrupt = || scheduler.check(iteration);
+        let _scope = self.interrupt_scope(iteration);
         let made = catch_unwind(AssertUnwindSafe(|| {
-            self.single_clip.make(epoch, &mut request, &interrupt)
+            self.single_clip.make(epoch, &mut request)
         }));
         self.single_clip.count_work();
         let ClipRequest {

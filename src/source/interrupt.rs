@@ -1,14 +1,14 @@
-//! Sets the caller of reads on this thread: how it interrupts them, and where their traffic is
-//! counted. Used by sources that wait for a server; local sources ignore it.
+//! Sets the caller of the work on this thread: how it interrupts indexing, decoding and waiting for
+//! a server, and where the traffic of its reads is counted.
 
 use std::cell::RefCell;
 use std::ops::AddAssign;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Traffic from reading by URL. All zero where nothing is read by URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,9 +137,39 @@ impl Drop for InterruptScope {
     }
 }
 
-/// Returns an error if the caller requested an interrupt.
-#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing waits"))]
-pub(super) fn check() -> Result<()> {
+/// Like [`interrupt_scope`], with a flag that stops the work of several threads.
+pub fn stop_scope(
+    stop: &Arc<AtomicBool>,
+    traffic: Option<&Arc<TrafficCounters>>,
+) -> InterruptScope {
+    let stop = stop.clone();
+    let check_stopped = move || match stop.load(Relaxed) {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    };
+    interrupt_scope(check_stopped, traffic)
+}
+
+/// Like [`interrupt_scope`], with the traffic counters and the time-out of the present caller.
+pub fn inner_interrupt_scope(interrupt: impl Fn() -> Result<()> + 'static) -> InterruptScope {
+    let scope = interrupt_scope(interrupt, None);
+    if let Some(before) = &scope.before {
+        let (traffic, outage_timeout) = (before.traffic.clone(), before.outage_timeout);
+        READ_CONTEXT.with(|slot| {
+            if let Some(context) = slot.borrow_mut().as_mut() {
+                (context.traffic, context.outage_timeout) = (traffic, outage_timeout);
+            }
+        });
+    }
+    scope
+}
+
+/// Long work calls this several times per second.
+///
+/// # Errors
+/// The error of the caller of this thread if it requests an interrupt. A thread without a caller is
+/// never interrupted.
+pub fn check_interrupt() -> Result<()> {
     // Cloned first: the check itself may read something.
     let context = READ_CONTEXT.with(|slot| slot.borrow().clone());
     context.map_or(Ok(()), |context| (context.interrupt)())
@@ -171,7 +201,6 @@ pub(super) fn outage_timeout() -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
 
     #[test]
     fn nested_callers_are_restored() {
@@ -185,16 +214,16 @@ mod tests {
                 ..RemoteStats::default()
             });
         };
-        assert!(traffic().is_none() && check().is_ok());
+        assert!(traffic().is_none() && check_interrupt().is_ok());
         let first = interrupt_scope(|| Ok(()), Some(&outer));
         count(1);
         {
             let _second = interrupt_scope(|| Err(Error::Interrupted), Some(&inner));
             count(10);
-            assert!(matches!(check(), Err(Error::Interrupted)));
+            assert!(matches!(check_interrupt(), Err(Error::Interrupted)));
         }
         count(2);
-        assert!(check().is_ok());
+        assert!(check_interrupt().is_ok());
         drop(first);
         assert!(traffic().is_none());
         assert_eq!((outer.read().requests, inner.read().requests), (3, 10));

@@ -95,7 +95,7 @@ impl RemoteSource {
                 Err(std::sync::TryLockError::WouldBlock) => {
                     // Another thread is requesting the same file.
                     std::thread::sleep(Duration::from_millis(5));
-                    interrupt::check()?;
+                    interrupt::check_interrupt()?;
                 }
             }
         };
@@ -373,7 +373,7 @@ fn request_metadata(
     let response = loop {
         match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(response) => break response?,
-            Err(crossbeam_channel::RecvTimeoutError::Timeout) => interrupt::check()?,
+            Err(crossbeam_channel::RecvTimeoutError::Timeout) => interrupt::check_interrupt()?,
             Err(crossbeam_channel::RecvTimeoutError::Disconnected) => {
                 let reason = "a request was canceled".to_owned();
                 return Err(Error::Internal {
@@ -434,7 +434,7 @@ fn wait_for_fetch(fetch: &BlockFetch) -> Result<bytes::Bytes> {
         if let Some(outcome) = fetch.wait(POLL_INTERVAL) {
             return outcome;
         }
-        interrupt::check()?;
+        interrupt::check_interrupt()?;
     }
 }
 

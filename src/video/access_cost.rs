@@ -8,6 +8,7 @@ use crate::decode::BitstreamFilter;
 use crate::decode::plan;
 use crate::error::Result;
 use crate::ffmpeg::Packet;
+use crate::source::check_interrupt;
 use crate::units::{DecodeIndex, PresentationIndex};
 
 /// Number of clip starts at which the cost is measured, evenly spaced over the video.
@@ -37,13 +38,8 @@ impl Video {
     /// Probes the video. The costs are those of a clip of `frames` frames, `stride` apart.
     ///
     /// # Errors
-    /// Any error from reading packets or `interrupt`.
-    pub fn access_cost(
-        &self,
-        frames: u32,
-        stride: u32,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<AccessCost> {
+    /// Any error from reading packets; that of an interrupt.
+    pub fn access_cost(&self, frames: u32, stride: u32) -> Result<AccessCost> {
         let index = &self.index;
         let count = index.packets.len() as u32;
         let mut parser = Some(DependencyParser::new(&index.info.params))
@@ -53,13 +49,12 @@ impl Video {
         let mut packet = Packet::new();
         if let Some(parser) = &mut parser {
             for at in 0..count {
-                interrupt()?;
+                check_interrupt()?;
                 reader.read_with_prefetch(
                     DecodeIndex(at),
                     false,
                     DecodeIndex(count - 1),
                     &mut packet,
-                    interrupt,
                 )?;
                 let dependency = parser.parse(packet.data());
                 let record = &index.packets[at as usize];

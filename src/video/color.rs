@@ -13,15 +13,15 @@ impl Video {
     /// videos without frames, returns the description from the index.
     ///
     /// # Errors
-    /// Any error from decoding or `interrupt`.
-    pub fn color(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<ColorTags> {
+    /// Any error from decoding; that of an interrupt.
+    pub fn color(&self) -> Result<ColorTags> {
         let mut tags = self.index.info.params.color;
         if self.index.frames.is_empty() || self.index.info.params.codec.kind == CodecKind::Image {
             return Ok(tags);
         }
         let mut reader = self.reader();
         for range in plan::plan_decode_ranges(&self.index, &[PresentationIndex(0)]) {
-            SoftwareDecoder::new().run(&mut reader, &range, interrupt, |_, frame| {
+            SoftwareDecoder::new().run(&mut reader, &range, |_, frame| {
                 tags = frame.color();
                 Ok(())
             })?;

@@ -103,14 +103,13 @@ impl AnyDecoder {
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
-        interrupt: &dyn Fn() -> Result<()>,
         on_frame: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
     ) -> Result<Step> {
         match self {
-            Self::Software(decoder) => decoder.step(reader, interrupt, &mut |at, frame| {
+            Self::Software(decoder) => decoder.step(reader, &mut |at, frame| {
                 on_frame(at, InputFrame::Cpu(frame))
             }),
-            Self::Image(images) => images.step(reader, interrupt, &mut |at, picture| {
+            Self::Image(images) => images.step(reader, &mut |at, picture| {
                 on_frame(at, InputFrame::Image(picture))
             }),
             Self::Hardware(worker) => {
@@ -120,7 +119,7 @@ impl AnyDecoder {
                     container,
                     ..
                 } = &mut **worker;
-                decoder.step(reader, interrupt, &mut |at, surface| {
+                decoder.step(reader, &mut |at, surface| {
                     on_frame(
                         at,
                         InputFrame::Nvdec {

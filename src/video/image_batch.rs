@@ -1,6 +1,7 @@
 //! Decodes image files in parallel and returns each as a clip of one frame, or its error, in the
 //! same order. An error in one file does not affect the results of the others.
 
+use crate::source::check_interrupt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +14,11 @@ use crate::error::{Error, Result, Site};
 use crate::index::image;
 use crate::limits::Limits;
 use crate::rng::RngKey;
-use crate::source::interrupt_scope;
+use crate::source::stop_scope;
 use crate::transforms::TransformPipeline;
 use crate::units::PresentationIndex;
 
-/// Interval at which a caller that waits for helper threads calls `interrupt`.
+/// Interval at which a caller that waits for helper threads checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Counts a helper thread as busy until it ends, also by a panic, and then wakes the caller.
@@ -31,27 +32,18 @@ impl Drop for BusyGuard<'_> {
 }
 
 /// Decodes images on `threads` threads, including the caller's. Image *i* draws its random
-/// parameters as clip *i* of this seed. Calls `interrupt` meanwhile; an error from it stops
-/// decoding.
+/// parameters as clip *i* of this seed.
 ///
 /// # Errors
-/// Any error from `interrupt`. An error in an image is the element of the result at its position.
+/// That of an interrupt. An error in an image is the element of the result at its position.
 pub fn decode_image_batch(
     files: &[MediaLocation],
     pipeline: &TransformPipeline,
     seed: u64,
     threads: u32,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<Result<DecodedFrame>>> {
     let next = AtomicUsize::new(0);
     let stop = Arc::new(AtomicBool::new(false));
-    let stopped = || {
-        if stop.load(Ordering::Relaxed) {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
-        }
-    };
     let made: Vec<Mutex<Option<Result<DecodedFrame>>>> =
         files.iter().map(|_| Mutex::new(None)).collect();
     let decode_one = |clip_decoder: &mut ClipDecoder, at: usize| -> Result<DecodedFrame> {
@@ -66,22 +58,16 @@ pub fn decode_image_batch(
         };
         let mut output = clip_decoder.output();
         let mut reader = Video::with_index(source, index).reader();
-        clip_decoder.decode_clip(
-            &mut reader,
-            &[PresentationIndex(0)],
-            key,
-            &mut output,
-            &stopped,
-        )?;
+        clip_decoder.decode_clip(&mut reader, &[PresentationIndex(0)], key, &mut output)?;
         output
             .into_clip()?
             .ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no image"))
     };
-    // Works until no images are left, or `go_on` returns an error.
-    let work = |go_on: &dyn Fn() -> Result<()>| -> Result<()> {
+    // Works until no images are left, or the caller of the thread interrupts it.
+    let work = || -> Result<()> {
         let mut clip_decoder = ClipDecoder::new(pipeline.clone());
         loop {
-            go_on()?;
+            check_interrupt()?;
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(place) = made.get(at) else {
                 return Ok(());
@@ -110,18 +96,10 @@ pub fn decode_image_batch(
     std::thread::scope(|scope| {
         for helper in 0..helpers {
             let named = Builder::new().name(format!("stills-{helper}"));
-            let flag = stop.clone();
-            let wanted = move || {
-                if flag.load(Ordering::Relaxed) {
-                    Err(Error::Interrupted)
-                } else {
-                    Ok(())
-                }
-            };
             let help = || {
                 let _busy = BusyGuard(&busy, &caller);
-                let _scope = interrupt_scope(wanted, None);
-                work(&stopped)
+                let _scope = stop_scope(&stop, None);
+                work()
             };
             busy.fetch_add(1, Ordering::AcqRel);
             if named.spawn_scoped(scope, help).is_err() {
@@ -129,11 +107,11 @@ pub fn decode_image_batch(
                 break; // the helpers that have started do the work
             }
         }
-        // The end of the scope joins the helpers, which may wait for a slow server, without calling
-        // `interrupt`.
-        let all = work(interrupt).and_then(|()| {
+        // The end of the scope joins the helpers, which may wait for a slow server, without checking
+        // for an interrupt.
+        let all = work().and_then(|()| {
             while busy.load(Ordering::Acquire) > 0 {
-                interrupt()?;
+                check_interrupt()?;
                 std::thread::park_timeout(POLL_INTERVAL);
             }
             Ok(())

@@ -14,7 +14,7 @@ use super::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 use crate::batch::BatchBuffer;
 use crate::decode::plan;
 use crate::error::{Error, Result};
-use crate::source::interrupt_scope;
+use crate::source::{check_interrupt, stop_scope};
 use crate::transforms::ClipShape;
 use crate::units::PresentationIndex;
 
@@ -41,9 +41,8 @@ impl FrameStream {
         let thread = Builder::new()
             .name("video-stream".into())
             .spawn(move || {
-                let watched = stopped.clone();
-                let _scope = interrupt_scope(move || check_stopped(&watched), None);
-                produce(&video, clip_decoder, &sender, &stopped);
+                let _scope = stop_scope(&stopped, None);
+                produce(&video, clip_decoder, &sender);
             })
             .map_err(|e| {
                 Error::Argument(format!(
@@ -58,9 +57,9 @@ impl FrameStream {
         })
     }
 
-    /// Returns the next frame; `None` at the end and after an error. Calls `interrupt` while
-    /// waiting.
-    pub fn next(&mut self, interrupt: &dyn Fn() -> Result<()>) -> Result<Option<DecodedFrame>> {
+    /// Returns the next frame; `None` at the end and after an error. The caller of this thread can
+    /// interrupt the wait.
+    pub fn next(&mut self) -> Result<Option<DecodedFrame>> {
         let current_pid = std::process::id();
         if current_pid != self.owner_pid {
             return Err(Error::Forked {
@@ -75,7 +74,7 @@ impl FrameStream {
         loop {
             match frames.recv_timeout(Duration::from_millis(50)) {
                 Ok(frame) => return frame.map(Some),
-                Err(RecvTimeoutError::Timeout) => interrupt()?,
+                Err(RecvTimeoutError::Timeout) => check_interrupt()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
@@ -98,58 +97,40 @@ impl Drop for FrameStream {
     }
 }
 
-fn check_stopped(stop: &AtomicBool) -> Result<()> {
-    if stop.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted);
-    }
-    Ok(())
-}
-
-fn produce(
-    video: &Video,
-    mut clip_decoder: ClipDecoder,
-    out: &Sender<Result<DecodedFrame>>,
-    stop: &AtomicBool,
-) {
+fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<DecodedFrame>>) {
     let index = video.index();
     let all: Vec<PresentationIndex> = (0..index.num_frames()).map(PresentationIndex).collect();
     let mut place = vec![u32::MAX; index.packets.len()];
     for frame in &all {
         place[index.frames[frame.as_usize()].packet.as_usize()] = frame.0;
     }
-    let interrupt = || check_stopped(stop);
     let display = index.info.display();
     let mut reader = video.reader();
     let pool = clip_decoder.pool.clone();
     let mut early: BTreeMap<u32, DecodedFrame> = BTreeMap::new();
     let mut next = 0;
     for range in plan::plan_decode_ranges(index, &all) {
-        let done = clip_decoder.run(
-            &mut reader,
-            range,
-            &interrupt,
-            &mut |executor, packet, picture| {
-                let number = place[packet.as_usize()];
-                if number < next {
-                    // Delivered already: the GPU decoder abandoned the range, and the CPU decodes
-                    // it from its start.
-                    return Ok(());
-                }
-                let size = executor
-                    .size_of_frame(picture, display)
-                    .map_err(|e| e.into_clip_error(&index.site))?;
-                let shape = executor.shape(1, size);
-                let mut output = LazyClipOutput::from_pool(pool.clone());
-                let site = index.site_of(PresentationIndex(number));
-                executor.apply(&site, picture, index, &shape, output.target(&shape)?, 0)?;
-                early.extend(output.into_clip()?.map(|picture| (number, picture)));
-                while let Some(picture) = early.remove(&next) {
-                    next += 1;
-                    out.send(Ok(picture)).map_err(|_| Error::Interrupted)?;
-                }
-                Ok(())
-            },
-        );
+        let done = clip_decoder.run(&mut reader, range, &mut |executor, packet, picture| {
+            let number = place[packet.as_usize()];
+            if number < next {
+                // Delivered already: the GPU decoder abandoned the range, and the CPU decodes
+                // it from its start.
+                return Ok(());
+            }
+            let size = executor
+                .size_of_frame(picture, display)
+                .map_err(|e| e.into_clip_error(&index.site))?;
+            let shape = executor.shape(1, size);
+            let mut output = LazyClipOutput::from_pool(pool.clone());
+            let site = index.site_of(PresentationIndex(number));
+            executor.apply(&site, picture, index, &shape, output.target(&shape)?, 0)?;
+            early.extend(output.into_clip()?.map(|picture| (number, picture)));
+            while let Some(picture) = early.remove(&next) {
+                next += 1;
+                out.send(Ok(picture)).map_err(|_| Error::Interrupted)?;
+            }
+            Ok(())
+        });
         if let Err(error) = done {
             if !matches!(error, Error::Interrupted) {
                 let _ = out.send(Err(error));

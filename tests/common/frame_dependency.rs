@@ -43,17 +43,14 @@ impl Video {
     }
 
     pub fn read(source: Arc<dyn ByteSource>) -> Option<Self> {
-        let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).ok()?);
+        let index = Arc::new(build(&source, &Limits::default()).ok()?);
         Decoder::open(&index.site, &index.info.params, 1).ok()?;
         let mut reader = PacketReader::new(source, index.clone());
         let mut of = DependencyParser::new(&index.info.params);
         let (mut packet, mut dependencies) = (Packet::new(), Vec::new());
         for at in 0..index.packets.len() as u32 {
             // A packet that cannot be read cannot be decoded either: the video ends here.
-            if reader
-                .read(DecodeIndex(at), false, &mut packet, &|| Ok(()))
-                .is_err()
-            {
+            if reader.read(DecodeIndex(at), false, &mut packet).is_err() {
                 break;
             }
             dependencies.push(of.parse(packet.data()));
@@ -78,9 +75,7 @@ impl Video {
         let mut decoder = Decoder::open(&self.index.site, params, 1).expect("opened before");
         let (mut packet, mut frame) = (Packet::new(), Frame::new());
         for &at in packets {
-            let read = self
-                .reader
-                .read(DecodeIndex(at), at == first, &mut packet, &|| Ok(()));
+            let read = self.reader.read(DecodeIndex(at), at == first, &mut packet);
             let sent = read
                 .map_err(|e| e.to_string())
                 .and_then(|()| decoder.send(&packet))

@@ -50,7 +50,7 @@ pub fn open(path: &Path) -> Arc<dyn ByteSource> {
 }
 
 pub fn build_index(path: &Path) -> Arc<VideoIndex> {
-    Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
+    Arc::new(build(&open(path), &Limits::default()).expect("an index"))
 }
 
 /// Creates `count` symbolic links to small videos below `folder`. Each name is an entry of its own

@@ -91,29 +91,22 @@ fn copy_to_host_vec(buffer: &BatchBuffer) -> Result<Vec<u8>> {
 
 /// Returns one line per batch: its clip numbers and a hash of its contents, or its error.
 pub fn deliver(config: LoaderConfig) -> (Vec<String>, Stats) {
-    try_deliver(config, &|| Ok(())).expect("delivers")
+    try_deliver(config).expect("delivers")
 }
 
 /// The same, but returns an error if starting the loader or copying from a device fails.
-pub fn try_deliver(
-    config: LoaderConfig,
-    interrupt: &dyn Fn() -> Result<()>,
-) -> Result<(Vec<String>, Stats)> {
-    deliver_resuming(config, interrupt, false)
+pub fn try_deliver(config: LoaderConfig) -> Result<(Vec<String>, Stats)> {
+    deliver_resuming(config, false)
 }
 
 /// The same; with `asks_on`, the caller requests the next batch even after an interrupt.
 #[allow(dead_code)]
-pub fn deliver_resuming(
-    config: LoaderConfig,
-    interrupt: &dyn Fn() -> Result<()>,
-    asks_on: bool,
-) -> Result<(Vec<String>, Stats)> {
-    let mut loader = Loader::start(config, interrupt)?;
+pub fn deliver_resuming(config: LoaderConfig, asks_on: bool) -> Result<(Vec<String>, Stats)> {
+    let mut loader = Loader::start(config)?;
     let pass = loader.start_epoch(2, 0)?;
     let mut lines = Vec::new();
     loop {
-        match loader.next_batch(pass, interrupt) {
+        match loader.next_batch(pass) {
             Ok(None) => return Ok((lines, loader.counter()())),
             Err(Error::Interrupted) if asks_on => {}
             Err(error @ (Error::Gpu { .. } | Error::Interrupted)) => return Err(error),

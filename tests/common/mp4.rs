@@ -61,7 +61,7 @@ impl Mp4 {
     /// duration is the time until the next sample's decode time.
     pub fn of(video: &Entry, entry: &[u8; 4]) -> Self {
         let source = video.source().expect("a video");
-        let index = Arc::new(build(&source, &Limits::default(), &|| Ok(())).expect("an index"));
+        let index = Arc::new(build(&source, &Limits::default()).expect("an index"));
         assert!(
             index.direct,
             "{}: its packets do not lie in one piece",

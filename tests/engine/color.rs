@@ -23,7 +23,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
     let mut worst: BTreeMap<String, (u32, u8, f64)> = BTreeMap::new();
     for entry in videos() {
         let Ok(source) = entry.source() else { continue };
-        let Ok(index) = build(&source, &Limits::default(), &|| Ok(())).map(Arc::new) else {
+        let Ok(index) = build(&source, &Limits::default()).map(Arc::new) else {
             continue;
         };
         let turn = index.info.orientation;
@@ -37,7 +37,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
             PresentationIndex(index.num_frames().min(12) - 1),
         ];
         for run in plan::plan_decode_ranges(&index, &wanted) {
-            let done = decoder.run(&mut reader, &run, &|| Ok(()), |_, frame| {
+            let done = decoder.run(&mut reader, &run, |_, frame| {
                 let (width, height) =
                     executor.size_of((frame.width(), frame.height()), turn.into())?;
                 let shape = executor.shape(1, (width, height));

@@ -100,7 +100,7 @@ struct OpenVideo {
 
 fn open(entry: &Entry) -> Result<OpenVideo> {
     let source = entry.source()?;
-    let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
+    let index = Arc::new(build(&source, &Limits::default())?);
     Ok(OpenVideo {
         reader: PacketReader::new(source, index.clone()),
         index,
@@ -118,12 +118,10 @@ impl OpenVideo {
         let mut got = HashMap::new();
         let mut first_error = None;
         for run in plan::plan_decode_ranges(&self.index, frames) {
-            let done = self
-                .decoder
-                .run(&mut self.reader, &run, &|| Ok(()), |packet, frame| {
-                    got.insert(packet, hash(frame));
-                    Ok(())
-                });
+            let done = self.decoder.run(&mut self.reader, &run, |packet, frame| {
+                got.insert(packet, hash(frame));
+                Ok(())
+            });
             first_error = first_error.or(done.err());
         }
         (got, first_error)
@@ -412,7 +410,7 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         let Ok(source) = entry.source() else {
             return Ok(());
         };
-        let Ok(tables) = build(&source, &Limits::default(), &|| Ok(())) else {
+        let Ok(tables) = build(&source, &Limits::default()) else {
             return Ok(());
         };
         // The table reader reports the container "mov,mp4"; libavformat's name is longer.
@@ -422,8 +420,7 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // the tables describe data that the file does not contain
         }
-        let scan = build_from_scan(&source, None, &Limits::default(), &|| Ok(()))
-            .map_err(|e| e.to_string())?;
+        let scan = build_from_scan(&source, None, &Limits::default()).map_err(|e| e.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
         packets.fetch_add(scan.packets.len(), Ordering::Relaxed);
         let rows = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {

@@ -15,6 +15,7 @@ use framespool::error::Error;
 use framespool::ffmpeg::Frame;
 use framespool::index::VideoIndex;
 use framespool::rng::RngKey;
+use framespool::source::interrupt_scope;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::transforms::transform::{Size, Target, Transform};
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
@@ -86,7 +87,7 @@ const MAX_CHECKS: u32 = 1_000_000;
 /// Opens a damaged video and requests some of its frames; work without an end is interrupted.
 fn decode_all(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder) -> Result<usize, Error> {
     let checks = Cell::new(0);
-    let interrupt = || {
+    let interrupt = move || {
         checks.set(checks.get() + 1);
         if checks.get() > MAX_CHECKS {
             Err(Error::Interrupted)
@@ -94,8 +95,9 @@ fn decode_all(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder) -> Result<usize, E
             Ok(())
         }
     };
+    let _scope = interrupt_scope(interrupt, None);
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes));
-    let video = Video::open(source, &interrupt)?;
+    let video = Video::open(source)?;
     let last = video.index().num_frames() - 1;
     let mut frames = 0;
     for wanted in [0, last / 2, last] {
@@ -105,7 +107,6 @@ fn decode_all(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder) -> Result<usize, E
             &[PresentationIndex(wanted)],
             KEY,
             &mut output,
-            &interrupt,
         )?;
         frames += 1;
     }
@@ -212,7 +213,7 @@ fn times_beyond_the_integer_range_are_an_error() {
             bytes[place..place + 8].copy_from_slice(&time.to_le_bytes());
         }
         let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("apart.ivf", bytes));
-        framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(()))
+        framespool::index::build(&source, &framespool::limits::Limits::default())
     };
     let wide = index(-1000, 1 << 60).expect("far apart, but representable");
     assert!(wide.duration_seconds(PresentationIndex(0)) > 0.0 && wide.average_fps() > 0.0);
@@ -237,14 +238,14 @@ fn delivered_hashes<H: Ord>(
     hash: impl Fn(&Frame) -> H,
 ) -> Result<(VideoIndex, Vec<(u32, H)>), Error> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes));
-    let video = Video::open(source, &|| Ok(()))?;
+    let video = Video::open(source)?;
     let index = video.index().clone();
     let all: Vec<PresentationIndex> = (0..index.num_frames()).map(PresentationIndex).collect();
     let mut reader = video.reader();
     let mut frames = Vec::new();
     for run in plan::plan_decode_ranges(&index, &all) {
         // Frames lost to an error are missing; other tests check the error itself.
-        let _ = decoder.run(&mut reader, &run, &|| Ok(()), |packet, frame| {
+        let _ = decoder.run(&mut reader, &run, |packet, frame| {
             let display = index
                 .frames
                 .iter()
@@ -260,8 +261,7 @@ fn delivered_hashes<H: Ord>(
 
 pub(crate) fn index_of(bytes: Vec<u8>) -> VideoIndex {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes));
-    framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(()))
-        .expect("an index")
+    framespool::index::build(&source, &framespool::limits::Limits::default()).expect("an index")
 }
 
 /// The hashes of the frames of an intact file, which are compared with its record here, so that the
@@ -299,7 +299,7 @@ pub(crate) fn check_frames_and_times(
     let other = named("video/derived/hevc_main_open_gop_640x360.mp4")
         .source()
         .expect("readable");
-    let other = Video::open(other, &|| Ok(())).expect("valid");
+    let other = Video::open(other).expect("valid");
     let first_frames: Vec<PresentationIndex> = (0..6).map(PresentationIndex).collect();
     let mut noticed = 0;
     for (n, bytes) in damaged.enumerate() {
@@ -324,7 +324,7 @@ pub(crate) fn check_frames_and_times(
         }
         let mut used = SoftwareDecoder::with_threads(4);
         for run in plan::plan_decode_ranges(other.index(), &first_frames) {
-            used.run(&mut other.reader(), &run, &|| Ok(()), |_, _| Ok(()))
+            used.run(&mut other.reader(), &run, |_, _| Ok(()))
                 .expect("valid");
         }
         let (_, second) = delivered(&bytes, &mut used).expect("as before");
@@ -562,14 +562,14 @@ fn frame_result_does_not_depend_on_the_request() {
         let mut swapped = packets.clone();
         swapped.swap(n, n + 1);
         let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", swapped.concat()));
-        let Ok(video) = Video::open(source, &|| Ok(())) else {
+        let Ok(video) = Video::open(source) else {
             continue;
         };
         let mut clip_decoder = ClipDecoder::new(pipeline());
         let mut decode = |frames: &[PresentationIndex]| {
             let mut output = LazyClipOutput::default();
             clip_decoder
-                .decode_clip(&mut video.reader(), frames, KEY, &mut output, &|| Ok(()))
+                .decode_clip(&mut video.reader(), frames, KEY, &mut output)
                 .map(|()| {
                     output
                         .into_clip()
@@ -603,7 +603,7 @@ fn frame_result_does_not_depend_on_the_request() {
         let mut stream =
             FrameStream::start(&video, ClipDecoder::new(pipeline())).expect("a thread");
         let mut delivered = 0;
-        while let Ok(Some(_)) = stream.next(&|| Ok(())) {
+        while let Ok(Some(_)) = stream.next() {
             delivered += 1;
         }
         let first_refused = alone.iter().position(Option::is_none).unwrap_or(all.len());

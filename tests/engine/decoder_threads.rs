@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use framespool::decode::SoftwareDecoder;
 use framespool::decode::plan;
+use framespool::source::interrupt_scope;
 use framespool::units::PresentationIndex;
 use framespool::video::Video;
 
@@ -18,12 +19,13 @@ fn decode(video: &Video, threads: u32, delay: Duration) -> (BTreeMap<u32, String
     let mut reader = video.reader();
     let all: Vec<_> = (0..index.num_frames()).map(PresentationIndex).collect();
     let (mut frames, mut errors) = (BTreeMap::new(), 0);
-    let interrupt = || {
+    let pause = move || {
         std::thread::sleep(delay);
         Ok(())
     };
+    let _scope = interrupt_scope(pause, None);
     for run in plan::plan_decode_ranges(&index, &all) {
-        let done = decoder.run(&mut reader, &run, &interrupt, |at, frame| {
+        let done = decoder.run(&mut reader, &run, |at, frame| {
             frames.insert(at.0, crate::common::hash(frame));
             Ok(())
         });
@@ -37,13 +39,12 @@ fn decode(video: &Video, threads: u32, delay: Duration) -> (BTreeMap<u32, String
 fn opened(path: &str, videos: u32) -> u64 {
     let entry = crate::common::named(path);
     let mut decoder = SoftwareDecoder::new();
-    let open =
-        || Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a valid video");
+    let open = || Video::open(entry.source().expect("readable")).expect("a valid video");
     for video in (0..videos).flat_map(|_| std::iter::repeat_n(open(), 2)) {
         let index = video.index().clone();
         for run in plan::plan_decode_ranges(&index, &[PresentationIndex(0), PresentationIndex(1)]) {
             decoder
-                .run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(()))
+                .run(&mut video.reader(), &run, |_, _| Ok(()))
                 .expect("valid frames");
         }
     }
@@ -71,10 +72,7 @@ fn several_threads_detect_the_same_damage_as_one() {
         .into_iter()
         .filter(crate::common::Entry::is_corrupt)
     {
-        let Ok(video) = entry
-            .source()
-            .and_then(|source| Video::open(source, &|| Ok(())))
-        else {
+        let Ok(video) = entry.source().and_then(|source| Video::open(source)) else {
             continue;
         };
         let one = decode(&video, 1, Duration::ZERO);

@@ -26,7 +26,7 @@ fn every_index_is_read_back_unchanged() {
         let path = entry.root.join(&entry.path);
         let since = SystemTime::now();
         let Ok(source) = entry.source() else { continue };
-        let Ok((index, _)) = index_of(None, &path, &source, None, &|| Ok(())) else {
+        let Ok((index, _)) = index_of(None, &path, &source, None) else {
             continue;
         };
         // `index_of` with a store does not wait for long if the writer's queue is full.
@@ -63,8 +63,7 @@ fn rewritten_file_is_indexed_again() {
     };
     let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let is_stored = || {
-        let (index, stored) =
-            index_of(Some(&store), &path, &open(&path), None, &|| Ok(())).unwrap();
+        let (index, stored) = index_of(Some(&store), &path, &open(&path), None).unwrap();
         assert_eq!(index, build_index(&path));
         assert!(store.flush(UNLIMITED));
         stored
@@ -236,9 +235,7 @@ fn damaged_export_imports_no_wrong_index() {
     let store = IndexCache::open(&folder.join("here"), AccessMode::Write).unwrap();
     put_all(&store, &indices);
     let mut lines = Vec::new();
-    let exported = store
-        .export(&folder, &links, None, &mut lines, &|| Ok(()))
-        .unwrap();
+    let exported = store.export(&folder, &links, None, &mut lines).unwrap();
     assert_eq!(
         (exported.entries, exported.skipped.len()),
         (indices.len() as u64, 0)
@@ -251,9 +248,7 @@ fn damaged_export_imports_no_wrong_index() {
             .for_each(|_| damaged[rng.next_below(lines.len())] = rng.next() as u8);
         let there =
             IndexCache::open(&folder.join(format!("there_{round}")), AccessMode::Write).unwrap();
-        let imported = there
-            .import(&folder, &mut &damaged[..], "lines", &|| Ok(()))
-            .unwrap();
+        let imported = there.import(&folder, &mut &damaged[..], "lines").unwrap();
         assert!(there.flush(UNLIMITED));
         taken += count_stored(&there, &indices) as u64;
         assert_eq!(count_stored(&there, &indices) as u64, imported.entries);
@@ -342,9 +337,7 @@ fn same_indices(root: &Path, digests: &[(&str, &str)]) {
         store.put_blocking(&path, &*open(&path), None, SystemTime::now(), &index);
         assert!(store.flush(UNLIMITED));
         let mut line = Vec::new();
-        store
-            .export(root, &[path], None, &mut line, &|| Ok(()))
-            .unwrap();
+        store.export(root, &[path], None, &mut line).unwrap();
         let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(
             line["ffmpeg"], "",

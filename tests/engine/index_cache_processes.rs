@@ -309,8 +309,7 @@ fn child() {
             let mut rng = TestRng(number);
             for _ in 0..3 * links.len() {
                 let link = &links[rng.next_below(links.len())];
-                let (index, _) =
-                    index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
+                let (index, _) = index_of(Some(&store), link, &open(link), None).unwrap();
                 assert_eq!(index, indices[link]);
             }
             put_all(&store, &indices);
@@ -360,7 +359,7 @@ fn child() {
             let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let found = count_stored(&store, &indices);
             for link in indices.keys() {
-                index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
+                index_of(Some(&store), link, &open(link), None).unwrap();
             }
             assert!(store.flush(UNLIMITED));
             // Reads may detect the damage only after entries were written, in which case those

@@ -3,6 +3,7 @@
 //! budget.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::common::loaders::{
@@ -14,6 +15,7 @@ use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::error::Error;
 use framespool::loader::{LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, OnError};
+use framespool::source::interrupt_scope;
 use framespool::transforms::{Dtype, Layout};
 
 #[test]
@@ -142,8 +144,10 @@ fn interrupts_at_any_time_lose_no_batch() {
     assert!(stats.errors.values().sum::<u64>() > 0, "{stats:?}");
     let mut interrupted = 0;
     for moment in 1.. {
-        let left = Cell::new(moment);
-        let interrupt = || {
+        let left = Rc::new(Cell::new(moment));
+        let counted = left.clone();
+        let interrupt = move || {
+            let left = &counted;
             left.set(left.get() - 1);
             if left.get() == 0 {
                 Err(Error::Interrupted)
@@ -151,7 +155,8 @@ fn interrupts_at_any_time_lose_no_batch() {
                 Ok(())
             }
         };
-        match deliver_resuming(base.clone(), &interrupt, true) {
+        let _scope = interrupt_scope(interrupt, None);
+        match deliver_resuming(base.clone(), true) {
             Ok((got, _)) => assert_eq!(got, expected, "interrupted at call {moment}"),
             Err(Error::Interrupted) => {} // while the loader was started
             Err(other) => panic!("{other}"),

@@ -107,16 +107,15 @@ fn overwritten_packet_is_named_and_no_frame_is_wrong() {
             let (mut delivered, mut errors) = (0, Vec::new());
             for frame in &first {
                 for range in plan::plan_decode_ranges(&index, &[*frame]) {
-                    let outcome =
-                        SoftwareDecoder::new().run(&mut reader, &range, &|| Ok(()), |at, frame| {
-                            delivered += 1;
-                            assert_eq!(
-                                hash(frame),
-                                recorded[place[&at]].1,
-                                "{path}, packet {packet}"
-                            );
-                            Ok(())
-                        });
+                    let outcome = SoftwareDecoder::new().run(&mut reader, &range, |at, frame| {
+                        delivered += 1;
+                        assert_eq!(
+                            hash(frame),
+                            recorded[place[&at]].1,
+                            "{path}, packet {packet}"
+                        );
+                        Ok(())
+                    });
                     errors.extend(outcome.err());
                 }
             }

@@ -42,9 +42,7 @@ impl ReferenceClosure for Video {
         let mut graph = ReferenceGraph::new(&self.index.info.params)?;
         let mut packet = Packet::new();
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
-            self.reader
-                .read(at, at == run.start, &mut packet, &|| Ok(()))
-                .ok()?;
+            self.reader.read(at, at == run.start, &mut packet).ok()?;
             graph.push(packet.data());
         }
         let places = 0..run.packets() as usize;
@@ -159,7 +157,7 @@ fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
             }
             let before = decoder.stats;
             let mut engine = Ok(());
-            let ran = decoder.run(&mut video.reader, &run, &|| Ok(()), |at, frame| {
+            let ran = decoder.run(&mut video.reader, &run, |at, frame| {
                 engine =
                     std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
                 Ok(())

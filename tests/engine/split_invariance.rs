@@ -77,7 +77,7 @@ fn check_random_requests(files: &[File], decoder: &mut SoftwareDecoder, requests
             };
             decoder.begin(&file.index, range).expect("a decoder");
             for _ in 0..most {
-                let step = decoder.step(&mut reader, &|| Ok(()), &mut |at, frame| {
+                let step = decoder.step(&mut reader, &mut |at, frame| {
                     let shown = file
                         .index
                         .frames

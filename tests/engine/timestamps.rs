@@ -25,7 +25,7 @@ pub(crate) struct Decoded {
 }
 
 pub(crate) fn index_of(source: &Arc<dyn ByteSource>) -> Result<Arc<VideoIndex>> {
-    build(source, &Limits::default(), &|| Ok(())).map(Arc::new)
+    build(source, &Limits::default()).map(Arc::new)
 }
 
 /// Returns the hashes of frames, in the order requested.
@@ -39,7 +39,7 @@ pub(crate) fn frames(
     let mut reader = PacketReader::new(source.clone(), index.clone());
     let mut got: HashMap<DecodeIndex, String> = HashMap::new();
     for run in plan::plan_decode_ranges(index, &frames) {
-        decoder.run(&mut reader, &run, &|| Ok(()), |packet, frame| {
+        decoder.run(&mut reader, &run, |packet, frame| {
             got.insert(packet, hash(frame));
             Ok(())
         })?;

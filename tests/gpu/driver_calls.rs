@@ -185,7 +185,7 @@ fn clip_takes_few_driver_calls_and_no_wait() {
         .iter()
         .find(|entry| entry.path.ends_with("bunny_30p.mkv"))
         .expect("it is generated");
-    let video = Video::open(entry.source().expect("it is there"), &|| Ok(())).expect("a video");
+    let video = Video::open(entry.source().expect("it is there")).expect("a video");
     let key = RngKey {
         seed: 1,
         epoch: 0,
@@ -202,8 +202,7 @@ fn clip_takes_few_driver_calls_and_no_wait() {
                 .collect();
             simulated.reset_counts();
             let mut output = decoder.output();
-            let decoded =
-                decoder.decode_clip(&mut video.reader(), &wanted, key, &mut output, &|| Ok(()));
+            let decoded = decoder.decode_clip(&mut video.reader(), &wanted, key, &mut output);
             decoded.expect("a clip");
             let (clip, _) = output
                 .into_clip()
@@ -234,7 +233,7 @@ fn clip_takes_few_driver_calls_and_no_wait() {
 fn batches(loader: &mut Loader, epoch: u64) -> Vec<BatchBuffer> {
     let pass = loader.start_epoch(epoch, 0).expect("a pass");
     let mut batches = Vec::new();
-    while let Some(batch) = loader.next_batch(pass, &|| Ok(())).expect("a batch") {
+    while let Some(batch) = loader.next_batch(pass).expect("a batch") {
         let BatchData::Dense(buffer, _) = batch.data else {
             panic!("clips of one shape")
         };
@@ -252,7 +251,7 @@ fn random_clips_of_a_loader_take_few_driver_calls() {
     let random: ClipSamplerRef =
         Arc::new(Random::new(FRAMES, 2, 2, PaddingPolicy::Loop).expect("a rule"));
     let base = config(&samples(), &random, &pipeline(), OnError::Raise);
-    let start = |config: LoaderConfig| Loader::start(config, &|| Ok(())).expect("a loader");
+    let start = |config: LoaderConfig| Loader::start(config).expect("a loader");
     let mut on_gpu = start(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
     for epoch in 0..2 {
         simulated.reset_counts();

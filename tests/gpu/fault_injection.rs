@@ -15,7 +15,7 @@ fn open(item: &Sample) -> Video {
         panic!("a path")
     };
     let source = Arc::new(FileSource::open(path).expect("it is there"));
-    Video::open(source, &|| Ok(())).expect("a video")
+    Video::open(source).expect("a video")
 }
 
 fn first_frames(video: &Video, frames: u32) -> Vec<PresentationIndex> {
@@ -95,7 +95,7 @@ fn all_frames(
 ) -> Vec<String> {
     let mut stream = FrameStream::start(video, clip_decoder).expect("a thread");
     let mut digests = Vec::new();
-    while let Some((buffer, _)) = stream.next(&|| Ok(())).expect("a frame") {
+    while let Some((buffer, _)) = stream.next().expect("a frame") {
         let mut bytes = vec![0; buffer.len()];
         buffer.copy_to_host(0, &mut bytes).expect("bytes");
         digests.push(crate::common::digest(&bytes));
@@ -230,13 +230,13 @@ fn single_batch_memory_loses_no_batch_on_error() {
         ..base
     };
     let start = |config| {
-        let mut loader = Loader::start(config, &|| Ok(())).expect("a loader");
+        let mut loader = Loader::start(config).expect("a loader");
         let pass = loader.start_epoch(0, 0).expect("a pass");
         (loader, pass)
     };
     let mut expected = Vec::new();
     let (mut loader, pass) = start(base.clone());
-    while let Some(batch) = loader.next_batch(pass, &|| Ok(())).expect("a batch") {
+    while let Some(batch) = loader.next_batch(pass).expect("a batch") {
         expected.push(delivered_batch(&batch));
     }
     assert!(expected.len() > 4);
@@ -248,7 +248,7 @@ fn single_batch_memory_loses_no_batch_on_error() {
     let mut got = Vec::new();
     let mut held = None;
     loop {
-        match loader.next_batch(pass, &|| Ok(())) {
+        match loader.next_batch(pass) {
             Ok(Some(batch)) => {
                 got.push(delivered_batch(&batch));
                 // The consumer still holds every other batch when it requests the next one.
@@ -470,13 +470,10 @@ fn second_gpu_gives_the_same_batches() {
         });
     }
     let second = Gpu::open(1).expect("it was open");
-    let mut loader = Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto), &|| Ok(()))
-        .expect("a loader");
+    let mut loader =
+        Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto)).expect("a loader");
     let pass = loader.start_epoch(0, 0).expect("a pass");
-    let batch = loader
-        .next_batch(pass, &|| Ok(()))
-        .expect("a batch")
-        .expect("a batch");
+    let batch = loader.next_batch(pass).expect("a batch").expect("a batch");
     let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else {
         panic!("clips of one shape")
     };
@@ -504,11 +501,8 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let simulated = SimulatedGpu::open().expect("it was found before");
     let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
     let mut bytes = std::fs::read(&path).expect("readable");
-    let intact = Video::open(
-        Arc::new(MemorySource::new("intact", bytes.clone())),
-        &|| Ok(()),
-    )
-    .expect("a video");
+    let intact =
+        Video::open(Arc::new(MemorySource::new("intact", bytes.clone()))).expect("a video");
     // Replaces a picture in the middle of a GOP with padding.
     let packets = &intact.index().packets;
     let starts: Vec<usize> = (0..packets.len())

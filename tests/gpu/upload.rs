@@ -27,7 +27,7 @@ fn video(path: &str) -> Video {
         .iter()
         .find(|entry| entry.path.ends_with(path))
         .expect("it is generated");
-    Video::open(entry.source().expect("it is there"), &|| Ok(())).expect("it is valid")
+    Video::open(entry.source().expect("it is there")).expect("it is valid")
 }
 
 fn first(count: u32) -> Vec<PresentationIndex> {
@@ -136,13 +136,7 @@ fn calls_for(
     let mut output = decoder.output();
     let before = calls(simulated);
     decoder
-        .decode_clip(
-            &mut video.reader(),
-            &first(count),
-            key,
-            &mut output,
-            &|| Ok(()),
-        )
+        .decode_clip(&mut video.reader(), &first(count), key, &mut output)
         .expect("a clip");
     let after = calls(simulated);
     std::array::from_fn(|n| after[n] - before[n])

@@ -79,7 +79,7 @@ fn frames(
         occurrence: 0,
     };
     let mut output = clip_decoder.output();
-    let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
+    let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output);
     made.map_err(|e| e.to_string())?;
     let (buffer, _) = output
         .into_clip()
@@ -169,7 +169,7 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
     }
     let begun = Instant::now();
     let Ok(source) = entry.source() else { return };
-    let Ok(video) = Video::open(source, &|| Ok(())) else {
+    let Ok(video) = Video::open(source) else {
         return;
     };
     let on_gpu = |pipeline| {
@@ -542,11 +542,7 @@ fn check_failing_calls(code: u32, and_on: &str) {
             let before = simulated.live_objects(&gpu);
             simulated.set_fault(&fault);
             println!("{fault}"); // the last line if it hangs
-            let delivered =
-                try_deliver(
-                    gpu_config(&base, Some(0), DecoderBackend::Nvdec),
-                    &|| Ok(()),
-                );
+            let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec));
             let calls = simulated.calls(function);
             simulated.set_fault("");
             match delivered {
@@ -626,10 +622,7 @@ fn missing_gpu_memory_falls_back_or_is_an_error() {
         simulated.reset();
         let before = simulated.live_objects(&gpu);
         simulated.set_memory_bytes(kibibytes << 10);
-        match try_deliver(
-            gpu_config(&base, Some(0), DecoderBackend::Nvdec),
-            &|| Ok(()),
-        ) {
+        match try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec)) {
             Ok((lines, _)) => {
                 assert_eq!(lines, expected, "{kibibytes} KiB");
                 same += 1;

@@ -119,10 +119,7 @@ fn read(path: &Path, source: &str, others: &[&str]) -> Result<ArchiveListing> {
         others,
         root: None,
     };
-    arrow(&[path.to_owned()], &options, ErrorPolicy::Skip, 1, &|| {
-        Ok(())
-    })
-    .map(|(packed, _)| packed)
+    arrow(&[path.to_owned()], &options, ErrorPolicy::Skip, 1).map(|(packed, _)| packed)
 }
 
 #[test]

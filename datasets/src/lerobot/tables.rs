@@ -5,7 +5,6 @@ use std::path::Path;
 use framespool::error::Result;
 
 use super::parquet_files_below;
-use crate::archive::InterruptCheck;
 use crate::column_value::Value;
 use crate::parquet::for_each_row;
 
@@ -60,14 +59,13 @@ impl NumberType {
 pub fn lerobot_tables(
     root: &Path,
     features: &[(String, NumberType, usize)],
-    check_interrupt: InterruptCheck,
 ) -> Result<Vec<Vec<u8>>> {
     let mut needed: Vec<String> = features.iter().map(|(name, ..)| name.clone()).collect();
     needed.push("index".to_owned());
     let mut found = vec![Vec::new(); features.len()];
     let mut next = 0;
     for file in parquet_files_below(&root.join(DATA))? {
-        for_each_row(&file, &needed, &[], check_interrupt, |_, values| {
+        for_each_row(&file, &needed, &[], |_, values| {
             if values.last() != Some(&Value::Integer(next)) {
                 let index = values.last().map_or_else(String::new, Value::shown);
                 return Err(format!(

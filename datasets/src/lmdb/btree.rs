@@ -3,6 +3,7 @@
 //! pages. Visits at most as many pages as the file has, even if pages refer to each other in a
 //! cycle.
 
+use framespool::source::check_interrupt;
 use std::cmp::Ordering;
 
 use framespool::error::{Error, Result};
@@ -11,7 +12,6 @@ use super::file::{LmdbFile, Tree};
 use super::page::{
     NodeData, PAGE_HEADER_BYTES, Page, PageKind, TREE_RECORD_BYTES, overflow_page_count, read_le,
 };
-use crate::archive::InterruptCheck;
 
 /// Tree flags.
 const MDB_REVERSEKEY: u16 = 0x02;
@@ -57,7 +57,6 @@ pub fn traverse(
     file: &mut LmdbFile,
     tree: &Tree,
     check: bool,
-    check_interrupt: InterruptCheck,
     mut fail: impl FnMut(Error) -> Result<()>,
 ) -> Result<Vec<TreeItem>> {
     if tree.flags & MDB_DUPSORT != 0 {

@@ -115,20 +115,15 @@ const MAX_STEPS: u32 = 10_000;
 fn read(bytes: &[u8], check: bool, on_error: ErrorPolicy) -> Result<ArchiveListing> {
     let root = TempFolder::new();
     let steps = Cell::new(0);
-    let interrupt = || {
+    let interrupt = move || {
         steps.set(steps.get() + 1);
         match steps.get() > MAX_STEPS {
             true => Err(Error::Interrupted),
             false => Ok(()),
         }
     };
-    lmdb(
-        &[root.write("a.mdb", bytes)],
-        &options(check),
-        on_error,
-        1,
-        &interrupt,
-    )
+    let _scope = framespool::source::interrupt_scope(interrupt, None);
+    lmdb(&[root.write("a.mdb", bytes)], &options(check), on_error, 1)
 }
 
 fn keys(packed: Result<ArchiveListing>) -> Vec<String> {

@@ -96,7 +96,7 @@ impl CachedMetadata {
         }
         // Uses the file that is already open: the path may refer to another file by now.
         let mut reader = RangeReader::new(file.chunk_source.0.clone());
-        let chunk = ColumnChunk::open(file, &mut reader, group, column, &|| Ok(()))?;
+        let chunk = ColumnChunk::open(file, &mut reader, group, column)?;
         Ok(lock(&self.chunks)
             .entry((group, column))
             .or_insert(Arc::new(chunk))

@@ -10,7 +10,6 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use super::file::{ParquetFile, catch_panic};
 use super::page_reader::CheckedPageReader;
 use super::page_scan::{PageContents, PageLocation, scan_pages};
-use crate::archive::InterruptCheck;
 use crate::range_reader::RangeReader;
 
 /// Number of rows that are skipped at a time.
@@ -32,14 +31,13 @@ impl ColumnChunk {
         reader: &mut RangeReader,
         group: usize,
         column: usize,
-        check_interrupt: InterruptCheck,
     ) -> Result<Self> {
         let group = file.metadata().row_group(group);
         let meta = group.column(column).clone();
         file.check_codec(&meta)?;
         let (begin, len) = meta.byte_range();
         let (mut first, mut values, mut dictionary) = (0u64, Vec::new(), None);
-        for page in scan_pages(reader, (begin, begin + len), check_interrupt)? {
+        for page in scan_pages(reader, (begin, begin + len))? {
             match page.contents {
                 PageContents::Dictionary => dictionary = Some(page),
                 PageContents::Values { count, .. } => {

@@ -3,9 +3,9 @@
 
 use framespool::error::Result;
 use framespool::limits::Limits;
+use framespool::source::check_interrupt;
 
 use super::page_header::PageHeader;
-use crate::archive::InterruptCheck;
 use crate::protobuf::ByteRange;
 use crate::range_reader::RangeReader;
 
@@ -67,11 +67,7 @@ pub enum Levels {
 }
 
 /// The consecutive pages in a range.
-pub fn scan_pages(
-    reader: &mut RangeReader,
-    (begin, end): ByteRange,
-    check_interrupt: InterruptCheck,
-) -> Result<Vec<PageLocation>> {
+pub fn scan_pages(reader: &mut RangeReader, (begin, end): ByteRange) -> Result<Vec<PageLocation>> {
     let (mut at, mut found) = (begin, Vec::new());
     while at < end {
         check_interrupt()?;

@@ -1,6 +1,7 @@
 //! Reads the values of selected columns of a Parquet file, row by row.
 //! Numbers, bools and text keep their types; dates, times and decimals become text.
 
+use framespool::source::check_interrupt;
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
@@ -12,7 +13,6 @@ use super::file::{ParquetFile, catch_panic};
 use super::page_reader::CheckedRowGroup;
 use super::page_scan::scan_pages;
 use super::schema::fields;
-use crate::archive::InterruptCheck;
 use crate::column_value::{Value, shortened};
 use crate::columnar::TableColumn;
 use crate::range_reader::RangeReader;
@@ -24,7 +24,6 @@ pub fn read(
     reader: &mut RangeReader,
     group: usize,
     wanted: &[TableColumn],
-    check_interrupt: InterruptCheck,
     mut take: impl FnMut(u64, Vec<Value>) -> Result<()>,
 ) -> Result<()> {
     let meta = file.metadata().row_group(group);
@@ -42,7 +41,7 @@ pub fn read(
             file.check_codec(chunk)?;
             let (from, len) = chunk.byte_range();
             begin = from;
-            *found = scan_pages(reader, (from, from + len), check_interrupt)?; // checks their sizes
+            *found = scan_pages(reader, (from, from + len))?; // checks their sizes
         }
     }
     let site = file.site(begin);

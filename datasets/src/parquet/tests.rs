@@ -13,10 +13,6 @@ fn reader(bytes: &[u8]) -> (TempFolder, RangeReader) {
     (root, reader)
 }
 
-fn check_interrupt() -> Result<()> {
-    Ok(())
-}
-
 /// A header of a page of values. Sizes are below 64, so each number is one byte. Has statistics,
 /// which are skipped.
 fn head(compressed_size: u8, count: u8) -> Vec<u8> {
@@ -56,7 +52,7 @@ fn head(compressed_size: u8, count: u8) -> Vec<u8> {
 fn header_sizes_are_read_and_the_rest_skipped() {
     let bytes = [head(3, 9), vec![1, 2, 3], head(1, 5), vec![4]].concat();
     let (_root, mut reader) = reader(&bytes);
-    let found = scan_pages(&mut reader, (0, bytes.len() as u64), &check_interrupt).unwrap();
+    let found = scan_pages(&mut reader, (0, bytes.len() as u64)).unwrap();
     let len = head(0, 0).len() as u64;
     let contents = |count| PageContents::Values {
         count,
@@ -110,7 +106,7 @@ fn invalid_headers_are_errors_with_their_offset() {
         (vec![], ""),
     ] {
         let (_root, mut reader) = reader(&bytes);
-        let found = scan_pages(&mut reader, (0, bytes.len() as u64), &check_interrupt);
+        let found = scan_pages(&mut reader, (0, bytes.len() as u64));
         match found {
             Ok(found) => assert!(reason.is_empty() && found.is_empty(), "{bytes:?}"),
             Err(error) => {

@@ -56,7 +56,7 @@ fn list(bytes: &[u8], index: Option<&str>, on_error: ErrorPolicy) -> Result<Arch
     let root = TempFolder::new();
     let file = root.write("a.rec", bytes);
     let index = index.map(|text| root.write("a.idx", text));
-    recordio(&file, index.as_deref(), on_error, &|| Ok(()))
+    recordio(&file, index.as_deref(), on_error)
 }
 
 /// (bytes, label) of each sample.

@@ -73,7 +73,7 @@ fn options(check: bool) -> TfRecordOptions {
 fn list(bytes: &[u8], options: &TfRecordOptions, on_error: ErrorPolicy) -> Result<ArchiveListing> {
     let root = TempFolder::new();
     let path = root.write("a.tfrecord", bytes);
-    tfrecord(&[path], options, on_error, 1, &|| Ok(()))
+    tfrecord(&[path], options, on_error, 1)
 }
 
 /// (bytes, label) of each sample.

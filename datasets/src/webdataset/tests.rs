@@ -31,7 +31,6 @@ fn read_with(
         &columns,
         on_error,
         1,
-        &|| Ok(()),
     )
 }
 
@@ -256,7 +255,6 @@ fn skip_keeps_the_start_of_a_damaged_shard() {
             &[],
             on_error,
             1,
-            &|| Ok(()),
         )
     };
     assert!(matches!(
@@ -282,7 +280,6 @@ fn extensions_must_not_be_empty() {
             &[],
             ErrorPolicy::Raise,
             1,
-            &|| Ok(()),
         );
         assert!(
             wrong
@@ -418,7 +415,6 @@ fn read_listed(shard: &Path, index: &Path) -> Result<ArchiveListing> {
         &[],
         ErrorPolicy::Raise,
         1,
-        &|| Ok(()),
     )
 }
 

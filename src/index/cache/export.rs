@@ -3,6 +3,7 @@
 //! times or inodes. An import rejects indices of files that are missing, differ or are outside the
 //! root.
 
+use crate::source::check_interrupt;
 use std::io::{BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -41,12 +42,11 @@ impl IndexCache {
         paths: &[PathBuf],
         stream: Option<u32>,
         out: &mut dyn Write,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<TransferReport> {
         let mut done = TransferReport::default();
         let root = absolute(root)?;
         for path in paths {
-            interrupt()?;
+            check_interrupt()?;
             match self.export_line(&root, path, stream) {
                 Ok(line) => {
                     let failed = |e| Error::io(&Site::file(&"the export".into()), e);
@@ -101,13 +101,12 @@ impl IndexCache {
         root: &Path,
         lines: &mut dyn BufRead,
         name: &str,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<TransferReport> {
         let mut done = TransferReport::default();
         let site = Site::file(&name.into());
         let mut line = Vec::new();
         for number in 1u64.. {
-            interrupt()?;
+            check_interrupt()?;
             line.clear();
             let got = lines
                 .take(MAX_LINE_BYTES)

@@ -11,7 +11,7 @@ use super::record::FileSignature;
 use super::{IndexCache, build_stream, record};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{ByteSource, display_name, interrupt_scope, open};
+use crate::source::{ByteSource, check_interrupt, display_name, open, stop_scope};
 
 /// Interval at which the caller's thread checks the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ enum Outcome {
 impl IndexCache {
     /// Ensures that the indices of `paths`, for stream `stream` or the best one of each, are
     /// cached. With `check`, the database is verified first, and cached indices are built again and
-    /// compared. `interrupt` is called regularly; an error from it stops the work, and the indices
+    /// compared. `on_progress` is called regularly; an error from it stops the work, and the indices
     /// built until then stay cached.
     pub fn prebuild(
         &self,
@@ -59,7 +59,7 @@ impl IndexCache {
         stream: Option<u32>,
         threads: u32,
         check: bool,
-        interrupt: &dyn Fn(&Progress) -> Result<()>,
+        on_progress: &dyn Fn(&Progress) -> Result<()>,
     ) -> Result<PrebuildReport> {
         if let Some(writer) = self.writer.as_ref().filter(|_| check) {
             writer.repair(true);
@@ -69,7 +69,7 @@ impl IndexCache {
                     let reason = "the thread that writes the index cache has ended".to_owned();
                     return Err(Error::Internal { site, reason });
                 }
-                interrupt(&Progress {
+                on_progress(&Progress {
                     total: paths.len(),
                     ..Progress::default()
                 })?;
@@ -83,14 +83,7 @@ impl IndexCache {
         let stop = Arc::new(AtomicBool::new(false));
         let report = Mutex::new(PrebuildReport::default());
         let take = |path: &PathBuf| {
-            let stopped = || {
-                if stop.load(Ordering::Relaxed) {
-                    Err(Error::Interrupted)
-                } else {
-                    Ok(())
-                }
-            };
-            let one = || self.process_video(path, stream, check, &stopped);
+            let one = || self.process_video(path, stream, check);
             let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
                 let site = Site::file(&display_name(path));
                 Err(Error::Internal {
@@ -121,17 +114,9 @@ impl IndexCache {
         };
         std::thread::scope(|scope| {
             for worker in 0..threads.max(1) {
-                let flag = stop.clone();
-                let wanted = move || {
-                    if flag.load(Ordering::Relaxed) {
-                        Err(Error::Interrupted)
-                    } else {
-                        Ok(())
-                    }
-                };
-                let (next, done, take) = (&next, &done, &take);
+                let (next, done, take, stop) = (&next, &done, &take, &stop);
                 let work = move || {
-                    let _scope = interrupt_scope(wanted, None);
+                    let _scope = stop_scope(stop, None);
                     while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
                         take(path);
                         done.fetch_add(1, Ordering::Release);
@@ -145,7 +130,7 @@ impl IndexCache {
                 }
             }
             while progress().done < paths.len() {
-                if let Err(reason) = interrupt(&progress()) {
+                if let Err(reason) = on_progress(&progress()) {
                     stop.store(true, Ordering::Relaxed);
                     next.store(paths.len(), Ordering::Relaxed);
                     return Err(reason);
@@ -154,7 +139,7 @@ impl IndexCache {
                     POLL_INTERVAL.min(Duration::from_millis(2 + progress().done as u64)),
                 );
             }
-            interrupt(&progress())
+            on_progress(&progress())
         })?;
         let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Threads finish in any order; the reports are sorted.
@@ -168,15 +153,14 @@ impl IndexCache {
         path: &Path,
         stream: Option<u32>,
         check: bool,
-        stopped: &dyn Fn() -> Result<()>,
     ) -> Result<(Outcome, u32)> {
-        stopped()?;
+        check_interrupt()?;
         let (source, since) = open_settled(path)?;
         let kept = self.get(path, &*source, stream);
         if let Some(index) = kept.as_ref().filter(|_| !check) {
             return Ok((Outcome::Found, index.num_frames()));
         }
-        let index = Arc::new(build_stream(&source, stream, &Limits::default(), stopped)?);
+        let index = Arc::new(build_stream(&source, stream, &Limits::default())?);
         let outcome = match kept {
             Some(kept) if kept == index => return Ok((Outcome::Found, index.num_frames())),
             Some(_) => Outcome::Mismatched,

@@ -2,6 +2,7 @@
 //! a cycle. A task is planned as the loader plans it: the clips of this epoch, and those of the
 //! later epochs of the run.
 
+use crate::source::check_interrupt;
 use std::collections::BTreeMap;
 
 use super::{ClipModel, CostModel, EpochPart, MAX_CLIPS, Request, SampledVideo};
@@ -73,16 +74,15 @@ impl CostModel<'_> {
     /// numbers of epochs; with none if clips of the videos cannot be stored.
     ///
     /// # Errors
-    /// The error of the last video if none of the sampled ones can be read, and those of
-    /// `interrupt`.
+    /// The error of the last video if none of the sampled ones can be read, and that of
+    /// an interrupt.
     pub fn decoded_frames(
         &self,
         order: &BatchSampler,
         config: &LoaderConfig,
         epochs: &[u32],
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<DecodedFramesEstimate> {
-        let mut clips = self.sample_videos(interrupt)?;
+        let mut clips = self.sample_videos()?;
         let identities: Vec<Identity> = clips
             .videos
             .iter()
@@ -116,7 +116,7 @@ impl CostModel<'_> {
                 part
             }
         };
-        let frames_per_clip = self.frames(&clips, &part_of(0), &mut runs, &|_| 0, interrupt)?;
+        let frames_per_clip = self.frames(&clips, &part_of(0), &mut runs, &|_| 0)?;
         let (clips_in_epoch, clip_bytes) = (self.clips_in_epoch(order), clips.stored_bytes(config));
         if !config.pipeline.is_random() && runs.max_clips_ahead > 0 && clips.draw_nothing() {
             let disk_bytes =
@@ -138,8 +138,7 @@ impl CostModel<'_> {
             let length = u64::from(epochs).clamp(1, MAX_EPOCHS);
             let cycle = (self.seed, length);
             let last = |clip| last_epoch_of_run(cycle, file_of(clip), 0);
-            let first_epoch_frames_per_clip =
-                self.frames(&clips, &part_of(0), &mut runs, &last, interrupt)?;
+            let first_epoch_frames_per_clip = self.frames(&clips, &part_of(0), &mut runs, &last)?;
             // Each epoch of the cycle decodes other videos; together they decode each video once.
             let (mut frames, mut decodes) = (0.0, 0);
             (runs.ahead, runs.stored) = (0, 0);
@@ -148,7 +147,7 @@ impl CostModel<'_> {
                 let part = part_of(epoch)
                     .retain(|clip| phase(cycle, file_of(clip)) == epoch % length, length);
                 let counted = part.num_counted();
-                let each = self.frames(&clips, &part, &mut runs, &|_| length - 1, interrupt)?;
+                let each = self.frames(&clips, &part, &mut runs, &|_| length - 1)?;
                 frames += each * counted as f64;
                 decodes += counted;
                 if decodes >= MIN_DECODES || decodes * length >= MAX_CLIPS {
@@ -180,14 +179,12 @@ impl CostModel<'_> {
         part: &EpochPart,
         runs: &mut RunCost,
         ahead: &dyn Fn(u64) -> u64,
-        interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<f64> {
         let mut frames = |task: &[Request], _: &PacketRangeSet| {
             runs.frames(
                 clips,
                 task,
                 task.first().map_or(0, |request| ahead(request.0)),
-                interrupt,
             )
         };
         self.simulate(
@@ -196,7 +193,6 @@ impl CostModel<'_> {
             part.lookahead,
             part.counted.clone(),
             &mut frames,
-            interrupt,
         )
     }
 
@@ -243,20 +239,14 @@ impl CostModel<'_> {
 impl RunCost {
     /// Frames that are decoded for a task and its clips of later epochs. What the task of the first
     /// epoch cannot make is decoded in the epoch of the first missing clip.
-    fn frames(
-        &mut self,
-        clips: &ClipModel<'_>,
-        task: &[Request],
-        ahead: u64,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<f64> {
+    fn frames(&mut self, clips: &ClipModel<'_>, task: &[Request], ahead: u64) -> Result<f64> {
         let mut missing: Vec<(Request, u64)> = (0..=ahead)
             .flat_map(|later| task.iter().map(move |&request| (request, later)))
             .collect();
         self.ahead += ahead * task.len() as u64;
         let mut frames = 0.0;
         while let Some(&(_, epoch)) = missing.first() {
-            interrupt()?;
+            check_interrupt()?;
             let mut ranges = PacketRangeSet::default();
             let mut wanted: BTreeMap<usize, Vec<PresentationIndex>> = BTreeMap::new();
             let mut stored = 0;
@@ -279,7 +269,7 @@ impl RunCost {
             self.stored += stored;
             for (video, wanted) in wanted {
                 let plan = plan_decode_ranges(&clips.videos[video].index, &wanted);
-                frames += self.decoded[video].count(&plan, &mut self.bytes_left, interrupt)?;
+                frames += self.decoded[video].count(&plan, &mut self.bytes_left)?;
             }
         }
         Ok(frames)

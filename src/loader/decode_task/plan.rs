@@ -75,7 +75,6 @@ pub(in super::super) fn plan(
     executor: &mut TransformExecutor,
     scheduler: &Scheduler<DecodeTask>,
     stats: &StatsCollector,
-    interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<TaskPlan> {
     let VideoRequests {
         iteration,
@@ -91,9 +90,7 @@ pub(in super::super) fn plan(
         failed: false,
         needs_memory: false,
     };
-    let opened = match catch_unwind(AssertUnwindSafe(|| {
-        task_params.catalog.open(video, stats, interrupt)
-    })) {
+    let opened = match catch_unwind(AssertUnwindSafe(|| task_params.catalog.open(video, stats))) {
         Ok(Ok(opened)) => opened,
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
         // Making each clip alone reports the error.

@@ -87,7 +87,7 @@ fn options(source: &str) -> TableOptions {
 }
 
 fn list(files: &[PathBuf], source: &str) -> Result<(ArchiveListing, Vec<String>)> {
-    parquet(files, &options(source), ErrorPolicy::Raise, 1, &|| Ok(()))
+    parquet(files, &options(source), ErrorPolicy::Raise, 1)
 }
 
 /// The errors of listing a table with these bytes, and of opening its first cell.

@@ -10,9 +10,8 @@ mod parquet_files;
 use std::path::PathBuf;
 
 use framespool_datasets::{
-    ArchiveListing, ErrorPolicy, InterruptCheck, LabelKeys, LabelSource, LmdbLayout, LmdbOptions,
-    SampleKeys, TableOptions, TfRecordOptions, arrow, lmdb, parquet, recordio, tfrecord,
-    webdataset,
+    ArchiveListing, ErrorPolicy, LabelKeys, LabelSource, LmdbLayout, LmdbOptions, SampleKeys,
+    TableOptions, TfRecordOptions, arrow, lmdb, parquet, recordio, tfrecord, webdataset,
 };
 
 use super::{MIB, Target, USUAL};
@@ -54,7 +53,6 @@ pub const TAR: Target = Target {
                 &columns,
                 on_error,
                 1,
-                &|| Ok(()),
             )
         });
     },
@@ -82,13 +80,7 @@ pub const TFRECORD: Target = Target {
             check: option & 4 == 4,
         };
         check_both_policies(&bytes, &path, |on_error| {
-            tfrecord(
-                std::slice::from_ref(&path),
-                &wanted,
-                on_error,
-                1,
-                &|| Ok(()),
-            )
+            tfrecord(std::slice::from_ref(&path), &wanted, on_error, 1)
         });
     },
     ..USUAL
@@ -108,7 +100,7 @@ pub const RECORDIO: Target = Target {
         let path = scratch::write("fuzzed.rec", bytes);
         let list = (len > 0).then(|| scratch::write("fuzzed.idx", list));
         check_both_policies(bytes, &path, |on_error| {
-            recordio(&path, list.as_deref(), on_error, &|| Ok(()))
+            recordio(&path, list.as_deref(), on_error)
         });
     },
     ..USUAL
@@ -148,7 +140,7 @@ pub const LMDB: Target = Target {
             check: option & 16 == 16,
         };
         check_both_policies(bytes, &path, |on_error| {
-            lmdb(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(()))
+            lmdb(std::slice::from_ref(&path), &how, on_error, 1)
         });
     },
     ..USUAL
@@ -184,7 +176,6 @@ type Reader = fn(
     &TableOptions,
     ErrorPolicy,
     u32,
-    InterruptCheck<'_>,
 ) -> framespool::Result<(ArchiveListing, Vec<String>)>;
 
 fn table(input: &[u8], name: &str, read: Reader) {
@@ -207,7 +198,7 @@ fn table(input: &[u8], name: &str, read: Reader) {
         root: None,
     };
     let listed = |on_error: ErrorPolicy| {
-        let (packed, names) = read(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(()))?;
+        let (packed, names) = read(std::slice::from_ref(&path), &how, on_error, 1)?;
         let most = names.len() as i64;
         assert!(
             packed

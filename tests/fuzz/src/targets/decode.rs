@@ -71,8 +71,7 @@ fn made(video: &Video, frames: &[PresentationIndex]) -> Option<Vec<u8>> {
         TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a simple pipeline");
     let mut output = LazyClipOutput::default();
     let mut bench = ClipDecoder::new(pipeline);
-    check_error(bench.decode_clip(&mut video.reader(), frames, KEY, &mut output, &|| Ok(())))
-        .ok()?;
+    check_error(bench.decode_clip(&mut video.reader(), frames, KEY, &mut output)).ok()?;
     let (buffer, shape) = output
         .into_clip()
         .expect("no GPU is used")

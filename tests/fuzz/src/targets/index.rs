@@ -11,6 +11,7 @@ use framespool::error::Error;
 use framespool::index::cache::fuzz_api;
 use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
+use framespool::source::interrupt_scope;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::PresentationIndex;
 
@@ -80,17 +81,20 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("fuzzed", input.to_vec()));
     // A file of this length has no more packets than bytes, and is not read repeatedly.
     let steps = Cell::new(0);
-    let interrupt = || {
-        steps.set(steps.get() + 1);
-        if steps.get() > 2_000_000 {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
-        }
-    };
-    let index = check_error(build(&source, &limits(), &interrupt)).ok()?;
+    let _scope = interrupt_scope(
+        move || {
+            steps.set(steps.get() + 1);
+            if steps.get() > 2_000_000 {
+                Err(Error::Interrupted)
+            } else {
+                Ok(())
+            }
+        },
+        None,
+    );
+    let index = check_error(build(&source, &limits())).ok()?;
     check(&index);
-    let again = build(&source, &limits(), &interrupt);
+    let again = build(&source, &limits());
     assert_eq!(
         again.as_ref().ok(),
         Some(&index),
@@ -218,6 +222,6 @@ pub fn indices(seeds: &Seeds) -> Vec<(Arc<dyn ByteSource>, VideoIndex)> {
     let sources =
         sources.map(|file| Arc::new(MemorySource::new("seed", file)) as Arc<dyn ByteSource>);
     sources
-        .filter_map(|source| Some((source.clone(), build(&source, &limits(), &|| Ok(())).ok()?)))
+        .filter_map(|source| Some((source.clone(), build(&source, &limits()).ok()?)))
         .collect()
 }

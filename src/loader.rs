@@ -11,6 +11,7 @@ mod config;
 mod content_keys;
 mod cost_estimate;
 mod decode_task;
+mod decoder_pool;
 mod epoch;
 mod lookahead;
 mod own_batches;
@@ -259,7 +260,8 @@ impl Loader {
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers
             .scheduler
-            .backends
+            .decoders
+            .backends()
             .output_device
             .as_ref()
             .map(|gpu| gpu.device().clone());
@@ -341,7 +343,9 @@ impl Loader {
         self.iterations += 1;
         let iteration = self.iterations;
         let requests = self.config.cache_budget() / self.config.cached_clip_bytes().max(1);
-        let workers = self.config.num_workers(&self.workers.scheduler.backends);
+        let workers = self
+            .config
+            .num_workers(self.workers.scheduler.decoders.backends());
         // The clips of open batches are often of one or two videos, which keep only as many workers
         // busy. Each image is a file of its own. A consumer that wants nothing made ahead sets
         // `prefetch_batches` to 0.

@@ -2,19 +2,21 @@
 //! Each group of pictures is decoded in one pass. No frames are cached.
 
 mod access_cost;
+mod clip_output;
 mod color;
 mod decoder;
 mod image_batch;
+mod range_decoder;
 mod stream;
 mod stream_header;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool, OutputMut};
+use crate::batch::MemoryPool;
 use crate::decode::PacketReader;
 use crate::decode::plan::{self, DecodeRange};
-use crate::decode::{DecodeStats, DecodeTimes, EncodedImage, ImageReader, SoftwareDecoder, Step};
+use crate::decode::{DecodeStats, DecodeTimes, ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::{VideoIndex, build_stream};
@@ -22,14 +24,14 @@ use crate::limits::Limits;
 use crate::media::CodecKind;
 use crate::rng::RngKey;
 use crate::source::{ByteSource, Identity};
-use crate::transforms::{
-    ClipShape, DeviceReport, InputFrame, TransformExecutor, TransformPipeline,
-};
+use crate::transforms::{DeviceReport, InputFrame, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use access_cost::AccessCost;
+pub use clip_output::{ClipOutput, LazyClipOutput, write_frame};
 pub use decoder::{AnyDecoder, NvdecDecoder};
 pub use image_batch::decode_image_batch;
+pub use range_decoder::{DecoderProvider, RangeDecoder, RangeStep};
 pub use stream::{DecodedFrame, FrameStream};
 
 /// An opened video: its bytes and its index.
@@ -73,87 +75,12 @@ impl Video {
     }
 }
 
-/// Destination of the bytes of a clip.
-pub trait ClipOutput {
-    /// Returns the clip slot for this shape. Called once per frame, always with the same shape.
-    fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>>;
-    /// The shape, once it is known.
-    fn shape(&self) -> Option<ClipShape>;
-}
-
-/// A clip buffer that is allocated when the first frame determines its size.
-pub struct LazyClipOutput {
-    pool: Arc<MemoryPool>,
-    made: Option<(BufferBuilder, ClipSlot, ClipShape)>,
-}
-
-impl Default for LazyClipOutput {
-    fn default() -> Self {
-        Self::from_pool(MemoryPool::new(0))
-    }
-}
-
-impl LazyClipOutput {
-    /// Allocates from this pool.
-    pub fn from_pool(pool: Arc<MemoryPool>) -> Self {
-        Self { pool, made: None }
-    }
-
-    /// Returns the clip, if any frame was written.
-    ///
-    /// # Errors
-    /// `Gpu` if the device has failed meanwhile.
-    pub fn into_clip(self) -> Result<Option<(BatchBuffer, ClipShape)>> {
-        let Some((builder, mut part, shape)) = self.made else {
-            return Ok(None);
-        };
-        part.record_write()?;
-        drop(part);
-        Ok(Some((
-            builder.freeze().ok().expect("its clip slot was dropped"),
-            shape,
-        )))
-    }
-}
-
-impl ClipOutput for LazyClipOutput {
-    fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>> {
-        if self.made.is_none() {
-            let too_large = || {
-                Error::Argument(format!(
-                    "a clip of {shape} does not fit into memory; request fewer frames or smaller ones"
-                ))
-            };
-            let bytes = shape.bytes().ok_or_else(too_large)?;
-            let builder =
-                BatchBuffer::allocate(&self.pool, 1, bytes).map_err(|error| match error {
-                    Error::Argument(_) => too_large(),
-                    other => other,
-                });
-            let (builder, mut parts) = builder?;
-            let part = parts.pop().expect("one clip has one clip slot");
-            self.made = Some((builder, part, *shape));
-        }
-        let (_, part, _) = self.made.as_mut().expect("just made");
-        Ok(part.target())
-    }
-
-    fn shape(&self) -> Option<ClipShape> {
-        self.made.as_ref().map(|(.., shape)| *shape)
-    }
-}
-
 /// Blocks of device memory that a worker keeps: a new allocation makes the whole device wait.
 const MAX_POOLED_BLOCKS: usize = 4;
 
-/// The state with which one worker makes clips: decoders and a transform executor, all reused.
+/// Makes one clip after another; reuses its decoders and its transform executor.
 pub struct ClipDecoder {
-    /// The decoder on the CPU.
-    decoder: SoftwareDecoder,
-    /// Reads image files.
-    image_reader: ImageReader,
-    /// The GPU decoder, which is tried first.
-    hardware: Option<AnyDecoder>,
+    decoders: OwnDecoders,
     executor: TransformExecutor,
     /// Memory for the clips.
     pool: Arc<MemoryPool>,
@@ -161,6 +88,62 @@ pub struct ClipDecoder {
     pub bytes_read: u64,
     /// The reason for the most recent fallback to the CPU.
     pub cpu_fallback: Option<Error>,
+}
+
+/// The decoders of a clip decoder that are not in use.
+#[derive(Default)]
+struct OwnDecoders {
+    software: Option<SoftwareDecoder>,
+    images: Option<Box<ImageReader>>,
+    nvdec: Option<Box<NvdecDecoder>>,
+    /// Whether there is a decoder of the GPU, also while it is in use.
+    prefers_gpu: bool,
+    /// Threads of the decoder on the CPU.
+    threads: u32,
+    by_cpu: (DecodeStats, DecodeTimes),
+    by_nvdec: (DecodeStats, DecodeTimes),
+    /// The reason for the last fallback to the CPU.
+    fallback: Option<Error>,
+}
+
+impl DecoderProvider for OwnDecoders {
+    fn prefers_gpu(&self) -> bool {
+        self.prefers_gpu
+    }
+
+    fn acquire(&mut self, index: &Arc<VideoIndex>, on_gpu: bool) -> AnyDecoder {
+        if index.info.params.codec.kind == CodecKind::Image {
+            return AnyDecoder::Image(self.images.take().unwrap_or_default());
+        }
+        match self.nvdec.take_if(|_| on_gpu) {
+            Some(decoder) => AnyDecoder::Hardware(decoder),
+            None => AnyDecoder::Software(
+                self.software
+                    .take()
+                    .unwrap_or_else(|| SoftwareDecoder::with_threads(self.threads)),
+            ),
+        }
+    }
+
+    fn release(&mut self, mut decoder: AnyDecoder, _is_fallback: bool) {
+        decoder.stop();
+        let (stats, times) = decoder.take_stats();
+        let work = match decoder {
+            AnyDecoder::Hardware(_) => &mut self.by_nvdec,
+            _ => &mut self.by_cpu,
+        };
+        work.0 += stats;
+        work.1 += times;
+        match decoder {
+            AnyDecoder::Software(decoder) => self.software = Some(decoder),
+            AnyDecoder::Image(reader) => self.images = Some(reader),
+            AnyDecoder::Hardware(decoder) => self.nvdec = Some(decoder),
+        }
+    }
+
+    fn record_fallback(&mut self, _: &VideoIndex, error: &Error, _: bool) {
+        self.fallback = Some(error.clone());
+    }
 }
 
 impl ClipDecoder {
@@ -178,9 +161,10 @@ impl ClipDecoder {
     /// the output is there.
     pub fn with_gpu(pipeline: TransformPipeline, threads: u32, gpu: Option<Arc<Gpu>>) -> Self {
         Self {
-            decoder: SoftwareDecoder::with_threads(threads),
-            image_reader: ImageReader::default(),
-            hardware: None,
+            decoders: OwnDecoders {
+                threads,
+                ..OwnDecoders::default()
+            },
             pool: MemoryPool::on(
                 gpu.as_ref().map(|gpu| gpu.device().clone()),
                 if gpu.is_some() { MAX_POOLED_BLOCKS } else { 0 },
@@ -195,12 +179,10 @@ impl ClipDecoder {
     ///
     /// # Errors
     /// `Gpu` if the device lacks what decoding requires.
-    pub fn with_nvdec(self, gpu: &Arc<Gpu>) -> Result<Self> {
-        let worker = NvdecDecoder::new(gpu)?;
-        Ok(Self {
-            hardware: Some(AnyDecoder::Hardware(Box::new(worker))),
-            ..self
-        })
+    pub fn with_nvdec(mut self, gpu: &Arc<Gpu>) -> Result<Self> {
+        self.decoders.nvdec = Some(Box::new(NvdecDecoder::new(gpu)?));
+        self.decoders.prefers_gpu = true;
+        Ok(self)
     }
 
     /// Decodes JPEG files with nvJPEG.
@@ -218,19 +200,12 @@ impl ClipDecoder {
 
     /// Returns the work of the CPU decoders since the last call.
     pub fn take_stats(&mut self) -> (DecodeStats, DecodeTimes) {
-        let mut stats = std::mem::take(&mut self.decoder.stats);
-        let mut times = std::mem::take(&mut self.decoder.times);
-        stats += std::mem::take(&mut self.image_reader.stats);
-        times += std::mem::take(&mut self.image_reader.times);
-        (stats, times)
+        std::mem::take(&mut self.decoders.by_cpu)
     }
 
     /// Returns the work of the GPU decoder since the last call.
     pub fn take_nvdec_stats(&mut self) -> (DecodeStats, DecodeTimes) {
-        self.hardware
-            .as_mut()
-            .map(AnyDecoder::take_stats)
-            .unwrap_or_default()
+        std::mem::take(&mut self.decoders.by_nvdec)
     }
 
     /// Creates an output in the memory where the results go.
@@ -263,31 +238,15 @@ impl ClipDecoder {
                 .push(t);
         }
         let before = reader.bytes_read();
-        let display = index.info.display();
-        let mut shape: Option<ClipShape> = None;
+        let mut shape = None;
         for range in plan::plan_decode_ranges(&index, frames) {
             self.run(reader, range, &mut |executor, packet, picture| {
                 let times = positions.get(&packet).map_or(&[][..], Vec::as_slice);
-                let shape = match shape {
-                    Some(shape) => shape,
-                    None => {
-                        let size = executor
-                            .size_of_frame(picture, display)
-                            .map_err(|e| e.into_clip_error(&index.site))?;
-                        *shape.insert(executor.shape(frames.len(), size))
-                    }
-                };
-                for &t in times {
-                    executor.apply(
-                        &index.site_of(frames[t]),
-                        picture,
-                        &index,
-                        &shape,
-                        output.target(&shape)?,
-                        t,
-                    )?;
-                }
-                Ok(())
+                times.iter().try_for_each(|&t| {
+                    let source = (&*index, frames[t]);
+                    let place = (t, frames.len());
+                    write_frame(executor, picture, source, place, &mut shape, output)
+                })
             })?;
         }
         self.bytes_read += reader.bytes_read() - before;
@@ -306,93 +265,18 @@ impl ClipDecoder {
         ) -> Result<()>,
     ) -> Result<()> {
         let Self {
-            decoder,
-            image_reader,
-            hardware,
+            decoders,
             executor,
             cpu_fallback,
             ..
         } = self;
         executor.pipeline().prepare(reader)?;
-        if reader.index().info.params.codec.kind == CodecKind::Image {
-            image_reader.begin(&reader.index().clone(), range);
-            let mut taken = |packet, picture: EncodedImage<'_>| {
-                on_frame(executor, packet, &mut InputFrame::Image(picture))
-            };
-            while image_reader.step(reader, &mut taken)? == Step::More {}
-            return Ok(());
-        }
-        let left = match hardware {
-            Some(hardware) => {
-                let mut taken =
-                    |packet, mut picture: InputFrame<'_>| on_frame(executor, packet, &mut picture);
-                try_nvdec(hardware, reader, range, &mut taken, cpu_fallback)?
-            }
-            None => Some(range),
-        };
-        let Some(range) = left else { return Ok(()) };
-        let index = reader.index().clone();
-        let mut missing: BTreeSet<DecodeIndex> = range.wanted.iter().copied().collect();
-        let done = decoder.run(reader, &range, |packet, frame| {
-            missing.remove(&packet);
-            on_frame(executor, packet, &mut InputFrame::Cpu(frame))
+        let mut decoder = RangeDecoder::default();
+        let done = decoder.run(reader, range, decoders, &mut |packet, mut picture| {
+            on_frame(executor, packet, &mut picture)
         });
-        if !matches!(done, Err(Error::Decode { .. })) || range.wanted.len() == 1 {
-            return done;
-        }
-        // A frame that does not depend on the damaged picture is delivered when it is requested
-        // alone. Decode each missing frame alone, so that a frame is delivered or refused however
-        // it is requested.
-        let frames = index
-            .frames
-            .iter()
-            .enumerate()
-            .filter(|(_, frame)| missing.contains(&frame.packet));
-        for (number, _) in frames {
-            for range in plan::plan_decode_ranges(&index, &[PresentationIndex(number as u32)]) {
-                decoder.run(reader, &range, |packet, frame| {
-                    on_frame(executor, packet, &mut InputFrame::Cpu(frame))
-                })?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Decodes a range on the GPU. Returns the part of it that falls back to the CPU, if any.
-fn try_nvdec(
-    hardware: &mut AnyDecoder,
-    reader: &mut PacketReader,
-    range: DecodeRange,
-    on_frame: &mut dyn FnMut(DecodeIndex, InputFrame<'_>) -> Result<()>,
-    reason: &mut Option<Error>,
-) -> Result<Option<DecodeRange>> {
-    let index = reader.index().clone();
-    if let Err(error) = hardware.begin(&index, range.clone()) {
-        return match error {
-            Error::Unsupported { .. } | Error::Gpu { lost: false, .. } => {
-                *reason = Some(error);
-                Ok(Some(range))
-            }
-            other => Err(other),
-        };
-    }
-    loop {
-        match hardware.step(reader, on_frame) {
-            Ok(Step::More) => {}
-            Ok(Step::Done) => return Ok(None),
-            Err(error) => {
-                let left = hardware.remaining_for_cpu(&error);
-                hardware.stop();
-                let rest = match (left, &error) {
-                    (Some(wanted), _) => DecodeRange::remaining(&range, wanted, &index),
-                    // Frames that were already written may not be trusted either.
-                    (None, Error::Decode { .. } | Error::Internal { .. }) => range,
-                    (None, _) => return Err(error),
-                };
-                *reason = Some(error);
-                return Ok(Some(rest));
-            }
-        }
+        decoder.release(decoders);
+        *cpu_fallback = decoders.fallback.take().or(cpu_fallback.take());
+        done
     }
 }

@@ -123,7 +123,7 @@ impl FrameIterator {
             let Some(stream) = held.as_mut() else {
                 return Ok(None);
             };
-            let next = stream.next();
+            let next = stream.next().transpose();
             // If only the wait was interrupted, the next call continues it.
             if !matches!(next, Ok(Some(_)) | Err(Error::Interrupted)) {
                 *held = None;

@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 use super::ClipMetadata;
 use super::budget::MemoryReservation;
+use super::decoder_pool::DecoderPool;
 use super::lookahead::SequenceNumber;
 use super::scheduler::ANY_ITERATION;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask};
 use super::stats::{StatsCollector, WorkCounts};
 use super::stored_clips::{StoredClips, Ticket};
+use crate::batch::OutputMut;
 use crate::batch_sampler::SampledClip;
 use crate::decode::PacketReader;
-use crate::decode::Step;
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
@@ -28,7 +29,9 @@ use crate::rng::RngKey;
 use crate::sync::atomic::Ordering;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;
-use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
+use crate::video::{
+    AnyDecoder, ClipOutput, DecoderProvider, LazyClipOutput, RangeDecoder, RangeStep,
+};
 
 pub(super) use frames::{SlotOutput, fill_padding};
 pub(super) use plan::{
@@ -46,6 +49,67 @@ pub(super) struct TransformExecutors {
     pub on_gpu: bool,
 }
 
+/// What a worker lends to the task that it runs.
+pub(super) struct TaskContext<'a> {
+    pub executors: &'a mut TransformExecutors,
+    pub scheduler: &'a Arc<Scheduler<DecodeTask>>,
+    decoders: CountedDecoders<'a>,
+}
+
+impl<'a> TaskContext<'a> {
+    pub fn new(
+        executors: &'a mut TransformExecutors,
+        scheduler: &'a Arc<Scheduler<DecodeTask>>,
+        stats: &'a StatsCollector,
+    ) -> Self {
+        let decoders = CountedDecoders {
+            pool: &scheduler.decoders,
+            stats,
+            prefers_gpu: executors.on_gpu,
+            work: WorkCounts::default(),
+        };
+        Self {
+            executors,
+            scheduler,
+            decoders,
+        }
+    }
+
+    fn stats(&self) -> &'a StatsCollector {
+        self.decoders.stats
+    }
+}
+
+/// The decoders of the loader, with the work that they have done for a task and that is not in the
+/// statistics yet.
+struct CountedDecoders<'a> {
+    pool: &'a DecoderPool,
+    stats: &'a StatsCollector,
+    prefers_gpu: bool,
+    work: WorkCounts,
+}
+
+impl DecoderProvider for CountedDecoders<'_> {
+    fn prefers_gpu(&self) -> bool {
+        self.prefers_gpu
+    }
+
+    fn acquire(&mut self, index: &Arc<VideoIndex>, on_gpu: bool) -> AnyDecoder {
+        self.pool.acquire(index, on_gpu)
+    }
+
+    fn release(&mut self, mut decoder: AnyDecoder, is_fallback: bool) {
+        self.work.take(&mut decoder, is_fallback);
+        self.pool.release(decoder);
+    }
+
+    fn record_fallback(&mut self, index: &VideoIndex, error: &Error, began: bool) {
+        self.pool
+            .backends()
+            .record_cpu_fallback(index, error, began, self.stats);
+    }
+}
+
 /// Where the frames of a clip are written.
 pub(super) enum ClipDestination {
     /// Into its clip slot of the batch buffer.
@@ -54,27 +118,28 @@ pub(super) enum ClipDestination {
     Cache(LazyClipOutput, Option<MemoryReservation>),
 }
 
-impl ClipDestination {
+impl ClipOutput for ClipDestination {
     /// # Errors
     /// `Argument` if the clip is larger than its reservation: its frames do not have the size that
     /// the container states.
-    fn check_reservation(&self, shape: &ClipShape) -> Result<()> {
+    fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>> {
         match self {
-            ClipDestination::Cache(_, Some(cached))
-                if shape.bytes().is_none_or(|b| b as u64 > cached.bytes()) =>
+            Self::BatchSlot(output) => output.target(shape),
+            Self::Cache(_, Some(reserved))
+                if shape.bytes().is_none_or(|b| b as u64 > reserved.bytes()) =>
             {
                 Err(Error::Argument(
                     "larger than what was reserved for it".into(),
                 ))
             }
-            _ => Ok(()),
+            Self::Cache(output, _) => output.target(shape),
         }
     }
 
-    fn output(&mut self) -> &mut dyn ClipOutput {
+    fn shape(&self) -> Option<ClipShape> {
         match self {
-            ClipDestination::BatchSlot(output) => output,
-            ClipDestination::Cache(output, _) => output,
+            Self::BatchSlot(output) => output.shape(),
+            Self::Cache(output, _) => output.shape(),
         }
     }
 }
@@ -135,15 +200,10 @@ pub(super) struct DecodeTask {
     reader: PacketReader,
     /// The reader's byte count when it was last added to the statistics.
     bytes_counted: u64,
-    decoder: Option<AnyDecoder>,
-    /// The GPU confused frames of this video, so it decodes none of it any more.
-    cpu_only: bool,
-    /// A CPU decoder is used in place of one of the GPU.
-    is_fallback: bool,
+    /// Decodes the current range.
+    decoder: RangeDecoder,
     /// Decode ranges that have not begun, earliest deadline first.
     ranges: VecDeque<DecodeRange>,
-    /// The decode range that the decoder is in.
-    current: Option<DecodeRange>,
     clips: Vec<Option<Clip>>,
     /// For each packet, the frames that it yields: (clip, position in the clip).
     wanted: HashMap<DecodeIndex, Vec<(usize, usize)>>,
@@ -259,56 +319,40 @@ impl DecodeTask {
         params.width as usize * params.height as usize * 2 * FRAMES_HELD
     }
 
-    /// Decodes until the task is done, or until a clip request with an earlier deadline is
-    /// available and `can_suspend` returns true.
-    pub fn run(
-        &mut self,
-        executors: &mut TransformExecutors,
-        scheduler: &Arc<Scheduler<DecodeTask>>,
-        stats: &StatsCollector,
-    ) -> Result<Progress> {
+    /// Decodes until the task is done, or until a clip request with an earlier deadline is available
+    /// and `can_suspend` returns true.
+    pub fn run(&mut self, mut context: TaskContext<'_>) -> Result<Progress> {
+        let context = &mut context;
         self.bytes_counted = self.reader.bytes_read();
-        let mut work = WorkCounts::default();
-        let progress = self.run_inner(executors, scheduler, stats, &mut work);
-        self.count(&mut work, executors, stats);
+        let progress = self.run_inner(context);
         if !matches!(progress, Ok(Progress::Preempted)) {
-            self.decoder
-                .take()
-                .into_iter()
-                .for_each(|d| scheduler.recycle_decoder(d));
+            self.decoder.release(&mut context.decoders);
         }
+        self.count(context);
         progress
     }
 
     /// Adds the work done since the last call to the statistics.
-    fn count(
-        &mut self,
-        work: &mut WorkCounts,
-        executors: &mut TransformExecutors,
-        stats: &StatsCollector,
-    ) {
+    fn count(&mut self, context: &mut TaskContext<'_>) {
+        let stats = context.stats();
+        let work = &mut context.decoders.work;
         let read = self.reader.bytes_read();
         work.bytes_read += read.saturating_sub(self.bytes_counted);
         self.bytes_counted = read;
-        if let Some(decoder) = &mut self.decoder {
-            work.take(decoder, self.is_fallback);
+        if let Some((decoder, is_fallback)) = self.decoder.decoder() {
+            work.take(decoder, is_fallback);
         }
-        let report = executors.batch.take_report();
+        let report = context.executors.batch.take_report();
         work.decoded_by_gpu += report.decoded;
         stats.record_fallbacks(&report);
-        if let Some(cached) = &mut executors.cached {
+        if let Some(cached) = &mut context.executors.cached {
             stats.record_fallbacks(&cached.take_report());
         }
         stats.work(&std::mem::take(work));
     }
 
-    fn run_inner(
-        &mut self,
-        executors: &mut TransformExecutors,
-        scheduler: &Arc<Scheduler<DecodeTask>>,
-        stats: &StatsCollector,
-        work: &mut WorkCounts,
-    ) -> Result<Progress> {
+    fn run_inner(&mut self, context: &mut TaskContext<'_>) -> Result<Progress> {
+        let scheduler = context.scheduler;
         let mut due = self.due();
         let needed_by = Rc::new(Cell::new(self.iteration()));
         let _scope = {
@@ -317,23 +361,19 @@ impl DecodeTask {
         };
         loop {
             // Clips of later epochs are needed after the end of the pass, too.
-            needed_by.set(if due == SequenceNumber::MAX {
-                ANY_ITERATION
-            } else {
-                self.iteration
+            needed_by.set(match due {
+                SequenceNumber::MAX => ANY_ITERATION,
+                _ => self.iteration,
             });
             check_interrupt()?;
             if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
-                if self.current.is_none()
-                    && let Some(mut decoder) = self.decoder.take()
-                {
-                    work.take(&mut decoder, self.is_fallback);
-                    scheduler.recycle_decoder(decoder);
+                if !self.decoder.is_in_range() {
+                    self.decoder.release(&mut context.decoders);
                 }
                 return Ok(Progress::Preempted);
             }
-            if self.current.is_none() {
-                match self.next_range(executors, scheduler, stats) {
+            if !self.decoder.is_in_range() {
+                match self.next_range(context) {
                     Ok(true) => {}
                     Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
@@ -343,66 +383,75 @@ impl DecodeTask {
                     }
                 }
             }
-            let Self {
-                decoder,
-                reader,
-                index,
-                clips,
-                wanted,
-                ..
-            } = self;
-            let decoder = decoder.as_mut().expect("set when the decode pass started");
+            // A step may replace the decoder of the frames that it writes.
+            let (on_gpu, verifies_at_end) =
+                (self.decoder.is_on_gpu(), self.decoder.verifies_at_end());
             let mut written = Vec::new();
-            let step = decoder.step(reader, &mut |packet, mut picture| {
-                let targets = &wanted[&packet];
-                if executors.cached.is_some() && picture.is_deep() {
-                    scheduler.has_high_bit_depth.store(true, Ordering::Relaxed);
-                }
-                written.extend(frames::apply_transforms(
-                    executors,
-                    index,
-                    clips,
-                    targets,
-                    &mut picture,
-                ));
-                Ok(())
-            });
-            // Frames of a step in which the GPU notices damage, or that it confused frames, are not
-            // used.
-            if matches!(step, Err(Error::Decode { .. } | Error::Internal { .. }))
-                && decoder.is_hardware()
-            {
+            let step = self.step(context, &mut written);
+            if matches!(step, Ok(RangeStep::Distrusted(_))) {
                 written.clear();
             }
-            let finished = self.record_frames(written, executors, scheduler, stats, work);
+            let finished = self.record_frames(written, (on_gpu, verifies_at_end), context);
             match step {
-                Ok(Step::More) => {}
-                Ok(Step::Done) => self.current = None,
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(error) => {
-                    if let Err(error) = self.fall_back_to_cpu(error, scheduler, stats, work) {
-                        self.fail_range(error, scheduler)?;
-                    }
+                Ok(RangeStep::More | RangeStep::Done) => {}
+                Err(error) | Ok(RangeStep::Distrusted(error)) => {
+                    self.fail_range(error, scheduler)?;
                 }
             }
-            if self.current.is_none() {
-                self.deliver_finished(executors, scheduler, stats, work);
+            if !self.decoder.is_in_range() {
+                self.deliver_finished(context);
             }
-            if finished || self.current.is_none() {
+            if finished || !self.decoder.is_in_range() {
                 due = self.due();
             }
         }
+    }
+
+    /// Processes one packet of the current range; appends the outcome of each frame that is written
+    /// to a clip.
+    fn step(
+        &mut self,
+        context: &mut TaskContext<'_>,
+        written: &mut Vec<(usize, Result<()>)>,
+    ) -> Result<RangeStep> {
+        let Self {
+            decoder,
+            reader,
+            index,
+            clips,
+            wanted,
+            ..
+        } = self;
+        let TaskContext {
+            executors,
+            scheduler,
+            decoders,
+        } = context;
+        decoder.step(reader, decoders, &mut |packet, mut picture| {
+            if executors.cached.is_some() && picture.is_deep() {
+                scheduler.has_high_bit_depth.store(true, Ordering::Relaxed);
+            }
+            let targets = &wanted[&packet];
+            written.extend(frames::apply_transforms(
+                executors,
+                index,
+                clips,
+                targets,
+                &mut picture,
+            ));
+            Ok(())
+        })
     }
 
     /// Returns whether the task can be suspended. Suspended tasks hold open files, so their number
     /// is limited. A task suspended within a decode range also holds a decoder, whose memory must
     /// fit into the budget.
     fn can_suspend(&mut self, scheduler: &Scheduler<DecodeTask>) -> bool {
-        self.finishes_range &= self.current.is_some();
+        self.finishes_range &= self.decoder.is_in_range();
         if self.finishes_range || !scheduler.can_suspend_another() {
             return false;
         }
-        if self.current.is_none() || self.suspended.is_some() {
+        if !self.decoder.is_in_range() || self.suspended.is_some() {
             return true;
         }
         self.suspended = scheduler.decoder_budget.reserve(self.decoder_bytes());
@@ -410,110 +459,35 @@ impl DecodeTask {
     }
 
     /// Begins the next decode range that an unfinished clip needs. Returns false if there is none.
-    fn next_range(
-        &mut self,
-        executors: &TransformExecutors,
-        scheduler: &Scheduler<DecodeTask>,
-        stats: &StatsCollector,
-    ) -> Result<bool> {
+    fn next_range(&mut self, context: &mut TaskContext<'_>) -> Result<bool> {
         while let Some(mut range) = self.ranges.pop_front() {
             let (clips, wanted) = (&self.clips, &self.wanted);
             let targets = |at: &DecodeIndex| {
-                wanted[at]
-                    .iter()
-                    .map(|w| w.0)
-                    .filter(|&c| clips[c].is_some())
+                let clips_of_frame = wanted[at].iter().map(|&(number, _)| number);
+                clips_of_frame.filter(|&number| clips[number].is_some())
             };
             range.wanted.retain(|at| targets(at).next().is_some());
-            let Some(&last) = range.wanted.last() else {
+            if range.wanted.is_empty() {
                 continue;
-            };
-            let mut clips: Vec<usize> = range.wanted.iter().flat_map(targets).collect();
-            clips.sort_unstable();
-            clips.dedup();
-            if clips.len() > 1 {
-                stats.add(|s| s.gops_shared += 1);
             }
-            let ends = range
-                .wanted
-                .iter()
-                .map(|&at| self.index.last_packet_of_picture(at))
-                .max();
-            range.end = ends.unwrap_or(last);
-            let index = &self.index;
-            let on_gpu = executors.on_gpu && !self.cpu_only;
-            if self.decoder.is_none() {
-                let decoder = scheduler.decoder(index, on_gpu);
-                self.is_fallback =
-                    self.cpu_only || (on_gpu && matches!(decoder, AnyDecoder::Software(_)));
-                self.decoder = Some(decoder);
+            let mut sharing: Vec<usize> = range.wanted.iter().flat_map(targets).collect();
+            sharing.sort_unstable();
+            sharing.dedup();
+            if sharing.len() > 1 {
+                context.stats().add(|s| s.gops_shared += 1);
             }
-            let decoder = self.decoder.as_mut().expect("set above");
-            self.current = Some(range.clone());
-            executors.batch.pipeline().prepare(&mut self.reader)?;
-            match decoder.begin(index, range.clone()) {
-                Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
-                    if decoder.is_hardware() =>
-                {
-                    scheduler
-                        .backends
-                        .record_cpu_fallback(index, &error, false, stats);
-                    self.decoder
-                        .take()
-                        .into_iter()
-                        .for_each(|d| scheduler.recycle_decoder(d));
-                    self.is_fallback = true;
-                    self.decoder
-                        .insert(scheduler.decoder(index, false))
-                        .begin(index, range)?;
-                }
-                begun => begun?,
-            }
+            let wanted = std::mem::take(&mut range.wanted);
+            let range = DecodeRange::remaining(&range, wanted, &self.index);
+            self.decoder
+                .begin(&self.index, range, &mut context.decoders)?;
+            context
+                .executors
+                .batch
+                .pipeline()
+                .prepare(&mut self.reader)?;
             return Ok(true);
         }
         Ok(false)
-    }
-
-    /// Falls back to the CPU for the rest of a decode range that the GPU could not decode. Returns
-    /// any other error.
-    fn fall_back_to_cpu(
-        &mut self,
-        error: Error,
-        scheduler: &Scheduler<DecodeTask>,
-        stats: &StatsCollector,
-        work: &mut WorkCounts,
-    ) -> Result<()> {
-        let left = self
-            .decoder
-            .as_ref()
-            .and_then(|decoder| decoder.remaining_for_cpu(&error));
-        let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
-        if left.is_some()
-            || (on_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. }))
-        {
-            scheduler
-                .backends
-                .record_cpu_fallback(&self.index, &error, true, stats);
-        }
-        if on_gpu && matches!(error, Error::Internal { .. }) {
-            self.cpu_only = true;
-            if let Some(mut decoder) = self.decoder.take() {
-                work.take(&mut decoder, self.is_fallback);
-                scheduler.recycle_decoder(decoder);
-            }
-        }
-        let (Some(left), Some(range)) = (left, &mut self.current) else {
-            return Err(error);
-        };
-        if let Some(mut decoder) = self.decoder.take() {
-            work.take(&mut decoder, self.is_fallback);
-            scheduler.recycle_decoder(decoder);
-        }
-        self.is_fallback = true;
-        *range = DecodeRange::remaining(range, left, &self.index);
-        self.decoder
-            .insert(scheduler.decoder(&self.index, false))
-            .begin(&self.index, range.clone())
     }
 
     /// Handles an error in the current decode range. Unfinished clips with frames in the range are
@@ -523,7 +497,7 @@ impl DecodeTask {
         if matches!(error, Error::Interrupted) {
             return Err(error);
         }
-        let Some(range) = self.current.take() else {
+        let Some(range) = self.decoder.take_range() else {
             return Err(error);
         };
         let mut failed = Vec::new();
@@ -546,16 +520,9 @@ impl DecodeTask {
     fn record_frames(
         &mut self,
         written: Vec<(usize, Result<()>)>,
-        executors: &mut TransformExecutors,
-        scheduler: &Scheduler<DecodeTask>,
-        stats: &StatsCollector,
-        work: &mut WorkCounts,
+        (on_gpu, verifies_at_end): (bool, bool),
+        context: &mut TaskContext<'_>,
     ) -> bool {
-        let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
-        let verifies_at_end = self
-            .decoder
-            .as_ref()
-            .is_some_and(AnyDecoder::verifies_at_end);
         let mut changed = false;
         let mut complete = Vec::new();
         for (number, result) in written {
@@ -563,15 +530,15 @@ impl DecodeTask {
             let Some(clip) = slot else { continue };
             if let Err(error) = result {
                 if on_gpu && matches!(error, Error::Unsupported { .. }) {
-                    scheduler
-                        .backends
-                        .record_cpu_fallback(&self.index, &error, true, stats);
+                    context.decoders.record_fallback(&self.index, &error, true);
                 }
                 let failed = slot
                     .take()
                     .filter(|clip| clip.is_requested())
                     .map(Clip::into_request);
-                scheduler.requeue(self.iteration, failed.into_iter().collect(), true);
+                context
+                    .scheduler
+                    .requeue(self.iteration, failed.into_iter().collect(), true);
                 changed = true;
                 continue;
             }
@@ -581,39 +548,26 @@ impl DecodeTask {
                 complete.push(number);
             }
         }
-        self.finish(complete, executors, scheduler, stats, work);
+        self.finish(complete, context);
         changed
     }
 
     /// Delivers the complete clips that waited for the end of the decode range.
-    fn deliver_finished(
-        &mut self,
-        executors: &mut TransformExecutors,
-        scheduler: &Scheduler<DecodeTask>,
-        stats: &StatsCollector,
-        work: &mut WorkCounts,
-    ) {
+    fn deliver_finished(&mut self, context: &mut TaskContext<'_>) {
         let is_whole = |&at: &usize| {
             self.clips[at]
                 .as_ref()
                 .is_some_and(|clip| clip.frames_remaining == 0)
         };
         let complete = (0..self.clips.len()).filter(is_whole).collect();
-        self.finish(complete, executors, scheduler, stats, work);
+        self.finish(complete, context);
     }
 
     /// Delivers complete clips. Updates the statistics first, because they must include a batch's
     /// work by the time the batch can be taken.
-    fn finish(
-        &mut self,
-        complete: Vec<usize>,
-        executors: &mut TransformExecutors,
-        scheduler: &Scheduler<DecodeTask>,
-        stats: &StatsCollector,
-        work: &mut WorkCounts,
-    ) {
+    fn finish(&mut self, complete: Vec<usize>, context: &mut TaskContext<'_>) {
         if !complete.is_empty() {
-            self.count(work, executors, stats);
+            self.count(context);
         }
         // Clips for the store first: with the report of a clip its epoch may end, and the next one
         // requests them.
@@ -626,9 +580,7 @@ impl DecodeTask {
                     clip,
                     self.pads_with_zeros,
                     (&self.index.site, self.iteration),
-                    executors,
-                    scheduler,
-                    stats,
+                    context,
                 );
             }
         }
@@ -653,14 +605,14 @@ fn finish(
     mut clip: Clip,
     pads_with_zeros: bool,
     (site, iteration): (&Site, u64),
-    executors: &mut TransformExecutors,
-    scheduler: &Scheduler<DecodeTask>,
-    stats: &StatsCollector,
+    context: &mut TaskContext<'_>,
 ) {
+    let (scheduler, stats) = (context.scheduler, context.stats());
+    let executor = &mut context.executors.batch;
     let seq = clip.seq;
     let mask = &clip.metadata.mask;
     let padded = if pads_with_zeros {
-        fill_padding(clip.destination.output(), mask, &mut executors.batch)
+        fill_padding(&mut clip.destination, mask, executor)
     } else {
         Ok(())
     };
@@ -676,7 +628,7 @@ fn finish(
     });
     if let Some(ticket) = clip.ticket {
         if let Some(stored) = &scheduler.stored
-            && let Err(error) = store(stored, ticket, &pixels, site, &mut executors.batch)
+            && let Err(error) = store(stored, ticket, &pixels, site, executor)
         {
             stored.store.count_not_stored();
             stats.record_stored_clip_fallback(&error);

@@ -220,7 +220,7 @@ impl Epoch {
             scheduler,
             ..
         } = context;
-        SingleClipDecoder::new(config, catalog, stats, &scheduler.backends, false)
+        SingleClipDecoder::new(config, catalog, stats, scheduler.decoders.backends(), false)
     }
 
     /// As in a worker, a panic becomes an error, here of the whole batch.

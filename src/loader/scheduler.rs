@@ -2,7 +2,6 @@
 //! earliest deadline that is available, together with the requests of the same video that can share
 //! its decoding.
 
-mod decoder_pool;
 mod work;
 
 use std::collections::VecDeque;
@@ -11,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::backends::DecoderBackends;
 use super::budget::{MemoryBudget, MemoryReservation};
+use super::decoder_pool::DecoderPool;
 use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
 use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
 use super::{ClipMetadata, ClipOutcome, LoaderConfig};
 use crate::batch::{BufferBuilder, ClipSlot, MemoryPool};
 use crate::batch_sampler::SampledClip;
-use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -77,11 +76,6 @@ struct SchedulerState<T> {
     epoch_state: Option<EpochState>,
     /// Suspended decode tasks.
     suspended: Vec<Box<T>>,
-    /// Idle decoders, most recently used last.
-    decoders: Vec<SoftwareDecoder>,
-    /// Idle decoders for image files.
-    #[expect(clippy::vec_box, reason = "moved between threads")]
-    image_readers: Vec<Box<ImageReader>>,
 }
 
 /// The state that the workers and the consumer share.
@@ -100,15 +94,13 @@ pub(super) struct Scheduler<T> {
     pub budget: Arc<MemoryBudget>,
     /// Decoders of suspended tasks, in host memory. The same budget if cached clips are there too.
     pub decoder_budget: Arc<MemoryBudget>,
-    pub backends: Arc<DecoderBackends>,
+    pub decoders: DecoderPool,
     /// Clips on disk, if they are kept there.
     pub stored: Option<Arc<StoredClips>>,
     /// Pool of the buffers of clips outside batch buffers; it keeps free blocks only on a device.
     pub cache_pool: Arc<MemoryPool>,
     stats: Arc<StatsCollector>,
-    threads: usize,
-    /// Threads per decoder.
-    frame_threads: u32,
+    workers: usize,
     /// Whether workers ignore the requests of batches that are not open.
     lookahead_disabled: bool,
     /// The element type of cached clips that have another one than the output.
@@ -139,8 +131,6 @@ impl<T: SuspendedTask> Scheduler<T> {
                 closed: false,
                 epoch_state: None,
                 suspended: Vec::new(),
-                decoders: Vec::new(),
-                image_readers: Vec::new(),
             }),
             work: Condvar::new(),
             complete: Condvar::new(),
@@ -157,10 +147,9 @@ impl<T: SuspendedTask> Scheduler<T> {
                     0
                 },
             ),
+            workers: config.num_workers(&backends) as usize,
+            decoders: DecoderPool::new(config, backends, stats.clone()),
             stats,
-            threads: (config.options.num_threads + backends.workers()) as usize,
-            backends,
-            frame_threads: config.frame_threads(),
             lookahead_disabled: config.options.lookahead_clips == 0,
             cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
             has_high_bit_depth: AtomicBool::new(false),
@@ -204,8 +193,11 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Begins a pass and drops the work of earlier passes. `work_ahead`: number of requests after
     /// the open batches that idle workers take, while the clip cache has room.
     pub fn start_epoch(&self, iteration: u64, epoch: u64, same_shape: bool, work_ahead: u64) {
+        // What belongs to passes before is gone, with its memory, before the new pass has requests.
+        self.stop_epoch();
+        self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
         let mut state = self.lock();
-        let epoch_state = EpochState {
+        state.epoch_state = Some(EpochState {
             iteration,
             epoch,
             lookahead: LookaheadWindow::default(),
@@ -219,40 +211,39 @@ impl<T: SuspendedTask> Scheduler<T> {
                 work_ahead
             },
             work_ahead_failed: false,
-        };
-        state.epoch_state = Some(epoch_state);
-        state
-            .suspended
-            .retain(|task| task.iteration() == ANY_ITERATION);
-        self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
+        });
         self.notify(&state);
     }
 
     /// Ends the current pass.
     pub fn stop_epoch(&self) {
         let mut state = self.lock();
-        if let Some(epoch_state) = state.epoch_state.take() {
+        let before = state.epoch_state.take();
+        if let Some(epoch_state) = &before {
             self.forgotten
                 .fetch_max(epoch_state.iteration, Ordering::AcqRel);
         }
-        state
+        let ended = state
             .suspended
-            .retain(|task| task.iteration() == ANY_ITERATION);
+            .extract_if(.., |task| task.iteration() != ANY_ITERATION)
+            .collect::<Vec<_>>();
         self.notify(&state);
+        drop(state);
+        drop((before, ended)); // closing files and decoders is slow: not under the lock
     }
 
     /// Closes the scheduler: [`Self::next`] returns `None` from then on, so that the workers exit.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.epoch_state = None;
-        state.suspended.clear();
-        state.decoders.clear();
-        state.image_readers.clear();
-        self.backends.close();
+        let before = state.epoch_state.take();
+        let suspended = std::mem::take(&mut state.suspended);
         self.forgotten.store(u64::MAX, Ordering::Release);
         self.work.notify_all();
         self.complete.notify_all();
+        drop(state);
+        drop((before, suspended)); // closing files and decoders is slow: not under the lock
+        self.decoders.close();
     }
 
     /// # Errors
@@ -388,7 +379,7 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Whether one more task may be suspended.
     pub fn can_suspend_another(&self) -> bool {
-        self.lock().suspended.len() < MAX_SUSPENDED.max(2 * self.threads)
+        self.lock().suspended.len() < MAX_SUSPENDED.max(2 * self.workers)
     }
 
     /// Reserves bytes of the memory budget for the clip at sequence number `due`. If necessary,

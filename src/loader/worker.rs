@@ -9,8 +9,8 @@ use std::time::Instant;
 use super::backends::{DecoderBackend, DecoderBackends};
 use super::catalog::VideoCatalog;
 use super::decode_task::{
-    self, DecodeTask, MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER, Progress, TaskParams,
-    TaskPlan, TransformExecutors,
+    self, DecodeTask, MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER, Progress, TaskContext,
+    TaskParams, TaskPlan, TransformExecutors,
 };
 use super::lookahead::CachedClip;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask, VideoRequests, Work};
@@ -549,7 +549,8 @@ impl Worker {
         let (iteration, epoch) = (task.iteration(), task.epoch());
         let worker_executors = &mut self.executors;
         let progress = catch_unwind(AssertUnwindSafe(|| {
-            task.run(worker_executors, &self.scheduler, &self.stats)
+            let context = TaskContext::new(worker_executors, &self.scheduler, &self.stats);
+            task.run(context)
         }));
         let left = match progress {
             Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),

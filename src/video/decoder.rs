@@ -1,6 +1,4 @@
-//! A common interface to the decoders of video on the CPU and the GPU and of image files. Where the
-//! GPU cannot decode a range, the CPU decodes the frames that are still missing, and its result
-//! counts.
+//! A common interface to the decoders of video on the CPU and the GPU and of image files.
 
 use std::sync::Arc;
 
@@ -9,7 +7,7 @@ use crate::decode::plan::DecodeRange;
 use crate::decode::{
     DecodeStats, DecodeTimes, HardwareDecoder, ImageReader, SoftwareDecoder, Step,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, CodecParams, ColorTags};
@@ -99,7 +97,7 @@ impl AnyDecoder {
     /// Processes one packet of the decode range.
     ///
     /// # Errors
-    /// Any error from reading, decoding or `each`.
+    /// Any error from reading, decoding or `on_frame`.
     pub fn step(
         &mut self,
         reader: &mut PacketReader,
@@ -133,22 +131,13 @@ impl AnyDecoder {
         }
     }
 
-    /// After a step error that requires a fallback to the CPU: the packets whose frames are still
-    /// missing.
-    ///
-    /// `None` after damage: frames delivered before the damage was noticed must be checked by the
-    /// CPU too, so the whole range is decoded again.
-    pub fn remaining_for_cpu(&self, error: &Error) -> Option<Vec<DecodeIndex>> {
-        let Self::Hardware(worker) = self else {
-            return None;
-        };
-        let about_hardware = match error {
-            Error::Gpu { lost, .. } => !lost,
-            Error::Unsupported { .. } => true,
-            _ => false,
-        };
-        let missing = worker.decoder.missing();
-        (about_hardware && !missing.is_empty()).then_some(missing)
+    /// With the GPU's decoder: the packets whose frames have not been delivered, of the decode range
+    /// in progress or of the one that failed last. `None` with any other decoder.
+    pub fn missing_on_gpu(&self) -> Option<Vec<DecodeIndex>> {
+        match self {
+            Self::Hardware(worker) => Some(worker.decoder.missing()),
+            _ => None,
+        }
     }
 
     /// Whether only the end of a decode range shows that no frame was mistaken for another: a GPU

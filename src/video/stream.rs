@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
+use super::{ClipDecoder, LazyClipOutput, Video, write_frame};
 use crate::batch::BatchBuffer;
 use crate::decode::plan;
 use crate::error::{Error, Result};
@@ -56,26 +56,32 @@ impl FrameStream {
             owner_pid: std::process::id(),
         })
     }
+}
 
-    /// Returns the next frame; `None` at the end and after an error. The caller of this thread can
-    /// interrupt the wait.
-    pub fn next(&mut self) -> Result<Option<DecodedFrame>> {
+/// The frames; the last item is the error that ends them, if any. The caller of this thread can
+/// interrupt the wait for a frame.
+impl Iterator for FrameStream {
+    type Item = Result<DecodedFrame>;
+
+    fn next(&mut self) -> Option<Self::Item> {
         let current_pid = std::process::id();
         if current_pid != self.owner_pid {
-            return Err(Error::Forked {
+            return Some(Err(Error::Forked {
                 what: "iterator over a Video",
                 owner_pid: self.owner_pid,
                 current_pid,
-            });
+            }));
         }
-        let Some(frames) = &self.frames else {
-            return Ok(None);
-        };
+        let frames = self.frames.as_ref()?;
         loop {
             match frames.recv_timeout(Duration::from_millis(50)) {
-                Ok(frame) => return frame.map(Some),
-                Err(RecvTimeoutError::Timeout) => check_interrupt()?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Ok(frame) => return Some(frame),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(interrupted) = check_interrupt() {
+                        return Some(Err(interrupted));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
@@ -104,7 +110,6 @@ fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<Dec
     for frame in &all {
         place[index.frames[frame.as_usize()].packet.as_usize()] = frame.0;
     }
-    let display = index.info.display();
     let mut reader = video.reader();
     let pool = clip_decoder.pool.clone();
     let mut early: BTreeMap<u32, DecodedFrame> = BTreeMap::new();
@@ -117,13 +122,9 @@ fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<Dec
                 // it from its start.
                 return Ok(());
             }
-            let size = executor
-                .size_of_frame(picture, display)
-                .map_err(|e| e.into_clip_error(&index.site))?;
-            let shape = executor.shape(1, size);
             let mut output = LazyClipOutput::from_pool(pool.clone());
-            let site = index.site_of(PresentationIndex(number));
-            executor.apply(&site, picture, index, &shape, output.target(&shape)?, 0)?;
+            let source = (&**index, PresentationIndex(number));
+            write_frame(executor, picture, source, (0, 1), &mut None, &mut output)?;
             early.extend(output.into_clip()?.map(|picture| (number, picture)));
             while let Some(picture) = early.remove(&next) {
                 next += 1;

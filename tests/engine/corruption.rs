@@ -603,7 +603,7 @@ fn frame_result_does_not_depend_on_the_request() {
         let mut stream =
             FrameStream::start(&video, ClipDecoder::new(pipeline())).expect("a thread");
         let mut delivered = 0;
-        while let Ok(Some(_)) = stream.next() {
+        while let Some(Ok(_)) = stream.next() {
             delivered += 1;
         }
         let first_refused = alone.iter().position(Option::is_none).unwrap_or(all.len());

@@ -72,7 +72,7 @@ fn several_threads_detect_the_same_damage_as_one() {
         .into_iter()
         .filter(crate::common::Entry::is_corrupt)
     {
-        let Ok(video) = entry.source().and_then(|source| Video::open(source)) else {
+        let Ok(video) = entry.source().and_then(Video::open) else {
             continue;
         };
         let one = decode(&video, 1, Duration::ZERO);

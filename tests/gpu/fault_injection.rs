@@ -95,7 +95,8 @@ fn all_frames(
 ) -> Vec<String> {
     let mut stream = FrameStream::start(video, clip_decoder).expect("a thread");
     let mut digests = Vec::new();
-    while let Some((buffer, _)) = stream.next().expect("a frame") {
+    for frame in stream.by_ref() {
+        let (buffer, _) = frame.expect("a frame");
         let mut bytes = vec![0; buffer.len()];
         buffer.copy_to_host(0, &mut bytes).expect("bytes");
         digests.push(crate::common::digest(&bytes));

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::transforms::{ClipShape, InputFrame, TransformExecutor};
 use crate::units::PresentationIndex;
-use crate::video::ClipOutput;
+use crate::video::{ClipOutput, write_frame};
 
 /// With at most this many clips for one frame, each pair is compared to find clips that need the
 /// same pixels.
@@ -45,22 +45,16 @@ pub(super) fn apply_transforms(
         let mut transform_frame =
             |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
                 executor.begin(key, length);
-                let shape = match clip.shape {
-                    Some(shape) => shape,
-                    None => {
-                        let size = executor
-                            .size_of_frame(picture, display)
-                            .map_err(|e| e.into_clip_error(&index.site))?;
-                        *clip
-                            .shape
-                            .insert(executor.shape(clip.metadata.indices.len(), size))
-                    }
-                };
-                check_dtype(&shape, executor)?;
-                clip.destination.check_reservation(&shape)?;
-                let site = index.site_of(PresentationIndex(clip.metadata.indices[t] as u32));
-                let target = clip.destination.output().target(&shape)?;
-                executor.apply(&site, picture, index, &shape, target, t)
+                let frame = PresentationIndex(clip.metadata.indices[t] as u32);
+                let (shape, output) = (&mut clip.shape, &mut clip.destination);
+                write_frame(
+                    executor,
+                    picture,
+                    (index, frame),
+                    (t, length),
+                    shape,
+                    output,
+                )
             };
         let shape = clip.shape;
         let compare_pairs = targets.len() <= MAX_COMPARED_CLIPS;
@@ -118,7 +112,7 @@ fn copy(
     if from == to {
         let clip = clips[to].as_mut().expect("has written it");
         let shape = clip.shape.expect("has written it");
-        let OutputMut::Host(bytes) = clip.destination.output().target(&shape)? else {
+        let OutputMut::Host(bytes) = clip.destination.target(&shape)? else {
             return Ok(false);
         };
         for ((a, len), (b, _)) in shape.frame_ranges(t).into_iter().zip(shape.frame_ranges(u)) {
@@ -135,27 +129,17 @@ fn copy(
     let shape = from.shape.expect("has written it");
     // Clips of one video may differ in length: only the shape of a frame is shared.
     let own = with_frames(shape, to.metadata.indices.len());
-    to.destination.check_reservation(&own)?;
-    let OutputMut::Host(source) = from.destination.output().target(&shape)? else {
+    let OutputMut::Host(source) = from.destination.target(&shape)? else {
         return Ok(false);
     };
     to.shape = Some(own);
-    let OutputMut::Host(target) = to.destination.output().target(&own)? else {
+    let OutputMut::Host(target) = to.destination.target(&own)? else {
         return Ok(false);
     };
     for ((a, len), (b, _)) in shape.frame_ranges(t).into_iter().zip(own.frame_ranges(u)) {
         target[b..b + len].copy_from_slice(&source[a..a + len]);
     }
     Ok(true)
-}
-
-/// Rejects a cached clip of which only some frames have more than 8 bits: it cannot be cached in
-/// one format.
-fn check_dtype(shape: &ClipShape, executor: &TransformExecutor) -> Result<()> {
-    if shape.dtype == executor.pipeline().dtype {
-        return Ok(());
-    }
-    Err(Error::Argument("its frames differ in bit depth".into()))
 }
 
 /// The shape of a clip with this number of frames, otherwise equal to `shape`.

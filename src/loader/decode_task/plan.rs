@@ -23,7 +23,7 @@ use crate::rng::RngKey;
 use crate::source::Identity;
 use crate::transforms::{ClipShape, Dtype, TransformExecutor, TransformPipeline, maps_to_output};
 use crate::units::{DecodeIndex, PresentationIndex};
-use crate::video::{LazyClipOutput, Video};
+use crate::video::{LazyClipOutput, RangeDecoder, Video};
 
 /// Number of packets after which a task takes no further group of pictures: overlapping clips could
 /// otherwise chain a whole film together.
@@ -232,11 +232,8 @@ pub(in super::super) fn plan(
         reader: task_params.catalog.reader(&opened),
         bytes_counted: 0,
         index,
-        decoder: None,
-        cpu_only: false,
-        is_fallback: false,
+        decoder: RangeDecoder::default(),
         ranges: ranges.into(),
-        current: None,
         clips,
         wanted,
         pads_with_zeros: task_params.pads_with_zeros,

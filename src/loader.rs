@@ -156,7 +156,7 @@ pub struct Loader {
     large_clips_reported: bool,
     /// Pool of batch buffers, reused from epoch to epoch.
     pool: Arc<MemoryPool>,
-    iterations: u64,
+    passes: u64,
     /// The number of the current pass, and the next batch that it delivers.
     progress: Arc<Mutex<(u64, u64)>>,
     owner_pid: u32,
@@ -213,7 +213,7 @@ impl Loader {
                 config.max_clips_in_flight()
             )));
         }
-        if let Some(frames) = config.sampling.sequence_length() {
+        if let Some(frames) = config.clip_sampler.sequence_length() {
             config.pipeline.check_frames(frames as usize)?;
         }
         let stats = Arc::new(StatsCollector::default());
@@ -278,7 +278,7 @@ impl Loader {
             epoch: None,
             large_clips_reported: false,
             pool,
-            iterations: 0,
+            passes: 0,
             progress: Arc::default(),
             owner_pid: std::process::id(),
         })
@@ -340,8 +340,8 @@ impl Loader {
         batches: Option<Arc<[Vec<SampledClip>]>>,
     ) -> Result<u64> {
         self.check_process()?;
-        self.iterations += 1;
-        let iteration = self.iterations;
+        self.passes += 1;
+        let pass = self.passes;
         let requests = self.config.cache_budget() / self.config.cached_clip_bytes().max(1);
         let workers = self
             .config
@@ -363,15 +363,15 @@ impl Loader {
         let same_shape = self.config.clip_shape().is_some();
         self.workers
             .scheduler
-            .start_epoch(iteration, epoch, same_shape, work_ahead);
+            .start_epoch(pass, epoch, same_shape, work_ahead);
         self.epoch = Some(Epoch::new(
-            iteration,
+            pass,
             (epoch, first_batch),
             self.pool.clone(),
             batches,
         ));
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (iteration, first_batch);
-        Ok(iteration)
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (pass, first_batch);
+        Ok(pass)
     }
 
     /// Page-locks batches that are allocated from now on, with the driver of this GPU, so that
@@ -412,9 +412,9 @@ impl Loader {
     /// In place of a batch: the error of one of its clips (see [`OnError`]), or of the GPU that
     /// makes it. If there is no memory for even one batch, no batch is lost: the next call tries
     /// the same batch again.
-    pub fn next_batch(&mut self, iteration: u64) -> Result<Option<Batch>> {
+    pub fn next_batch(&mut self, pass: u64) -> Result<Option<Batch>> {
         self.check_process()?;
-        let Some(epoch) = self.epoch.as_mut().filter(|e| e.iteration() == iteration) else {
+        let Some(epoch) = self.epoch.as_mut().filter(|e| e.pass() == pass) else {
             return Ok(None);
         };
         let context = EpochContext {
@@ -438,18 +438,23 @@ impl Loader {
     /// Describes a delivery of a clip without decoding it: its frames, and the random transform
     /// parameters of its frame `t`. Of `slot`, the clip and which of its deliveries in the epoch it
     /// is matter.
-    pub fn describe_clip(&self, epoch: u64, slot: SampledClip, t: u32) -> Result<ClipDescription> {
+    pub fn describe_clip(
+        &self,
+        epoch: u64,
+        sampled: SampledClip,
+        t: u32,
+    ) -> Result<ClipDescription> {
         self.check_process()?;
-        let clip = slot.clip;
+        let clip = sampled.clip;
         self.check_clip(clip)?;
         let (video_id, _) = self.catalog.locate(clip);
         let video = self.catalog.open(video_id, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;
-        let key = slot.transform_key(seed, epoch, clip);
+        let key = sampled.transform_key(seed, epoch, clip);
         let sample = self
             .catalog
-            .sample(index, slot.sampling_key(seed, epoch, clip))?;
+            .sample(index, sampled.sampling_key(seed, epoch, clip))?;
         if t as usize >= sample.indices.len() {
             return Err(Error::Argument(format!(
                 "frame {t} does not exist: the clip has {} frames, numbered from 0",

@@ -43,8 +43,12 @@ impl VideoTimingArg {
 }
 
 #[pyfunction]
-pub fn num_clips_of(py: Python<'_>, rule: SamplerArg, video: VideoTimingArg) -> PyResult<u64> {
-    let count = || Ok(rule.sampler.num_clips(&*video.into_timing()?));
+pub fn num_clips_of(
+    py: Python<'_>,
+    clip_sampler: SamplerArg,
+    video: VideoTimingArg,
+) -> PyResult<u64> {
+    let count = || Ok(clip_sampler.sampler.num_clips(&*video.into_timing()?));
     count().or_raise(py)
 }
 
@@ -54,30 +58,34 @@ pub fn num_clips_of(py: Python<'_>, rule: SamplerArg, video: VideoTimingArg) -> 
 #[pyfunction]
 pub fn sample(
     py: Python<'_>,
-    rule: SamplerArg,
+    clip_sampler: SamplerArg,
     video: VideoTimingArg,
     clip: u64,
     draws: Option<Vec<scripted_rng::RandomValue>>,
     key: (u64, u64),
 ) -> PyResult<(Vec<u32>, Vec<bool>)> {
     let sample = || {
-        let (rule, video) = (rule.sampler, video.into_timing()?);
+        let (clip_sampler, video) = (clip_sampler.sampler, video.into_timing()?);
         let sample = match draws {
             Some(draws) => {
                 let mut script = ScriptedRng::new(draws);
-                let sample = rule.clip(&*video, clip, &mut script);
+                let sample = clip_sampler.clip(&*video, clip, &mut script);
                 script.finish()?;
                 sample?
             }
             None => {
-                let clip_id = if rule.shares_rng_per_video() { 0 } else { clip };
+                let clip_id = if clip_sampler.shares_rng_per_video() {
+                    0
+                } else {
+                    clip
+                };
                 let key = RngKey {
                     seed: key.0,
                     epoch: key.1,
                     clip: clip_id,
                     occurrence: 0,
                 };
-                rule.clip(
+                clip_sampler.clip(
                     &*video,
                     clip,
                     &mut key.rng(Purpose::Sampling) as &mut dyn RandomSource,

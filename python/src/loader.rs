@@ -178,11 +178,11 @@ type CostTuple = ((f64, f64, f64, f64), f64, Vec<(u32, f64, f64, u64)>);
 #[pymethods]
 impl Loader {
     #[new]
-    #[pyo3(signature = (dataset, rule, steps, settings, progress=None))]
+    #[pyo3(signature = (dataset, clip_sampler, steps, settings, progress=None))]
     fn new(
         py: Python<'_>,
         dataset: DatasetArg,
-        rule: SamplerArg,
+        clip_sampler: SamplerArg,
         steps: Steps,
         settings: LoaderSpec,
         progress: Option<Py<PyAny>>,
@@ -195,7 +195,7 @@ impl Loader {
             collate,
             ..
         } = &settings.options;
-        let config = config(py, dataset, &rule, steps, settings, &index)?;
+        let config = config(py, dataset, &clip_sampler, steps, settings, &index)?;
         let start = || match &progress {
             Some(progress) => {
                 loader::Loader::start_with_progress(config, &index_progress(progress))
@@ -209,7 +209,7 @@ impl Loader {
         let failures = Box::new(loader.failures());
         let unlogged_failures = Box::new(loader.unlogged_failures());
         let progress = Box::new(loader.progress());
-        let function = rule.function.clone();
+        let function = clip_sampler.function.clone();
         let loader = Mutex::new(Some(loader));
         let owner_pid = std::process::id();
         let made = Self {

@@ -145,14 +145,14 @@ impl DatasetArg {
 pub fn config(
     py: Python<'_>,
     dataset: DatasetArg,
-    rule: &SamplerArg,
+    clip_sampler: &SamplerArg,
     steps: Steps,
     spec: LoaderSpec,
     index: &IndexCacheHandle,
 ) -> PyResult<LoaderConfig> {
     Ok(LoaderConfig {
         samples: dataset.entries().or_raise(py)?,
-        sampling: rule.sampler.clone(),
+        clip_sampler: clip_sampler.sampler.clone(),
         order: spec.order,
         mixture: spec.mixture,
         pipeline: spec.frames.pipeline(py, steps)?,

@@ -63,7 +63,7 @@ pub struct VideoCatalog {
     /// For each item, the first item of the same file, if items are parts of files: their clips may
     /// share decoding.
     first_samples: Option<Vec<u32>>,
-    sampling: ClipSamplerRef,
+    clip_sampler: ClipSamplerRef,
     /// Whether the files are images, not videos.
     images: bool,
     /// Index of the stream to read in each file; `None` selects the best stream of each file.
@@ -110,11 +110,11 @@ impl VideoCatalog {
         Self {
             samples: config.samples.clone(),
             first_samples: config.samples.first_sample_of_file(),
-            sampling: config.sampling.clone(),
+            clip_sampler: config.clip_sampler.clone(),
             images: config.options.images,
             stream: config.options.stream,
             clips_up_to: None,
-            fixed_num_clips: config.sampling.fixed_num_clips().unwrap_or(0),
+            fixed_num_clips: config.clip_sampler.fixed_num_clips().unwrap_or(0),
             longest: 0,
             num_failed: 0,
             first_errors: Vec::new(),
@@ -152,7 +152,7 @@ impl VideoCatalog {
                     let open = || -> Result<Length> {
                         let video = self.open(at as u32, stats)?;
                         let part = self.part(at as u32, video.index());
-                        Ok((part.num_frames(), self.sampling.num_clips(&part)))
+                        Ok((part.num_frames(), self.clip_sampler.num_clips(&part)))
                     };
                     let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
                         Err(Error::Internal {
@@ -197,7 +197,7 @@ impl VideoCatalog {
         counted?;
         let mut total = 0u64;
         let mut clips_up_to = Vec::with_capacity(lengths.len());
-        for (item, length) in (0..).zip(lengths) {
+        for (sample, length) in (0..).zip(lengths) {
             let length = length.into_inner().unwrap_or_else(PoisonError::into_inner);
             match length.unwrap_or(Ok((0, 0))) {
                 Ok((frames, clips)) => {
@@ -208,7 +208,7 @@ impl VideoCatalog {
                     return Err(error);
                 }
                 Err(error) => {
-                    stats.failure(item, &error, false);
+                    stats.failure(sample, &error, false);
                     stats.add(|s| s.videos_failed += 1);
                     self.num_failed += 1;
                     if self.first_errors.len() < MAX_NAMED_ERRORS {
@@ -256,18 +256,20 @@ impl VideoCatalog {
         });
         let mut next_dataset = dataset_starts.next();
         let mut offsets = vec![0];
-        for item in 0..first_samples.len() {
-            let is_first = next_dataset == Some(item);
+        for sample in 0..first_samples.len() {
+            let is_first = next_dataset == Some(sample);
             if is_first {
                 next_dataset = dataset_starts.next();
             }
             let end = match &self.clips_up_to {
-                Some(up_to) => up_to[item],
-                None => self.fixed_num_clips * (item as u64 + 1),
+                Some(up_to) => up_to[sample],
+                None => self.fixed_num_clips * (sample as u64 + 1),
             };
             match offsets.last_mut() {
                 Some(last)
-                    if item > 0 && !is_first && first_samples[item] == first_samples[item - 1] =>
+                    if sample > 0
+                        && !is_first
+                        && first_samples[sample] == first_samples[sample - 1] =>
                 {
                     *last = end
                 }
@@ -361,7 +363,7 @@ impl VideoCatalog {
             reason += &format!(
                 "{others} has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
                 self.longest,
-                self.sampling.min_length_hint()
+                self.clip_sampler.min_length_hint()
             );
         }
         Error::Argument(reason)
@@ -374,14 +376,14 @@ impl VideoCatalog {
 
     /// The item that identifies an item's file: clips of items with the same result may share
     /// decoding.
-    pub(super) fn file_of(&self, item: u32) -> u32 {
+    pub(super) fn file_of(&self, sample: u32) -> u32 {
         self.first_samples
             .as_ref()
-            .map_or(item, |first_samples| first_samples[item as usize])
+            .map_or(sample, |first_samples| first_samples[sample as usize])
     }
 
-    pub(super) fn part(&self, item: u32, index: &Arc<VideoIndex>) -> VideoSegment {
-        VideoSegment::new(index.clone(), self.samples.extent(item as usize))
+    pub(super) fn part(&self, sample: u32, index: &Arc<VideoIndex>) -> VideoSegment {
+        VideoSegment::new(index.clone(), self.samples.extent(sample as usize))
     }
 
     /// The frames of clip `key.clip`, as presentation indices of its video.
@@ -400,10 +402,10 @@ impl VideoCatalog {
         index: &Arc<VideoIndex>,
         key: RngKey,
     ) -> Result<(ClipIndices, bool)> {
-        let (item, number) = self.locate(key.clip);
-        let part = self.part(item, index);
+        let (sample, number) = self.locate(key.clip);
+        let part = self.part(sample, index);
         if part.num_frames() == 0 {
-            let reason = match self.samples.extent(item as usize) {
+            let reason = match self.samples.extent(sample as usize) {
                 SegmentRange::Full => "the video has no frames; omit it".to_owned(),
                 extent => format!(
                     "the segment {extent} contains no frame of the video, which has {} and ends at {:.3} s; \
@@ -414,7 +416,7 @@ impl VideoCatalog {
             };
             return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
-        let owner = if self.sampling.shares_rng_per_video() {
+        let owner = if self.clip_sampler.shares_rng_per_video() {
             RngKey {
                 clip: key.clip - number,
                 ..key
@@ -426,7 +428,7 @@ impl VideoCatalog {
             rng: owner.rng(Purpose::Sampling),
             is_used: false,
         };
-        let drawn = self.sampling.clip(&part, number, &mut rng);
+        let drawn = self.clip_sampler.clip(&part, number, &mut rng);
         let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
         let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
@@ -488,11 +490,11 @@ impl VideoCatalog {
     ///
     /// # Errors
     /// The errors of opening and indexing, and that of an interrupt.
-    pub fn open(&self, item: u32, stats: &StatsCollector) -> Result<Video> {
+    pub fn open(&self, sample: u32, stats: &StatsCollector) -> Result<Video> {
         const PAUSE: Duration = Duration::from_millis(20);
         const TRIES: u32 = 50;
         for _ in 0..TRIES {
-            match self.open_once(item, stats) {
+            match self.open_once(sample, stats) {
                 Err(error) if error.is_out_of_descriptors() => {}
                 result => return result,
             }
@@ -502,11 +504,11 @@ impl VideoCatalog {
             check_interrupt()?;
             std::thread::sleep(PAUSE);
         }
-        self.open_once(item, stats)
+        self.open_once(sample, stats)
     }
 
-    fn open_once(&self, item: u32, stats: &StatsCollector) -> Result<Video> {
-        let video = self.file_of(item);
+    fn open_once(&self, sample: u32, stats: &StatsCollector) -> Result<Video> {
+        let video = self.file_of(sample);
         let mut sequence = None;
         let cached = || {
             self.index_cache
@@ -540,13 +542,13 @@ impl VideoCatalog {
         }
         let identity = source.identity();
         if let Some(cached) = cached().filter(|cached| cached.identity == identity) {
-            let again = Video::with_index(source, cached.index.clone());
+            let reopened = Video::with_index(source, cached.index.clone());
             if sequence.is_some() {
                 // The folder changed, but its content is the same: the new file list is used from
                 // now on.
                 self.cache_index(video, CachedIndex { sequence, ..cached });
             }
-            return Ok(again);
+            return Ok(reopened);
         }
         let opened = match &location {
             MediaLocation::Path(path) => {

@@ -101,7 +101,7 @@ pub struct LoaderConfig {
     /// Videos or images, with their labels.
     pub samples: Arc<SampleTable>,
     /// Clip sampler: selects the frames of each clip.
-    pub sampling: ClipSamplerRef,
+    pub clip_sampler: ClipSamplerRef,
     /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed
     /// the videos.
     pub order: BatchSamplerConfig,
@@ -127,7 +127,7 @@ impl LoaderConfig {
         let size = self.pipeline.fixed_size()?;
         Some(
             self.pipeline
-                .shape(self.sampling.sequence_length()? as usize, size),
+                .shape(self.clip_sampler.sequence_length()? as usize, size),
         )
     }
 
@@ -137,12 +137,12 @@ impl LoaderConfig {
     pub(super) fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
         self.pipeline
             .as_codes()
-            .filter(|_| !self.sampling.pads_with_zeros())
+            .filter(|_| !self.clip_sampler.pads_with_zeros())
     }
 
     /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
     pub(super) fn cached_clip_bytes(&self) -> u64 {
-        let frames = self.sampling.sequence_length().unwrap_or(16) as usize;
+        let frames = self.clip_sampler.sequence_length().unwrap_or(16) as usize;
         let pipeline = self
             .clip_shape()
             .and_then(|_| self.cached_format())
@@ -206,7 +206,7 @@ impl LoaderConfig {
             * u64::from(self.order.batch_size)
             * u64::from(self.order.repeats)
             * if self.options.group_clips {
-                self.sampling.fixed_num_clips().unwrap_or(1)
+                self.clip_sampler.fixed_num_clips().unwrap_or(1)
             } else {
                 1
             }
@@ -233,7 +233,7 @@ impl LoaderConfig {
             );
         }
         match self
-            .sampling
+            .clip_sampler
             .fixed_num_clips()
             .and_then(|clips| u32::try_from(clips).ok())
         {

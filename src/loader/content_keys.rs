@@ -36,7 +36,7 @@ impl ContentKeys {
         Self {
             settings: xxh3_128(settings.as_bytes()),
             is_random: pipeline.is_random(),
-            pads_with_zeros: config.sampling.pads_with_zeros(),
+            pads_with_zeros: config.clip_sampler.pads_with_zeros(),
         }
     }
 

@@ -106,8 +106,8 @@ impl CostModel<'_> {
         let until = (first + part + lookahead.div_ceil(each)).min(batches);
         let slots = (first..until).flat_map(|batch| order.batch(epoch, batch));
         let requests: Vec<Request> = slots
-            .filter(|slot| !slot.padding && slot.repeat == 0)
-            .map(|slot| (slot.clip, slot.occurrence))
+            .filter(|sampled| !sampled.padding && sampled.repeat == 0)
+            .map(|sampled| (sampled.clip, sampled.occurrence))
             .collect();
         let counted = if is_part {
             warm_up..warm_up + measured

@@ -15,8 +15,8 @@ use super::ClipMetadata;
 use super::budget::MemoryReservation;
 use super::decoder_pool::DecoderPool;
 use super::lookahead::SequenceNumber;
-use super::scheduler::ANY_ITERATION;
-use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask};
+use super::scheduler::ANY_PASS;
+use super::scheduler::{ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask};
 use super::stats::{StatsCollector, WorkCounts};
 use super::stored_clips::{StoredClips, Ticket};
 use crate::batch::OutputMut;
@@ -148,8 +148,8 @@ impl ClipOutput for ClipDestination {
 pub(super) struct Clip {
     /// `MAX` without a request: the clip is of a later epoch.
     pub seq: SequenceNumber,
-    pub slot: SampledClip,
-    pub due: bool,
+    pub sampled: SampledClip,
+    pub is_due: bool,
     pub key: RngKey,
     pub metadata: ClipMetadata,
     pub destination: ClipDestination,
@@ -168,15 +168,15 @@ impl Clip {
     }
 
     fn into_request(self) -> ClipRequest {
-        let buffer_slot = match self.destination {
-            ClipDestination::BatchSlot(output) => Some(output.buffer_slot),
+        let slot = match self.destination {
+            ClipDestination::BatchSlot(output) => Some(output.slot),
             ClipDestination::Cache(..) => None,
         };
         ClipRequest {
             seq: self.seq,
-            slot: self.slot,
-            buffer_slot,
-            due: self.due,
+            sampled: self.sampled,
+            slot,
+            is_due: self.is_due,
             spans: Vec::new(),
         }
     }
@@ -192,7 +192,7 @@ pub(super) enum Progress {
 
 /// Decodes clips of one video; holds the decoder and its position.
 pub(super) struct DecodeTask {
-    iteration: u64,
+    pass: u64,
     epoch: u64,
     /// The item that identifies the file.
     video: u32,
@@ -217,14 +217,14 @@ pub(super) struct DecodeTask {
 }
 
 impl SuspendedTask for DecodeTask {
-    fn iteration(&self) -> u64 {
-        match self.due() {
-            SequenceNumber::MAX => ANY_ITERATION,
-            _ => self.iteration,
+    fn pass(&self) -> u64 {
+        match self.earliest_request() {
+            SequenceNumber::MAX => ANY_PASS,
+            _ => self.pass,
         }
     }
 
-    fn due(&self) -> SequenceNumber {
+    fn earliest_request(&self) -> SequenceNumber {
         self.clips
             .iter()
             .flatten()
@@ -245,15 +245,18 @@ impl SuspendedTask for DecodeTask {
         self.video
     }
 
-    fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
+    fn requests(&self) -> Vec<RequestId> {
         let requested = self
             .clips
             .iter()
             .flatten()
             .filter(|clip| clip.is_requested());
-        requested
-            .map(|c| (self.iteration, c.seq, c.slot.clip))
-            .collect()
+        let id = |clip: &Clip| RequestId {
+            pass: self.pass,
+            seq: clip.seq,
+            clip: clip.sampled.clip,
+        };
+        requested.map(id).collect()
     }
 }
 
@@ -264,12 +267,7 @@ impl DecodeTask {
 
     /// Gives a request to a clip that was of a later epoch: the epoch has begun, and the task has
     /// not made the clip yet. Returns whether there is such a clip.
-    pub fn adopt(
-        &mut self,
-        (iteration, epoch): (u64, u64),
-        key: u128,
-        request: &ClipRequest,
-    ) -> bool {
+    pub fn adopt(&mut self, (pass, epoch): (u64, u64), key: u128, request: &ClipRequest) -> bool {
         let has_key = |clip: &&mut Clip| clip.ticket.is_some_and(|ticket| ticket.key == key);
         let mut waiting = self
             .clips
@@ -279,9 +277,9 @@ impl DecodeTask {
         let Some(clip) = waiting.find(has_key) else {
             return false;
         };
-        (clip.seq, clip.slot, clip.due) = (request.seq, request.slot, request.due);
-        clip.metadata.padding = request.slot.padding;
-        (self.iteration, self.epoch) = (iteration, epoch);
+        (clip.seq, clip.sampled, clip.is_due) = (request.seq, request.sampled, request.is_due);
+        clip.metadata.padding = request.sampled.padding;
+        (self.pass, self.epoch) = (pass, epoch);
         // The ranges that this clip needs come first.
         let needed = &clip.packets;
         let (first, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ranges)
@@ -353,8 +351,8 @@ impl DecodeTask {
 
     fn run_inner(&mut self, context: &mut TaskContext<'_>) -> Result<Progress> {
         let scheduler = context.scheduler;
-        let mut due = self.due();
-        let needed_by = Rc::new(Cell::new(self.iteration()));
+        let mut due = self.earliest_request();
+        let needed_by = Rc::new(Cell::new(self.pass()));
         let _scope = {
             let (scheduler, needed_by) = (scheduler.clone(), needed_by.clone());
             inner_interrupt_scope(move || scheduler.check(needed_by.get()))
@@ -362,8 +360,8 @@ impl DecodeTask {
         loop {
             // Clips of later epochs are needed after the end of the pass, too.
             needed_by.set(match due {
-                SequenceNumber::MAX => ANY_ITERATION,
-                _ => self.iteration,
+                SequenceNumber::MAX => ANY_PASS,
+                _ => self.pass,
             });
             check_interrupt()?;
             if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
@@ -378,7 +376,7 @@ impl DecodeTask {
                     Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
                         self.fail_range(error, scheduler)?;
-                        due = self.due();
+                        due = self.earliest_request();
                         continue;
                     }
                 }
@@ -402,7 +400,7 @@ impl DecodeTask {
                 self.deliver_finished(context);
             }
             if finished || !self.decoder.is_in_range() {
-                due = self.due();
+                due = self.earliest_request();
             }
         }
     }
@@ -511,7 +509,7 @@ impl DecodeTask {
                 failed.extend(clip.is_requested().then(|| clip.into_request()));
             }
         }
-        scheduler.requeue(self.iteration, failed, true);
+        scheduler.requeue(self.pass, failed, true);
         Ok(())
     }
 
@@ -526,19 +524,19 @@ impl DecodeTask {
         let mut changed = false;
         let mut complete = Vec::new();
         for (number, result) in written {
-            let slot = &mut self.clips[number];
-            let Some(clip) = slot else { continue };
+            let entry = &mut self.clips[number];
+            let Some(clip) = entry else { continue };
             if let Err(error) = result {
                 if on_gpu && matches!(error, Error::Unsupported { .. }) {
                     context.decoders.record_fallback(&self.index, &error, true);
                 }
-                let failed = slot
+                let failed = entry
                     .take()
                     .filter(|clip| clip.is_requested())
                     .map(Clip::into_request);
                 context
                     .scheduler
-                    .requeue(self.iteration, failed.into_iter().collect(), true);
+                    .requeue(self.pass, failed.into_iter().collect(), true);
                 changed = true;
                 continue;
             }
@@ -579,7 +577,7 @@ impl DecodeTask {
                 finish(
                     clip,
                     self.pads_with_zeros,
-                    (&self.index.site, self.iteration),
+                    (&self.index.site, self.pass),
                     context,
                 );
             }
@@ -604,7 +602,7 @@ impl WorkCounts {
 fn finish(
     mut clip: Clip,
     pads_with_zeros: bool,
-    (site, iteration): (&Site, u64),
+    (site, pass): (&Site, u64),
     context: &mut TaskContext<'_>,
 ) {
     let (scheduler, stats) = (context.scheduler, context.stats());
@@ -618,7 +616,7 @@ fn finish(
     };
     let pixels = padded.and_then(|()| match clip.destination {
         ClipDestination::BatchSlot(mut output) => {
-            let write_recorded = output.buffer_slot.record_write();
+            let write_recorded = output.slot.record_write();
             drop(output); // before the report: the batch buffer freezes only without live slots
             write_recorded.map(|()| Some(ClipData::InBatch))
         }
@@ -638,9 +636,9 @@ fn finish(
         }
     }
     match pixels {
-        Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),
+        Ok(Some(pixels)) => scheduler.complete_clip(pass, seq, clip.metadata, pixels),
         Ok(None) => {} // a clip without frames: the clip sampler yields none
-        Err(error) => scheduler.fail_clip(iteration, seq, error),
+        Err(error) => scheduler.fail_clip(pass, seq, error),
     }
 }
 

@@ -28,7 +28,7 @@ const MAX_REQUESTS_PER_STEP: u64 = 4096;
 
 /// One pass over the dataset.
 pub(super) struct Epoch {
-    iteration: u64,
+    pass: u64,
     epoch: u64,
     /// The next batch whose clip requests become visible.
     next_enqueued: u64,
@@ -57,13 +57,13 @@ pub(super) struct EpochContext<'a> {
 
 impl Epoch {
     pub fn new(
-        iteration: u64,
+        pass: u64,
         (epoch, first_batch): (u64, u64),
         pool: Arc<MemoryPool>,
         batches: Option<Arc<[Vec<SampledClip>]>>,
     ) -> Self {
         Self {
-            iteration,
+            pass,
             epoch,
             next_enqueued: first_batch,
             next_delivered: first_batch,
@@ -75,8 +75,8 @@ impl Epoch {
         }
     }
 
-    pub fn iteration(&self) -> u64 {
-        self.iteration
+    pub fn pass(&self) -> u64 {
+        self.pass
     }
 
     pub fn next_delivered(&self) -> u64 {
@@ -190,23 +190,23 @@ impl Epoch {
         let per_group = context.config.clips_per_group()? as usize;
         let mut single_clip = self.single_clip(context);
         for first in (0..slots.len()).step_by(per_group) {
-            let places = first..slots.len().min(first + per_group);
-            if batch.clips[places.clone()].iter().all(Option::is_some) {
+            let positions = first..slots.len().min(first + per_group);
+            if batch.clips[positions.clone()].iter().all(Option::is_some) {
                 continue;
             }
-            let mut requests: Vec<_> = slots[places.clone()]
+            let mut requests: Vec<_> = slots[positions.clone()]
                 .iter()
-                .map(|&slot| request_of(slot))
+                .map(|&sampled| request_of(sampled))
                 .collect();
             let error = batch.error.clone();
             let attempt = || single_clip.make_replacement_group(self.epoch, &mut requests, error);
             let made = self.caught(slots[first], context, attempt);
             single_clip.count_work();
-            for (place, (metadata, data)) in places.zip(made?) {
+            for (position, (metadata, data)) in positions.zip(made?) {
                 if let Some((clip, _)) = data {
-                    batch.overwrite(place, &clip)?;
+                    batch.overwrite(position, &clip)?;
                 }
-                batch.clips[place] = Some(metadata);
+                batch.clips[position] = Some(metadata);
             }
         }
         Ok(())
@@ -226,12 +226,12 @@ impl Epoch {
     /// As in a worker, a panic becomes an error, here of the whole batch.
     fn caught<T>(
         &self,
-        slot: SampledClip,
+        sampled: SampledClip,
         context: &EpochContext<'_>,
         attempt: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
-            let site = context.catalog.site(context.catalog.locate(slot.clip).0);
+            let site = context.catalog.site(context.catalog.locate(sampled.clip).0);
             Err(Error::Internal {
                 site,
                 reason: "a panic while a replacement clip was decoded".into(),
@@ -250,21 +250,21 @@ impl Epoch {
         let Some(&first) = self.slots(context, number).first() else {
             return Err(error);
         };
-        let slot = SampledClip {
+        let sampled = SampledClip {
             padding: true,
             ..first
         };
         let mut single_clip = self.single_clip(context);
-        let mut request = request_of(slot);
+        let mut request = request_of(sampled);
         let attempt = || single_clip.make_replacement(self.epoch, &mut request, error);
-        let made = self.caught(slot, context, attempt);
+        let made = self.caught(sampled, context, attempt);
         single_clip.count_work();
         let (metadata, data) = made?;
         let even = context.config.clip_shape().is_some();
         let data = match data {
             Some((buffer, shape)) if even => BatchData::Dense(buffer, shape),
-            own => self.collate(
-                own.into_iter().collect(),
+            pixels => self.collate(
+                pixels.into_iter().collect(),
                 std::slice::from_ref(&metadata),
                 context,
             )?,
@@ -312,10 +312,12 @@ impl Epoch {
             context.order.prepare_epoch(self.epoch.saturating_add(1));
         }
         self.sizes.push_back(clips);
-        context.scheduler.enqueue(slots.into_iter().map(|slot| {
+        context.scheduler.enqueue(slots.into_iter().map(|sampled| {
             (
-                slot,
-                context.catalog.file_of(context.catalog.locate(slot.clip).0),
+                sampled,
+                context
+                    .catalog
+                    .file_of(context.catalog.locate(sampled.clip).0),
             )
         }));
         Some(clips)
@@ -380,15 +382,15 @@ impl Epoch {
         let (mut skipped, mut failed) = (None, None);
         let replaces_groups = context.config.options.on_error == OnError::Replace
             && context.config.options.group_clips;
-        for (place, clip) in open.clips.into_iter().enumerate() {
+        for (position, clip) in open.clips.into_iter().enumerate() {
             match clip.expect("no clip is missing") {
-                Ok((clip, own)) => {
-                    kept.push(place);
+                Ok((clip, pixels)) => {
+                    kept.push(position);
                     metadata.push(Some(clip));
-                    ragged.extend(own);
+                    ragged.extend(pixels);
                 }
                 Err(error) if replaces_groups && error.is_file_error() => {
-                    kept.push(place);
+                    kept.push(position);
                     metadata.push(None);
                     failed.get_or_insert(error);
                 }
@@ -489,7 +491,7 @@ struct FailedGroups {
 
 impl FailedGroups {
     /// Replaces the pixels of a clip of the batch.
-    fn overwrite(&mut self, place: usize, clip: &BatchBuffer) -> Result<()> {
+    fn overwrite(&mut self, position: usize, clip: &BatchBuffer) -> Result<()> {
         let bytes = self.shape.bytes().unwrap_or(0);
         if let Some(device) = self.buffer.device().cloned() {
             let stream = device.create_stream()?;
@@ -497,12 +499,12 @@ impl FailedGroups {
                 .iter()
                 .try_for_each(|event| stream.wait(event))?;
             self.buffer.modify_on_stream(&stream, |address, stream| {
-                stream.copy(address + (place * bytes) as u64, clip.address(), bytes)?;
+                stream.copy(address + (position * bytes) as u64, clip.address(), bytes)?;
                 clip.add_reader_event(stream.record()?);
                 Ok(())
             })?;
         } else if let Some((to, from)) = self.buffer.bytes_mut().zip(clip.bytes()) {
-            to[place * bytes..][..bytes].copy_from_slice(from);
+            to[position * bytes..][..bytes].copy_from_slice(from);
         }
         Ok(())
     }
@@ -520,12 +522,12 @@ fn present(clips: Vec<Option<ClipMetadata>>) -> Vec<ClipMetadata> {
 }
 
 /// A clip that is made alone, outside of the scheduler.
-fn request_of(slot: SampledClip) -> ClipRequest {
+fn request_of(sampled: SampledClip) -> ClipRequest {
     ClipRequest {
         seq: 0,
-        slot,
-        buffer_slot: None,
-        due: true,
+        sampled,
+        slot: None,
+        is_due: true,
         spans: Vec::new(),
     }
 }

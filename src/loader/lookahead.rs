@@ -42,7 +42,7 @@ pub(super) enum RequestState {
 
 /// One clip request.
 pub(super) struct RequestEntry {
-    pub slot: SampledClip,
+    pub sampled: SampledClip,
     pub video: u32,
     /// Whether the clip is made alone, and only once it is due, because making it together with
     /// others failed.
@@ -53,7 +53,7 @@ pub(super) struct RequestEntry {
     /// Whether it was evicted from the clip cache and not made again yet.
     pub evicted: bool,
     /// Its clip slot in the batch buffer, once its batch is open.
-    pub buffer_slot: Option<ClipSlot>,
+    pub slot: Option<ClipSlot>,
     /// Its decode ranges, kept from the first plan so that later plans do not sample the clip again
     /// only to find that it does not overlap their task. Empty if no plan has computed them.
     pub spans: Vec<(DecodeIndex, DecodeIndex)>,
@@ -99,17 +99,17 @@ impl LookaheadWindow {
         self.first + self.entries.len() as u64
     }
 
-    pub fn push(&mut self, slot: SampledClip, video: u32) {
+    pub fn push(&mut self, sampled: SampledClip, video: u32) {
         let seq = self.end();
         self.by_video.entry(video).or_default().push_back(seq);
         self.entries.push_back(RequestEntry {
-            slot,
+            sampled,
             video,
             unshared: false,
             state: RequestState::Pending,
             stored: false,
             evicted: false,
-            buffer_slot: None,
+            slot: None,
             spans: Vec::new(),
         });
     }

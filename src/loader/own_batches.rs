@@ -39,7 +39,7 @@ impl Loader {
         batches
             .iter()
             .flatten()
-            .try_for_each(|slot| self.check_clip(slot.clip))?;
+            .try_for_each(|sampled| self.check_clip(sampled.clip))?;
         self.start_pass(epoch, first_batch, Some(batches))
     }
 
@@ -82,7 +82,7 @@ impl Loader {
         self.check_process()?;
         clips
             .iter()
-            .try_for_each(|slot| self.check_clip(slot.clip))?;
+            .try_for_each(|sampled| self.check_clip(sampled.clip))?;
         if let Some(shape) = self.config.clip_shape() {
             return Ok(vec![
                 (
@@ -99,10 +99,10 @@ impl Loader {
             .chunks(CHUNK)
             .map(|_| Mutex::new(Vec::new()))
             .collect();
-        let of_clip = |slot: &SampledClip| {
-            let work = || self.shape_of(epoch, slot);
+        let of_clip = |sampled: &SampledClip| {
+            let work = || self.shape_of(epoch, sampled);
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-                let site = self.catalog.site(self.catalog.locate(slot.clip).0);
+                let site = self.catalog.site(self.catalog.locate(sampled.clip).0);
                 Err(Error::Internal {
                     site,
                     reason: "a panic while the size of a clip was determined".into(),
@@ -167,16 +167,16 @@ impl Loader {
             .collect()
     }
 
-    fn shape_of(&self, epoch: u64, slot: &SampledClip) -> Result<FrameShape> {
+    fn shape_of(&self, epoch: u64, sampled: &SampledClip) -> Result<FrameShape> {
         check_interrupt()?;
         let video = self
             .catalog
-            .open(self.catalog.locate(slot.clip).0, &self.stats)?;
+            .open(self.catalog.locate(sampled.clip).0, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;
         let frames = self
             .catalog
-            .sample(index, slot.sampling_key(seed, epoch, slot.clip))?
+            .sample(index, sampled.sampling_key(seed, epoch, sampled.clip))?
             .indices
             .len();
         let params = &index.info.params;
@@ -184,7 +184,7 @@ impl Loader {
             &self.config.pipeline,
             (params.width, params.height),
             index.info.display(),
-            (slot.transform_key(seed, epoch, slot.clip), frames),
+            (sampled.transform_key(seed, epoch, sampled.clip), frames),
         )
         .map_err(|e| e.into_clip_error(&index.site))?;
         Ok((frames as u32, height, width))

@@ -22,7 +22,9 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transforms::Dtype;
 
-pub(super) use work::{ClipData, ClipRequest, PendingBatch, SuspendedTask, VideoRequests, Work};
+pub(super) use work::{
+    ClipData, ClipRequest, PendingBatch, RequestId, SuspendedTask, VideoRequests, Work,
+};
 
 /// Maximum number of suspended tasks, unless there are many workers: each holds an open file and
 /// possibly a decoder.
@@ -39,8 +41,8 @@ const MIN_FREE_SHARE: u64 = 8;
 /// Clips of later epochs are made while less than this part of the memory budget is in use.
 pub(super) const LATER_EPOCHS_SHARE: u64 = 2;
 
-/// The iteration of tasks that make only clips of later epochs: they outlive the current pass.
-pub(super) const ANY_ITERATION: u64 = u64::MAX;
+/// The pass of tasks that make only clips of later epochs: they outlive the current pass.
+pub(super) const ANY_PASS: u64 = u64::MAX;
 
 /// Why memory for a clip cannot be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub(super) enum MemoryShortage {
 const NO_DEADLINE: SequenceNumber = SequenceNumber::MAX;
 
 struct EpochState {
-    iteration: u64,
+    pass: u64,
     epoch: u64,
     lookahead: LookaheadWindow,
     open: VecDeque<PendingBatch>,
@@ -192,13 +194,13 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Begins a pass and drops the work of earlier passes. `work_ahead`: number of requests after
     /// the open batches that idle workers take, while the clip cache has room.
-    pub fn start_epoch(&self, iteration: u64, epoch: u64, same_shape: bool, work_ahead: u64) {
+    pub fn start_epoch(&self, pass: u64, epoch: u64, same_shape: bool, work_ahead: u64) {
         // What belongs to passes before is gone, with its memory, before the new pass has requests.
         self.stop_epoch();
-        self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
+        self.forgotten.fetch_max(pass - 1, Ordering::AcqRel);
         let mut state = self.lock();
         state.epoch_state = Some(EpochState {
-            iteration,
+            pass,
             epoch,
             lookahead: LookaheadWindow::default(),
             open: VecDeque::new(),
@@ -220,12 +222,11 @@ impl<T: SuspendedTask> Scheduler<T> {
         let mut state = self.lock();
         let before = state.epoch_state.take();
         if let Some(epoch_state) = &before {
-            self.forgotten
-                .fetch_max(epoch_state.iteration, Ordering::AcqRel);
+            self.forgotten.fetch_max(epoch_state.pass, Ordering::AcqRel);
         }
         let ended = state
             .suspended
-            .extract_if(.., |task| task.iteration() != ANY_ITERATION)
+            .extract_if(.., |task| task.pass() != ANY_PASS)
             .collect::<Vec<_>>();
         self.notify(&state);
         drop(state);
@@ -248,8 +249,8 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// # Errors
     /// `Interrupted` once the pass has ended, because its clips are no longer needed.
-    pub fn check(&self, iteration: u64) -> Result<()> {
-        match self.forgotten.load(Ordering::Acquire) >= iteration {
+    pub fn check(&self, pass: u64) -> Result<()> {
+        match self.forgotten.load(Ordering::Acquire) >= pass {
             true => Err(Error::Interrupted),
             false => Ok(()),
         }
@@ -266,7 +267,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Adds clip requests to the lookahead window.
     pub fn enqueue(&self, requests: impl Iterator<Item = (SampledClip, u32)>) {
         if let Some(epoch_state) = &mut self.lock().epoch_state {
-            requests.for_each(|(slot, video)| epoch_state.lookahead.push(slot, video));
+            requests.for_each(|(sampled, video)| epoch_state.lookahead.push(sampled, video));
         }
     }
 
@@ -298,11 +299,11 @@ impl<T: SuspendedTask> Scheduler<T> {
         let mut slots = slots.into_iter();
         for seq in first..epoch_state.open_end {
             epoch_state.lookahead.pin(seq);
-            let buffer_slot = slots.next();
+            let slot = slots.next();
             let Some(entry) = epoch_state.lookahead.get(seq) else {
                 continue;
             };
-            entry.buffer_slot = buffer_slot;
+            entry.slot = slot;
             let same_shape = epoch_state.same_shape;
             if let Some(cached) = (!same_shape)
                 .then(|| entry.take_finished(self.cached_dtype))
@@ -428,7 +429,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             .iter()
             .enumerate()
             .filter(|(_, task)| task.holds_decoder());
-        let (at, _) = holding.min_by_key(|(_, task)| task.due())?;
+        let (at, _) = holding.min_by_key(|(_, task)| task.earliest_request())?;
         let task = state.resume(at);
         self.notify(&state);
         Some(task)
@@ -445,17 +446,17 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Records a finished clip.
     pub fn complete_clip(
         &self,
-        iteration: u64,
+        pass: u64,
         seq: SequenceNumber,
         metadata: ClipMetadata,
         data: ClipData,
     ) {
-        self.update(iteration, |epoch_state| {
-            let again = epoch_state
+        self.update(pass, |epoch_state| {
+            let was_evicted = epoch_state
                 .lookahead
                 .get(seq)
                 .is_some_and(|entry| std::mem::take(&mut entry.evicted));
-            if again {
+            if was_evicted {
                 self.stats.add(|s| s.clips_decoded_again += 1);
             }
             match data {
@@ -490,8 +491,8 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Records that a clip cannot be made. A clip that is not due is tried again, alone, once it is
     /// due.
-    pub fn fail_clip(&self, iteration: u64, seq: SequenceNumber, error: Error) {
-        self.update(iteration, |epoch_state| {
+    pub fn fail_clip(&self, pass: u64, seq: SequenceNumber, error: Error) {
+        self.update(pass, |epoch_state| {
             let due = seq < epoch_state.open_end;
             let Some(entry) = epoch_state.lookahead.get(seq) else {
                 return;
@@ -508,29 +509,29 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Requeues clip requests that a worker did not process. `unshared`: making them together with
     /// others failed.
-    pub fn requeue(&self, iteration: u64, requests: Vec<ClipRequest>, unshared: bool) {
+    pub fn requeue(&self, pass: u64, requests: Vec<ClipRequest>, unshared: bool) {
         if requests.is_empty() {
             return;
         }
-        self.update(iteration, |epoch_state| {
+        self.update(pass, |epoch_state| {
             for request in requests {
                 if let Some(entry) = epoch_state.lookahead.get(request.seq) {
                     entry.state = RequestState::Pending;
                     entry.unshared |= unshared;
                     entry.spans = request.spans;
-                    entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
+                    entry.slot = entry.slot.take().or(request.slot);
                 }
             }
         });
     }
 
     /// Requeues clip requests whose clips are on disk: they are read when they are due.
-    pub fn requeue_stored(&self, iteration: u64, requests: Vec<ClipRequest>) {
-        self.update(iteration, |epoch_state| {
+    pub fn requeue_stored(&self, pass: u64, requests: Vec<ClipRequest>) {
+        self.update(pass, |epoch_state| {
             for request in requests {
                 if let Some(entry) = epoch_state.lookahead.get(request.seq) {
                     (entry.state, entry.stored) = (RequestState::Pending, true);
-                    entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
+                    entry.slot = entry.slot.take().or(request.slot);
                 }
             }
         });
@@ -538,20 +539,14 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Requeues clip requests that were taken ahead of their turn and cannot be made now. No others
     /// are taken until the next batch is opened.
-    pub fn requeue_ahead(&self, iteration: u64, requests: Vec<ClipRequest>) {
-        self.update(iteration, |epoch_state| {
-            epoch_state.work_ahead_failed = true
-        });
-        self.requeue(iteration, requests, false);
+    pub fn requeue_ahead(&self, pass: u64, requests: Vec<ClipRequest>) {
+        self.update(pass, |epoch_state| epoch_state.work_ahead_failed = true);
+        self.requeue(pass, requests, false);
     }
 
-    fn update(&self, iteration: u64, change: impl FnOnce(&mut EpochState)) {
+    fn update(&self, pass: u64, change: impl FnOnce(&mut EpochState)) {
         let mut state = self.lock();
-        if let Some(epoch_state) = state
-            .epoch_state
-            .as_mut()
-            .filter(|p| p.iteration == iteration)
-        {
+        if let Some(epoch_state) = state.epoch_state.as_mut().filter(|p| p.pass == pass) {
             change(epoch_state);
             self.notify(&state);
         }
@@ -560,16 +555,16 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Takes a suspended task that makes only clips of later epochs from this video.
     pub fn take_ahead_task(&self, video: u32) -> Option<Box<T>> {
         let mut state = self.lock();
-        let is_ahead = |task: &T| task.iteration() == ANY_ITERATION && task.video() == video;
+        let is_ahead = |task: &T| task.pass() == ANY_PASS && task.video() == video;
         let at = state.suspended.iter().position(|task| is_ahead(task))?;
         Some(state.resume(at))
     }
 
     /// Keeps the clip slot of a request whose clip a suspended task makes.
-    pub fn keep_slot(&self, iteration: u64, request: ClipRequest) {
-        self.update(iteration, |epoch_state| {
+    pub fn keep_slot(&self, pass: u64, request: ClipRequest) {
+        self.update(pass, |epoch_state| {
             if let Some(entry) = epoch_state.lookahead.get(request.seq) {
-                entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
+                entry.slot = entry.slot.take().or(request.slot);
             }
         });
     }
@@ -577,12 +572,9 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Suspends a task until a worker resumes it.
     pub fn suspend(&self, task: Box<T>) {
         let mut state = self.lock();
-        let iteration = task.iteration();
-        let is_current = state
-            .epoch_state
-            .as_ref()
-            .is_some_and(|p| p.iteration == iteration);
-        if !state.closed && (is_current || iteration == ANY_ITERATION) {
+        let pass = task.pass();
+        let is_current = state.epoch_state.as_ref().is_some_and(|p| p.pass == pass);
+        if !state.closed && (is_current || pass == ANY_PASS) {
             state.suspended.push(task);
             self.notify(&state);
         }
@@ -606,7 +598,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
             .suspended
             .iter()
             .enumerate()
-            .map(|(i, e)| (e.due(), Some(i)));
+            .map(|(i, e)| (e.earliest_request(), Some(i)));
         let suspended = suspended
             .filter(|(due, _)| *due < epoch_state.open_end)
             .min();
@@ -629,7 +621,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
                 .suspended
                 .iter()
                 .enumerate()
-                .map(|(i, e)| (e.due(), Some(i)))
+                .map(|(i, e)| (e.earliest_request(), Some(i)))
                 .min();
             let ahead = || self.epoch_state.as_ref().filter(|_| has_room)?.next_ahead();
             match next {
@@ -642,24 +634,20 @@ impl<T: SuspendedTask> SchedulerState<T> {
             return Some(Work::Resume(self.resume(at)));
         }
         let epoch_state = self.epoch_state.as_mut()?;
-        let (iteration, epoch, open_end) = (
-            epoch_state.iteration,
-            epoch_state.epoch,
-            epoch_state.open_end,
-        );
+        let (pass, epoch, open_end) = (epoch_state.pass, epoch_state.epoch, epoch_state.open_end);
         let entry = epoch_state.lookahead.get(seq)?;
         if matches!(entry.state, RequestState::Cached(_)) {
-            let buffer_slot = entry.buffer_slot.take();
+            let slot = entry.slot.take();
             let RequestState::Cached(cached) =
                 std::mem::replace(&mut entry.state, RequestState::InProgress)
             else {
                 return None;
             };
             return Some(Work::CopyCached {
-                iteration,
+                pass,
                 seq,
                 cached,
-                buffer_slot,
+                slot,
             });
         }
         let (video, unshared) = (entry.video, entry.unshared);
@@ -676,19 +664,19 @@ impl<T: SuspendedTask> SchedulerState<T> {
         let take = |seq: SequenceNumber| {
             let entry = epoch_state.lookahead.get(seq)?;
             entry.state = RequestState::InProgress;
-            let buffer_slot = entry.buffer_slot.take();
+            let slot = entry.slot.take();
             let spans = std::mem::take(&mut entry.spans);
             Some(ClipRequest {
                 seq,
-                slot: entry.slot,
-                buffer_slot,
-                due: seq < open_end,
+                sampled: entry.sampled,
+                slot,
+                is_due: seq < open_end,
                 spans,
             })
         };
         let requests = seqs.into_iter().filter_map(take).collect();
         Some(Work::Decode(VideoRequests {
-            iteration,
+            pass,
             epoch,
             video,
             requests,
@@ -702,13 +690,13 @@ impl EpochState {
     fn store_outcome(&mut self, seq: SequenceNumber, outcome: ClipOutcome) {
         if let Some(entry) = self.lookahead.get(seq) {
             entry.state = RequestState::Done;
-            entry.buffer_slot = None;
+            entry.slot = None;
         }
         let batch = self.open.iter_mut().rfind(|b| b.first <= seq);
         if let Some(batch) = batch {
-            let place = batch.clips.get_mut((seq - batch.first) as usize);
-            if let Some(place) = place.filter(|p| p.is_none()) {
-                *place = Some(outcome);
+            let outcome_slot = batch.clips.get_mut((seq - batch.first) as usize);
+            if let Some(outcome_slot) = outcome_slot.filter(|p| p.is_none()) {
+                *outcome_slot = Some(outcome);
                 batch.clips_remaining -= 1;
             }
         }

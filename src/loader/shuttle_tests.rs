@@ -168,7 +168,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
     };
     LoaderConfig {
         samples: Arc::new(videos.entries(damaged)),
-        sampling: Arc::new(Neighbours { panics }),
+        clip_sampler: Arc::new(Neighbours { panics }),
         order: BatchSamplerConfig {
             batch_size: pick(&[1, 2, 4]),
             shuffle: pick(&[

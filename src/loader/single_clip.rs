@@ -89,7 +89,7 @@ impl SingleClipDecoder {
     /// clip of a group is not replaced alone: its error is returned, and
     /// [`Self::make_replacement_group`] replaces the group.
     pub fn make(&mut self, epoch: u64, request: &mut ClipRequest) -> Result<MadeClip> {
-        match self.attempt(epoch, request, request.slot.clip) {
+        match self.attempt(epoch, request, request.sampled.clip) {
             Err(error)
                 if error.is_file_error()
                     && self.config.options.on_error == OnError::Replace
@@ -112,8 +112,8 @@ impl SingleClipDecoder {
         mut error: Error,
     ) -> Result<MadeClip> {
         let key = request
-            .slot
-            .sampling_key(self.config.order.seed, epoch, request.slot.clip);
+            .sampled
+            .sampling_key(self.config.order.seed, epoch, request.sampled.clip);
         let mut others = key.rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
             let other = others.next_below(self.catalog.num_clips());
@@ -133,7 +133,7 @@ impl SingleClipDecoder {
         requests: &mut [ClipRequest],
         mut error: Error,
     ) -> Result<Vec<MadeClip>> {
-        let Some(first) = requests.first().map(|request| request.slot) else {
+        let Some(first) = requests.first().map(|request| request.sampled) else {
             return Err(error);
         };
         let per_video = u64::from(self.config.clips_per_group()?);
@@ -144,7 +144,9 @@ impl SingleClipDecoder {
             let other = others.next_below(self.catalog.num_clips() / per_video) * per_video;
             let made: Result<Vec<MadeClip>> = requests
                 .iter_mut()
-                .map(|request| self.attempt(epoch, request, other + request.slot.clip % per_video))
+                .map(|request| {
+                    self.attempt(epoch, request, other + request.sampled.clip % per_video)
+                })
                 .collect();
             match made {
                 Err(another) if another.is_file_error() => error = another,
@@ -176,10 +178,10 @@ impl SingleClipDecoder {
             .open(self.catalog.locate(clip).0, &self.stats)?;
         let index = video.index().clone();
         let sampling_key = request
-            .slot
+            .sampled
             .sampling_key(self.config.order.seed, epoch, clip);
         let key = request
-            .slot
+            .sampled
             .transform_key(self.config.order.seed, epoch, clip);
         let sample = self.catalog.sample(&index, sampling_key)?;
         let frames: Vec<PresentationIndex> = sample
@@ -190,8 +192,8 @@ impl SingleClipDecoder {
         self.stats
             .add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = self.clip_decoder.output();
-        let buffer_slot = request.buffer_slot.take().zip(self.config.clip_shape());
-        let mut fixed = buffer_slot.map(|(buffer_slot, shape)| SlotOutput { buffer_slot, shape });
+        let slot = request.slot.take().zip(self.config.clip_shape());
+        let mut fixed = slot.map(|(slot, shape)| SlotOutput { slot, shape });
         let output: &mut dyn ClipOutput = match &mut fixed {
             Some(fixed) => fixed,
             None => &mut growing,
@@ -202,19 +204,26 @@ impl SingleClipDecoder {
             .decode_clip(&mut reader, &frames, key, output);
         if made.is_ok() {
             self.catalog.recycle_reader(reader);
-            if self.config.sampling.pads_with_zeros() {
+            if self.config.clip_sampler.pads_with_zeros() {
                 made = fill_padding(output, &sample.mask, &mut self.padding_executor);
             }
         }
-        request.buffer_slot = fixed.map(|f| f.buffer_slot);
+        request.slot = fixed.map(|f| f.slot);
         made?;
         request
-            .buffer_slot
+            .slot
             .as_mut()
             .map_or(Ok(()), ClipSlot::record_write)?;
-        let how = (&self.config.pipeline, key);
+        let transforms = (&self.config.pipeline, key);
         Ok((
-            metadata(&video, &self.catalog, request.slot, clip, sample, how),
+            metadata(
+                &video,
+                &self.catalog,
+                request.sampled,
+                clip,
+                sample,
+                transforms,
+            ),
             growing.into_clip()?,
         ))
     }

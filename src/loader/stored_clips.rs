@@ -55,8 +55,8 @@ impl StoredClips {
             keys.settings(),
             samples.len(),
             config.order.seed,
-            config.sampling.sequence_length(),
-            config.sampling.fixed_num_clips(),
+            config.clip_sampler.sequence_length(),
+            config.clip_sampler.fixed_num_clips(),
         );
         Ok(Some(Arc::new(Self {
             store: ClipStore::open(store.clone(), xxh3_64(run.as_bytes()))?,

@@ -13,7 +13,9 @@ use super::decode_task::{
     TaskParams, TaskPlan, TransformExecutors,
 };
 use super::lookahead::CachedClip;
-use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask, VideoRequests, Work};
+use super::scheduler::{
+    ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask, VideoRequests, Work,
+};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
@@ -186,9 +188,9 @@ impl Worker {
                     &self.backends,
                     self.on_gpu,
                 );
-                for (iteration, seq, clip) in in_flight {
+                for RequestId { pass, seq, clip } in in_flight {
                     self.scheduler
-                        .fail_clip(iteration, seq, self.internal_error(clip, &*panic));
+                        .fail_clip(pass, seq, self.internal_error(clip, &*panic));
                 }
             }
             self.stats.busy(begun.elapsed());
@@ -197,29 +199,26 @@ impl Worker {
 
     /// Registers the pass as the caller of sources on this thread, so that sources that wait for a
     /// server stop once the pass has ended.
-    fn interrupt_scope(&self, iteration: u64) -> InterruptScope {
+    fn interrupt_scope(&self, pass: u64) -> InterruptScope {
         let scheduler = self.scheduler.clone();
-        interrupt_scope(
-            move || scheduler.check(iteration),
-            Some(self.stats.remote()),
-        )
-        .outage_timeout(self.config.options.outage_timeout)
+        interrupt_scope(move || scheduler.check(pass), Some(self.stats.remote()))
+            .outage_timeout(self.config.options.outage_timeout)
     }
 
     fn execute(&mut self, work: Work<DecodeTask>) {
         match work {
             Work::CopyCached {
-                iteration,
+                pass,
                 seq,
                 cached,
-                buffer_slot,
-            } => self.copy_cached(iteration, seq, *cached, buffer_slot),
+                slot,
+            } => self.copy_cached(pass, seq, *cached, slot),
             Work::Decode(group) => {
-                let _scope = self.interrupt_scope(group.iteration);
+                let _scope = self.interrupt_scope(group.pass);
                 self.start_task(group);
             }
             Work::Resume(task) => {
-                let _scope = self.interrupt_scope(task.iteration());
+                let _scope = self.interrupt_scope(task.pass());
                 self.run_task(task);
             }
         }
@@ -238,36 +237,26 @@ impl Worker {
 
     /// Copies a cached clip into its batch buffer; without a clip slot, into a buffer of its own in
     /// the output format.
-    fn copy_cached(
-        &mut self,
-        iteration: u64,
-        seq: u64,
-        cached: CachedClip,
-        buffer_slot: Option<ClipSlot>,
-    ) {
+    fn copy_cached(&mut self, pass: u64, seq: u64, cached: CachedClip, slot: Option<ClipSlot>) {
         // Drops the clip slot before the report: the batch buffer freezes only without live slots.
-        match self.copy_to_output(&cached, buffer_slot) {
+        match self.copy_to_output(&cached, slot) {
             Ok(data) => {
                 self.stats.add(|s| s.clip_cache_hits += 1);
                 self.scheduler
-                    .complete_clip(iteration, seq, cached.metadata, data);
+                    .complete_clip(pass, seq, cached.metadata, data);
             }
-            Err(error) => self.scheduler.fail_clip(iteration, seq, error),
+            Err(error) => self.scheduler.fail_clip(pass, seq, error),
         }
     }
 
-    fn copy_to_output(
-        &mut self,
-        cached: &CachedClip,
-        buffer_slot: Option<ClipSlot>,
-    ) -> Result<ClipData> {
+    fn copy_to_output(&mut self, cached: &CachedClip, slot: Option<ClipSlot>) -> Result<ClipData> {
         let shape = ClipShape {
             dtype: self.config.pipeline.dtype,
             ..cached.shape
         };
-        if let Some(mut buffer_slot) = buffer_slot {
-            self.write_cached(cached, &shape, buffer_slot.target())?;
-            buffer_slot.record_write()?;
+        if let Some(mut slot) = slot {
+            self.write_cached(cached, &shape, slot.target())?;
+            slot.record_write()?;
             return Ok(ClipData::InBatch);
         }
         if self.shape.is_some() {
@@ -328,22 +317,22 @@ impl Worker {
 
     /// Plans a decode task for the clip requests of one video and runs it.
     fn start_task(&mut self, group: VideoRequests) {
-        let (iteration, epoch) = (group.iteration, group.epoch);
+        let (pass, epoch) = (group.pass, group.epoch);
         let Some(group) = self.deliver_stored(group) else {
             return;
         };
         let alone = group.unshared || (!self.on_gpu && self.scheduler.stored.is_none());
-        if group.requests.len() == 1 && group.requests[0].due && alone {
+        if group.requests.len() == 1 && group.requests[0].is_due && alone {
             // No other clip shares the decoding: make the clip without a task.
             return group
                 .requests
                 .into_iter()
-                .for_each(|t| self.decode_single_clip(iteration, epoch, t));
+                .for_each(|t| self.decode_single_clip(pass, epoch, t));
         }
         let task_params = TaskParams {
             catalog: &self.catalog,
             seed: self.config.order.seed,
-            pads_with_zeros: self.config.sampling.pads_with_zeros(),
+            pads_with_zeros: self.config.clip_sampler.pads_with_zeros(),
             shape: self.shape,
             cached_dtype: self
                 .cached_dtype
@@ -357,7 +346,7 @@ impl Worker {
                 _ => MAX_PACKETS_PER_TASK,
             },
         };
-        let ahead = group.requests.iter().all(|request| !request.due);
+        let ahead = group.requests.iter().all(|request| !request.is_due);
         let scheduler = self.scheduler.clone();
         let executor = &mut self.executors.batch;
         let begun = Instant::now();
@@ -377,25 +366,25 @@ impl Worker {
         if needs_memory {
             // The requests are planned again when a decode range of a suspended task has ended.
             let task = scheduler.take_task_with_decoder();
-            scheduler.requeue(iteration, returned, false);
+            scheduler.requeue(pass, returned, false);
             for request in unshared {
-                self.decode_single_clip(iteration, epoch, request);
+                self.decode_single_clip(pass, epoch, request);
             }
             if let Some(mut task) = task {
                 task.finishes_range = true;
-                let _scope = self.interrupt_scope(task.iteration());
+                let _scope = self.interrupt_scope(task.pass());
                 self.run_task(task);
             }
             return;
         }
         if ahead && task.is_none() && !failed {
-            return scheduler.requeue_ahead(iteration, returned);
+            return scheduler.requeue_ahead(pass, returned);
         }
         // Clips of a file that cannot be opened are made alone, when they are due, which reports
         // the error.
-        scheduler.requeue(iteration, returned, failed);
+        scheduler.requeue(pass, returned, failed);
         for request in unshared {
-            self.decode_single_clip(iteration, epoch, request);
+            self.decode_single_clip(pass, epoch, request);
         }
         if let Some(task) = task {
             self.run_task(task);
@@ -408,7 +397,7 @@ impl Worker {
         let Some(stored) = self.scheduler.stored.clone() else {
             return Some(group);
         };
-        let iteration = group.iteration;
+        let pass = group.pass;
         let scheduler = self.scheduler.clone();
         let opened = catch_unwind(AssertUnwindSafe(|| {
             self.catalog.open(group.video, &self.stats)
@@ -418,21 +407,22 @@ impl Worker {
         }; // reported by the plan
         let (identity, index) = (video.identity(), video.index());
         let (catalog, seed) = (self.catalog.clone(), self.config.order.seed);
-        let sample = |slot: SampledClip, epoch| {
-            let key = slot.sampling_key(seed, epoch, slot.clip);
+        let sample = |sampled: SampledClip, epoch| {
+            let key = sampled.sampling_key(seed, epoch, sampled.clip);
             catch_unwind(AssertUnwindSafe(|| catalog.sample(index, key)))
                 .ok()?
                 .ok()
         };
         if let Some(first) = group.requests.first()
-            && let Err(error) = stored.check_sampler(group.epoch, |epoch| sample(first.slot, epoch))
+            && let Err(error) =
+                stored.check_sampler(group.epoch, |epoch| sample(first.sampled, epoch))
         {
-            let failed = |request: &ClipRequest| (iteration, request.seq);
+            let failed = |request: &ClipRequest| (pass, request.seq);
             let failed: Vec<_> = group.requests.iter().map(failed).collect();
             drop(group); // before the report: the batch buffer freezes only without live slots
             failed
                 .into_iter()
-                .for_each(|(iteration, seq)| scheduler.fail_clip(iteration, seq, error.clone()));
+                .for_each(|(pass, seq)| scheduler.fail_clip(pass, seq, error.clone()));
             return None;
         }
         if group.unshared {
@@ -443,9 +433,9 @@ impl Worker {
         let mut has_asked = false;
         let (mut remaining, mut later) = (Vec::new(), Vec::new());
         for mut request in std::mem::take(&mut group.requests) {
-            let slot = request.slot;
-            let key = slot.transform_key(seed, group.epoch, slot.clip);
-            let sample = sample(slot, group.epoch);
+            let sampled = request.sampled;
+            let key = sampled.transform_key(seed, group.epoch, sampled.clip);
+            let sample = sample(sampled, group.epoch);
             let found = sample.and_then(|sample| {
                 Some((catalog.content_keys.key(&identity, &sample, key)?, sample))
             });
@@ -453,20 +443,26 @@ impl Worker {
                 remaining.push(request);
                 continue;
             };
-            if !request.due && stored.store.contains(digest) {
+            if !request.is_due && stored.store.contains(digest) {
                 later.push(request);
                 continue;
             }
             if let Some(data) = request
-                .due
+                .is_due
                 .then(|| self.read_stored(&stored, digest, &mut request))
                 .flatten()
             {
-                let how = (&self.config.pipeline, key);
-                let metadata =
-                    decode_task::metadata(&video, &self.catalog, slot, slot.clip, sample, how);
-                drop(request.buffer_slot.take()); // before the report: the batch buffer freezes only without live slots
-                scheduler.complete_clip(iteration, request.seq, metadata, data);
+                let transforms = (&self.config.pipeline, key);
+                let metadata = decode_task::metadata(
+                    &video,
+                    &self.catalog,
+                    sampled,
+                    sampled.clip,
+                    sample,
+                    transforms,
+                );
+                drop(request.slot.take()); // before the report: the batch buffer freezes only without live slots
+                scheduler.complete_clip(pass, request.seq, metadata, data);
                 continue;
             }
             if !std::mem::replace(&mut has_asked, true) {
@@ -474,14 +470,14 @@ impl Worker {
             }
             if task
                 .as_mut()
-                .is_some_and(|task| task.adopt((iteration, group.epoch), digest, &request))
+                .is_some_and(|task| task.adopt((pass, group.epoch), digest, &request))
             {
-                scheduler.keep_slot(iteration, request);
+                scheduler.keep_slot(pass, request);
             } else {
                 remaining.push(request);
             }
         }
-        scheduler.requeue_stored(iteration, later);
+        scheduler.requeue_stored(pass, later);
         if let Some(task) = task {
             self.run_task(task);
         }
@@ -505,10 +501,10 @@ impl Worker {
             dtype: self.config.pipeline.dtype,
             ..kept
         };
-        let mut own = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
-        let target = match (&mut request.buffer_slot, self.shape) {
+        let mut buffer = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
+        let target = match (&mut request.slot, self.shape) {
             (Some(slot), Some(expected)) if expected == shape => slot.target(),
-            (None, None) => own.target(&shape).ok()?,
+            (None, None) => buffer.target(&shape).ok()?,
             _ => return None,
         };
         let is_codes = kept.dtype != shape.dtype;
@@ -525,7 +521,9 @@ impl Worker {
                 } else {
                     None
                 };
-                let site = self.catalog.site(self.catalog.locate(request.slot.clip).0);
+                let site = self
+                    .catalog
+                    .site(self.catalog.locate(request.sampled.clip).0);
                 let read = |bytes: &mut [u8]| stored.store.read(&clip, bytes);
                 let executor = &mut self.executors.batch;
                 let is_read = executor.upload_clip(&site, (&kept, expand), &shape, slice, read);
@@ -534,11 +532,11 @@ impl Worker {
                 is_read.map_err(failed).ok()?.then_some(())?;
             }
         }
-        let data = match &mut request.buffer_slot {
+        let data = match &mut request.slot {
             Some(slot) => slot.record_write().map(|()| Some(ClipData::InBatch)),
             None => {
-                let own = own.into_clip();
-                own.map(|clip| clip.map(|(buffer, shape)| ClipData::Owned(buffer, shape, None)))
+                let clip = buffer.into_clip();
+                clip.map(|clip| clip.map(|(buffer, shape)| ClipData::Owned(buffer, shape, None)))
             }
         };
         data.map_err(|error| self.stats.record_stored_clip_fallback(&error))
@@ -546,7 +544,7 @@ impl Worker {
     }
 
     fn run_task(&mut self, mut task: Box<DecodeTask>) {
-        let (iteration, epoch) = (task.iteration(), task.epoch());
+        let (pass, epoch) = (task.pass(), task.epoch());
         let worker_executors = &mut self.executors;
         let progress = catch_unwind(AssertUnwindSafe(|| {
             let context = TaskContext::new(worker_executors, &self.scheduler, &self.stats);
@@ -562,40 +560,37 @@ impl Worker {
                 task.into_requests()
             }
         };
-        let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.due);
-        self.scheduler.requeue(iteration, later, true);
+        let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.is_due);
+        self.scheduler.requeue(pass, later, true);
         due.into_iter()
-            .for_each(|t| self.decode_single_clip(iteration, epoch, t));
+            .for_each(|t| self.decode_single_clip(pass, epoch, t));
     }
 
     /// Makes one clip without sharing its decoding, or its replacement.
-    fn decode_single_clip(&mut self, iteration: u64, epoch: u64, mut request: ClipRequest) {
-        let _scope = self.interrupt_scope(iteration);
+    fn decode_single_clip(&mut self, pass: u64, epoch: u64, mut request: ClipRequest) {
+        let _scope = self.interrupt_scope(pass);
         let made = catch_unwind(AssertUnwindSafe(|| {
             self.single_clip.make(epoch, &mut request)
         }));
         self.single_clip.count_work();
         let ClipRequest {
-            seq,
-            slot,
-            buffer_slot,
-            ..
+            seq, sampled, slot, ..
         } = request;
-        drop(buffer_slot); // before the report: the batch buffer freezes only without live slots
+        drop(slot); // before the report: the batch buffer freezes only without live slots
         match made {
             Ok(Ok((metadata, None))) => {
                 self.scheduler
-                    .complete_clip(iteration, seq, metadata, ClipData::InBatch)
+                    .complete_clip(pass, seq, metadata, ClipData::InBatch)
             }
             Ok(Ok((metadata, Some((buffer, shape))))) => {
                 self.scheduler.complete_clip(
-                    iteration,
+                    pass,
                     seq,
                     metadata,
                     ClipData::Owned(buffer, shape, None),
                 );
             }
-            Ok(Err(error)) => self.scheduler.fail_clip(iteration, seq, error),
+            Ok(Err(error)) => self.scheduler.fail_clip(pass, seq, error),
             Err(panic) => {
                 self.single_clip = SingleClipDecoder::new(
                     &self.config,
@@ -605,7 +600,7 @@ impl Worker {
                     self.on_gpu,
                 );
                 self.scheduler
-                    .fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));
+                    .fail_clip(pass, seq, self.internal_error(sampled.clip, &*panic));
             }
         }
     }

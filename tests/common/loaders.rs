@@ -48,13 +48,13 @@ pub fn items() -> Vec<Sample> {
 
 pub fn config(
     items: &[Sample],
-    sampling: &ClipSamplerRef,
+    clip_sampler: &ClipSamplerRef,
     pipeline: &TransformPipeline,
     on_error: OnError,
 ) -> LoaderConfig {
     LoaderConfig {
         samples: Arc::new(items.to_vec().into()),
-        sampling: sampling.clone(),
+        clip_sampler: clip_sampler.clone(),
         order: BatchSamplerConfig {
             batch_size: 5,
             shuffle: Shuffle::Full,

@@ -22,9 +22,9 @@ use framespool::transforms::{Dtype, Layout};
 fn output_is_independent_of_loader_settings() {
     let items = items();
     let windows: ClipSamplerRef =
-        Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a rule"));
+        Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a clip_sampler"));
     let random: ClipSamplerRef =
-        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
+        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a clip_sampler"));
     let settings = [
         (MEMORY_BUDGET, LOOK_AHEAD, 2, 2),
         (40 << 20, 60, 4, 3),
@@ -32,7 +32,7 @@ fn output_is_independent_of_loader_settings() {
     ];
     let mut batches = 0;
     // Every setting with each sampler; the dtypes differ only in what is cached.
-    for (sampling, pipeline, on_error, settings) in [
+    for (clip_sampler, pipeline, on_error, settings) in [
         (&windows, resized_crop(), OnError::Skip, &settings[..]),
         (
             &random,
@@ -48,7 +48,7 @@ fn output_is_independent_of_loader_settings() {
         ),
         (&random, shorter_side(), OnError::Raise, &settings),
     ] {
-        let base = || config(&items, sampling, &pipeline, on_error);
+        let base = || config(&items, clip_sampler, &pipeline, on_error);
         let (plain, plain_stats) = deliver(base());
         assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
         assert!(
@@ -103,7 +103,7 @@ fn every_frame_is_decoded_once_with_enough_memory() {
         })
         .collect();
     let windows: ClipSamplerRef =
-        Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a rule"));
+        Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a clip_sampler"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
     let ample = LoaderConfig {
@@ -136,9 +136,10 @@ fn interrupts_at_any_time_lose_no_batch() {
         .into_iter()
         .chain(intact.into_iter().take(1))
         .collect();
-    let rule: ClipSamplerRef = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
+    let clip_sampler: ClipSamplerRef =
+        Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a clip_sampler"));
     // A batch of one bad clip is empty, so the caller's thread makes another one instead.
-    let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);
+    let mut base = config(&items, &clip_sampler, &shorter_side(), OnError::Skip);
     base.order.batch_size = 1;
     let (expected, stats) = deliver(base.clone());
     assert!(stats.errors.values().sum::<u64>() > 0, "{stats:?}");

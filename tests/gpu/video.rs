@@ -350,10 +350,10 @@ fn is_named(item: &Sample, name: &str) -> bool {
 }
 
 fn samplings() -> [ClipSamplerRef; 2] {
-    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Blank).expect("a rule"));
+    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Blank).expect("a clip_sampler"));
     [
         windows,
-        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule")),
+        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a clip_sampler")),
     ]
 }
 
@@ -365,7 +365,7 @@ fn batches_do_not_depend_on_device_or_backend() {
     let items = one_item_per_kind();
     let [windows, random] = samplings();
     let (mut batches, mut ways) = (0, 0);
-    for (sampling, pipeline, on_error) in [
+    for (clip_sampler, pipeline, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
         (
             &random,
@@ -379,7 +379,7 @@ fn batches_do_not_depend_on_device_or_backend() {
         ),
         (&random, shorter_side(), OnError::Raise),
     ] {
-        let base = config(&items, sampling, &pipeline, on_error);
+        let base = config(&items, clip_sampler, &pipeline, on_error);
         let (expected, _) = deliver(base.clone());
         batches += expected.len();
         for (device, decoder, memory_budget, lookahead_clips) in [

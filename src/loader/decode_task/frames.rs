@@ -179,7 +179,7 @@ pub(in crate::loader) fn fill_padding(
 
 /// Writes a clip into its clip slot of a batch in which all clips have the same shape.
 pub(in crate::loader) struct SlotOutput {
-    pub buffer_slot: ClipSlot,
+    pub slot: ClipSlot,
     pub shape: ClipShape,
 }
 
@@ -191,7 +191,7 @@ impl ClipOutput for SlotOutput {
                 shape.width, shape.height, self.shape.width, self.shape.height
             )));
         }
-        Ok(self.buffer_slot.target())
+        Ok(self.slot.target())
     }
 
     fn shape(&self) -> Option<ClipShape> {

@@ -77,7 +77,7 @@ pub(in super::super) fn plan(
     stats: &StatsCollector,
 ) -> Result<TaskPlan> {
     let VideoRequests {
-        iteration,
+        pass,
         epoch,
         video,
         requests,
@@ -95,7 +95,7 @@ pub(in super::super) fn plan(
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
         // Making each clip alone reports the error.
         Ok(Err(_)) | Err(_) => {
-            let (due, later) = requests.into_iter().partition(|t| t.due);
+            let (due, later) = requests.into_iter().partition(|t| t.is_due);
             (task_plan.unshared, task_plan.returned, task_plan.failed) = (due, later, true);
             return Ok(task_plan);
         }
@@ -113,7 +113,7 @@ pub(in super::super) fn plan(
     };
     let mut not_overlapping = Vec::new();
     for mut request in requests {
-        if builder.needs_memory || builder.full && !request.due {
+        if builder.needs_memory || builder.full && !request.is_due {
             task_plan.returned.push(request);
             continue;
         }
@@ -121,7 +121,7 @@ pub(in super::super) fn plan(
         if request.spans.is_empty() {
             known = resolve(task_params, &index, epoch, &mut request).map(|(resolved, _)| resolved);
             if known.is_none() {
-                let list = if request.due {
+                let list = if request.is_due {
                     &mut task_plan.unshared
                 } else {
                     &mut task_plan.returned
@@ -226,7 +226,7 @@ pub(in super::super) fn plan(
     let mut ranges: Vec<DecodeRange> = plan_decode_ranges(&index, &all);
     ranges.sort_by_key(|range| (deadline(range), range.start));
     task_plan.task = Some(Box::new(DecodeTask {
-        iteration,
+        pass,
         epoch,
         video,
         reader: task_params.catalog.reader(&opened),
@@ -266,12 +266,15 @@ fn clips_of_later_epochs(
     let keys = &task_params.catalog.content_keys;
     let last = stored.last_epoch(video, epoch);
     for epoch in epoch + 1..=last.max(epoch + 1) {
-        for (request, ..) in chosen.iter().filter(|(request, ..)| !request.slot.padding) {
+        for (request, ..) in chosen
+            .iter()
+            .filter(|(request, ..)| !request.sampled.padding)
+        {
             let mut request = ClipRequest {
                 seq: SequenceNumber::MAX,
-                slot: request.slot,
-                buffer_slot: None,
-                due: false,
+                sampled: request.sampled,
+                slot: None,
+                is_due: false,
                 spans: Vec::new(),
             };
             let Some((resolved, is_fixed)) = resolve(task_params, index, epoch, &mut request)
@@ -350,7 +353,7 @@ impl TaskBuilder<'_> {
         let near = self.packet_ranges.touches(&request.spans)
             && (self.starts.contains(&start)
                 || self.packet_ranges.with(&request.spans) <= self.task_params.max_packets);
-        if !near && !self.chosen.is_empty() || self.needs_memory || self.full && !request.due {
+        if !near && !self.chosen.is_empty() || self.needs_memory || self.full && !request.is_due {
             return Some(request);
         }
         let sample = || Some(resolve(self.task_params, self.index, epoch, &mut request)?.0);
@@ -358,7 +361,7 @@ impl TaskBuilder<'_> {
             return Some(request);
         };
         let mut reserved = None;
-        if !request.due {
+        if !request.is_due {
             let cache_pool = &self.scheduler.cache_pool;
             let Some(bytes) = clip_bytes(
                 self.task_params,
@@ -389,7 +392,7 @@ impl TaskBuilder<'_> {
 pub(in super::super) fn metadata(
     opened: &Video,
     catalog: &VideoCatalog,
-    slot: SampledClip,
+    sampled: SampledClip,
     clip_id: u64,
     sample: ClipIndices,
     (pipeline, key): (&TransformPipeline, RngKey),
@@ -410,7 +413,7 @@ pub(in super::super) fn metadata(
     let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,
-        requested_id: slot.clip,
+        requested_id: sampled.clip,
         occurrence: key.occurrence,
         video_id: video,
         view_id,
@@ -424,7 +427,7 @@ pub(in super::super) fn metadata(
         average_fps: index.average_fps(),
         duration_seconds: part.duration_seconds(),
         geometry: geometry.unwrap_or_default(),
-        padding: slot.padding,
+        padding: sampled.padding,
         content_key,
     }
 }
@@ -438,9 +441,9 @@ fn resolve(
     epoch: u64,
     request: &mut ClipRequest,
 ) -> Option<(ResolvedRequest, bool)> {
-    let clip = request.slot.clip;
-    let sampling_key = request.slot.sampling_key(task_params.seed, epoch, clip);
-    let key = request.slot.transform_key(task_params.seed, epoch, clip);
+    let clip = request.sampled.clip;
+    let sampling_key = request.sampled.sampling_key(task_params.seed, epoch, clip);
+    let key = request.sampled.transform_key(task_params.seed, epoch, clip);
     request.spans.clear();
     // A panic also affects only this clip: the clips planned with it must not be lost.
     let sampled = catch_unwind(AssertUnwindSafe(|| {
@@ -480,15 +483,13 @@ impl ResolvedRequest {
     ) -> Clip {
         let ClipRequest {
             seq,
+            sampled,
             slot,
-            buffer_slot,
-            due,
+            is_due,
             ..
         } = request;
-        let destination = match buffer_slot.zip(task_params.shape) {
-            Some((buffer_slot, shape)) => {
-                ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape })
-            }
+        let destination = match slot.zip(task_params.shape) {
+            Some((slot, shape)) => ClipDestination::BatchSlot(SlotOutput { slot, shape }),
             None => ClipDestination::Cache(
                 LazyClipOutput::from_pool(scheduler.cache_pool.clone()),
                 reserved,
@@ -503,19 +504,19 @@ impl ResolvedRequest {
         packets.sort_unstable();
         packets.dedup();
         let frames_remaining = self.frames.len();
-        let how = (pipeline, self.key);
+        let transforms = (pipeline, self.key);
         let metadata = metadata(
             opened,
             task_params.catalog,
-            slot,
-            slot.clip,
+            sampled,
+            sampled.clip,
             self.sample,
-            how,
+            transforms,
         );
         Clip {
             seq,
-            slot,
-            due,
+            sampled,
+            is_due,
             key: self.key,
             metadata,
             destination,

@@ -8,21 +8,29 @@ use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;
 use crate::units::DecodeIndex;
 
+/// Identifies a clip request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct RequestId {
+    pub pass: u64,
+    pub seq: SequenceNumber,
+    pub clip: u64,
+}
+
 /// A clip request that a worker processes.
 pub(in super::super) struct ClipRequest {
     pub seq: SequenceNumber,
-    pub slot: SampledClip,
+    pub sampled: SampledClip,
     /// Its clip slot in the batch buffer, if its batch is open and all clips have the same shape.
-    pub buffer_slot: Option<ClipSlot>,
+    pub slot: Option<ClipSlot>,
     /// Whether its batch is open. A due clip is always made, at any cost.
-    pub due: bool,
+    pub is_due: bool,
     /// The decode ranges of the clip; empty until a plan has computed them.
     pub spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
 /// Clip requests of one video, earliest deadline first.
 pub(in super::super) struct VideoRequests {
-    pub iteration: u64,
+    pub pass: u64,
     pub epoch: u64,
     pub video: u32,
     pub requests: Vec<ClipRequest>,
@@ -32,18 +40,18 @@ pub(in super::super) struct VideoRequests {
 
 /// What the scheduler needs to know of a decode task that a worker has suspended.
 pub(in super::super) trait SuspendedTask: Send {
-    /// The iteration to which its clips belong.
-    fn iteration(&self) -> u64;
+    /// The pass to which its clips belong.
+    fn pass(&self) -> u64;
     /// The item that identifies the file of its video.
     fn video(&self) -> u32;
     /// The smallest sequence number among its unfinished clips.
-    fn due(&self) -> SequenceNumber;
+    fn earliest_request(&self) -> SequenceNumber;
     /// Whether it holds a decoder, whose memory is reserved.
     fn holds_decoder(&self) -> bool;
     /// Releases that memory: a worker resumes the task.
     fn release_memory(&mut self);
-    /// (iteration, sequence number, clip) of each unfinished clip.
-    fn requests(&self) -> Vec<(u64, SequenceNumber, u64)>;
+    /// The requests for its unfinished clips.
+    fn requests(&self) -> Vec<RequestId>;
 }
 
 /// One unit of work for a worker.
@@ -55,30 +63,34 @@ pub(in super::super) enum Work<T> {
     /// Copy a cached clip into its batch buffer or, if clips differ in shape, into a buffer in the
     /// output format.
     CopyCached {
-        iteration: u64,
+        pass: u64,
         seq: SequenceNumber,
         cached: Box<CachedClip>,
-        buffer_slot: Option<ClipSlot>,
+        slot: Option<ClipSlot>,
     },
 }
 
 impl<T: SuspendedTask> Work<T> {
-    /// (iteration, sequence number, clip) of each clip request in this work.
-    pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
+    /// The clip requests of this work.
+    pub fn requests(&self) -> Vec<RequestId> {
         match self {
-            Work::Decode(g) => g
-                .requests
-                .iter()
-                .map(|t| (g.iteration, t.seq, t.slot.clip))
-                .collect(),
+            Work::Decode(group) => {
+                let id = |request: &ClipRequest| RequestId {
+                    pass: group.pass,
+                    seq: request.seq,
+                    clip: request.sampled.clip,
+                };
+                group.requests.iter().map(id).collect()
+            }
             Work::Resume(task) => task.requests(),
             Work::CopyCached {
-                iteration,
-                seq,
-                cached,
-                ..
+                pass, seq, cached, ..
             } => {
-                vec![(*iteration, *seq, cached.metadata.clip_id)]
+                vec![RequestId {
+                    pass: *pass,
+                    seq: *seq,
+                    clip: cached.metadata.clip_id,
+                }]
             }
         }
     }

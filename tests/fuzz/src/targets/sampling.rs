@@ -35,14 +35,16 @@ const MAX_CLIP_LENGTH: u64 = 1 << 16;
 
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);
-    let Ok(rule) = check_error(rules::rule(&mut case)) else {
+    let Ok(clip_sampler) = check_error(rules::clip_sampler(&mut case)) else {
         return;
     };
-    assert!(rule.sequence_length() != Some(0) && !rule.min_length_hint().is_empty());
+    assert!(
+        clip_sampler.sequence_length() != Some(0) && !clip_sampler.min_length_hint().is_empty()
+    );
     let Some(video) = video(&mut case) else {
         return;
     };
-    check(&rule, &*video, &mut case);
+    check(&clip_sampler, &*video, &mut case);
 }
 
 fn video(case: &mut FuzzInput<'_>) -> Option<Box<dyn VideoTiming>> {
@@ -70,18 +72,21 @@ fn video(case: &mut FuzzInput<'_>) -> Option<Box<dyn VideoTiming>> {
     }
 }
 
-fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_>) {
-    let (frames, clips) = (video.num_frames(), rule.num_clips(video));
+fn check(clip_sampler: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_>) {
+    let (frames, clips) = (video.num_frames(), clip_sampler.num_clips(video));
     assert!(
         frames > 0 || clips == 0,
-        "{rule:?}: {clips} clips of no frames"
+        "{clip_sampler:?}: {clips} clips of no frames"
     );
     assert!(
-        rule.fixed_num_clips()
+        clip_sampler
+            .fixed_num_clips()
             .is_none_or(|each| frames == 0 || each == clips),
-        "{rule:?} {frames}: {clips}"
+        "{clip_sampler:?} {frames}: {clips}"
     );
-    let length = rule.sequence_length().map_or(frames.into(), u64::from);
+    let length = clip_sampler
+        .sequence_length()
+        .map_or(frames.into(), u64::from);
     if length > MAX_CLIP_LENGTH || u64::from(frames).max(length) > 1 << 24 {
         return;
     }
@@ -92,26 +97,31 @@ fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_
         occurrence: 0,
     };
     let drawn = |clip: u64| {
-        let clip_key = if rule.shares_rng_per_video() { 0 } else { clip };
-        rule.clip(video, clip, &mut key(clip_key).rng(Purpose::Sampling))
+        let clip_key = if clip_sampler.shares_rng_per_video() {
+            0
+        } else {
+            clip
+        };
+        clip_sampler.clip(video, clip, &mut key(clip_key).rng(Purpose::Sampling))
     };
     assert!(
         check_error(drawn(clips)).is_err(),
-        "{rule:?}: a clip after the last of {clips}"
+        "{clip_sampler:?}: a clip after the last of {clips}"
     );
     for clip in [0, clips / 2, clips.saturating_sub(1), case.long()] {
         let Ok(sample) = check_error(drawn(clip)) else {
             continue;
         };
-        assert!(clip < clips, "{rule:?}: clip {clip} of {clips}");
-        let place = || format!("{rule:?}, clip {clip} of {frames} frames: {sample:?}");
+        assert!(clip < clips, "{clip_sampler:?}: clip {clip} of {clips}");
+        let place = || format!("{clip_sampler:?}, clip {clip} of {frames} frames: {sample:?}");
         assert!(
             !sample.indices.is_empty() && sample.mask.len() == sample.indices.len(),
             "{}",
             place()
         );
         assert!(
-            rule.sequence_length()
+            clip_sampler
+                .sequence_length()
                 .is_none_or(|n| n as usize == sample.indices.len()),
             "{}",
             place()

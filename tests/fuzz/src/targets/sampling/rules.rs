@@ -125,7 +125,7 @@ const TIMESTAMPS: &str = "num_clips:?n seconds_between_clip_starts:?f num_frames
                           policy:repeat_last|wrap|error";
 
 /// A clip sampler of any kind.
-pub fn rule(case: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
+pub fn clip_sampler(case: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     let kind = case.next_below(32);
     match kind {
         0..10 => own(kind, case),
@@ -133,8 +133,8 @@ pub fn rule(case: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     }
 }
 
-fn made<R: ClipSampler + 'static>(rule: Result<R>) -> Result<ClipSamplerRef> {
-    rule.map(|rule| Arc::new(rule) as ClipSamplerRef)
+fn made<R: ClipSampler + 'static>(clip_sampler: Result<R>) -> Result<ClipSamplerRef> {
+    clip_sampler.map(|clip_sampler| Arc::new(clip_sampler) as ClipSamplerRef)
 }
 
 fn spacing(case: &mut FuzzInput<'_>) -> Result<Spacing> {
@@ -161,9 +161,9 @@ fn own(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
             c.one_of(&PAD_MODES),
         )),
         3 | 4 => {
-            let rule = Random::new(c.count(), spacing(c)?, c.count(), short)?;
+            let clip_sampler = Random::new(c.count(), spacing(c)?, c.count(), short)?;
             let group = c.one_of(&[StartSampling::Independent, StartSampling::Stratified]);
-            made(Ok(rule
+            made(Ok(clip_sampler
                 .with_start_sampling(group)
                 .with_frame_jitter(c.flag())))
         }

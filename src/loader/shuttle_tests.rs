@@ -211,8 +211,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
 /// One schedule: starts a loader, takes some of its batches in one or two passes, and drops it.
 fn play(videos: &Videos, panics: bool) {
     let config = config(videos, panics);
-    let go_on = || Ok(());
-    let mut loader = Loader::start(config.clone(), &go_on).expect("starts");
+    let mut loader = Loader::start(config.clone()).expect("starts");
     let budget = loader.workers.scheduler.budget.clone();
     let counter = loader.counter();
     let mut delivered = HashSet::new();
@@ -227,7 +226,7 @@ fn play(videos: &Videos, panics: bool) {
             } else {
                 Vec::new()
             };
-            match loader.next_batch(pass, &go_on) {
+            match loader.next_batch(pass) {
                 Ok(None) => {
                     assert!(
                         slots.is_empty(),

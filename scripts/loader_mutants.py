@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,9 +29,16 @@ TIMEOUT_SECONDS = 300
 class Mutant(NamedTuple):
     name: str
     file: str
-    #: Text that occurs exactly once in the file, and its replacement; `{on}` is true if this mutant is selected.
+    #: Code that occurs exactly once in the file, however it is wrapped, and its replacement; `{on}` is true if this
+    #: mutant is selected.
     old: str
     new: str
+
+    def pattern(self) -> re.Pattern[str]:
+        """What matches `old` with any white space between its tokens, and a trailing comma where rustfmt adds one."""
+        tokens = re.findall(r"\w+|\S", self.old)
+        escaped = (rf",?\s*{re.escape(token)}" if token in ")]}" else re.escape(token) for token in tokens)
+        return re.compile(r"\s*".join(escaped))
 
 
 SCHEDULER, LOOKAHEAD, WORKER, BUDGET, DECODE_TASK = (
@@ -68,8 +76,8 @@ MUTANTS = [
     Mutant(
         "clips-of-an-earlier-pass-are-taken",
         SCHEDULER,
-        "filter(|p| p.iteration == iteration) {\n            change(epoch_state);",
-        "filter(|p| {on} || p.iteration == iteration) {\n            change(epoch_state);",
+        "filter(|p| p.pass == pass) {\n            change(epoch_state);",
+        "filter(|p| {on} || p.pass == pass) {\n            change(epoch_state);",
     ),
     Mutant(
         "what-is-given-back-stays-in-hand",
@@ -93,9 +101,9 @@ MUTANTS = [
     Mutant(
         "an-open-batch-has-no-place-for-what-was-cached",
         SCHEDULER,
-        "            entry.buffer_slot = buffer_slot;",
+        "            entry.slot = slot;",
         "            let cached = matches!(entry.state, RequestState::Cached(_));\n"
-        "            entry.buffer_slot = buffer_slot.filter(|_| !({on} && cached));",
+        "            entry.slot = slot.filter(|_| !({on} && cached));",
     ),
     Mutant(
         "what-was-reserved-stays-reserved",
@@ -106,8 +114,8 @@ MUTANTS = [
     Mutant(
         "requests-that-do-not-fit-are-forgotten",
         WORKER,
-        "scheduler.requeue(iteration, returned, failed);",
-        "if !{on} { scheduler.requeue(iteration, returned, failed); }",
+        "scheduler.requeue(pass, returned, failed);",
+        "if !{on} { scheduler.requeue(pass, returned, failed); }",
     ),
     Mutant(
         "the-budget-is-read-and-written-in-two-steps",
@@ -125,21 +133,21 @@ MUTANTS = [
     Mutant(
         "a-worker-that-panics-loses-its-requests",
         WORKER,
-        "self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));",
-        "if !{on} { self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic)); }",
+        "self.scheduler.fail_clip(pass, seq, self.internal_error(sampled.clip, &*panic));",
+        "if !{on} { self.scheduler.fail_clip(pass, seq, self.internal_error(sampled.clip, &*panic)); }",
     ),
     Mutant(
         "notified-before-the-slot-is-back",
         WORKER,
-        "let ClipRequest { seq, slot, buffer_slot, .. } = request;\n        drop(buffer_slot);",
-        "let ClipRequest { seq, slot, buffer_slot, .. } = request;\n"
-        "        let _late = if {on} { Some(buffer_slot) } else { drop(buffer_slot); None };",
+        "let ClipRequest { seq, sampled, slot, .. } = request;\n        drop(slot);",
+        "let ClipRequest { seq, sampled, slot, .. } = request;\n"
+        "        let _late = if {on} { Some(slot) } else { drop(slot); None };",
     ),
     Mutant(
         "a-clip-one-of-whose-frames-failed-is-forgotten",
         DECODE_TASK,
-        "scheduler.requeue(self.iteration, failed.into_iter().collect(), true);",
-        "if !{on} { scheduler.requeue(self.iteration, failed.into_iter().collect(), true); }",
+        "context.scheduler.requeue(self.pass, failed.into_iter().collect(), true);",
+        "if !{on} { context.scheduler.requeue(self.pass, failed.into_iter().collect(), true); }",
     ),
     Mutant(
         "work-is-counted-after-its-clips-are-handed-over",
@@ -150,13 +158,13 @@ MUTANTS = [
     Mutant(
         "a-clip-is-handed-over-for-its-neighbour-too",
         DECODE_TASK,
-        "Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),",
+        "Ok(Some(pixels)) => scheduler.complete_clip(pass, seq, clip.metadata, pixels),",
         """\
 Ok(Some(pixels)) => {
             if {on} && matches!(pixels, ClipData::InBatch) {
-                scheduler.complete_clip(iteration, seq + 1, clip.metadata.clone(), ClipData::InBatch);
+                scheduler.complete_clip(pass, seq + 1, clip.metadata.clone(), ClipData::InBatch);
             }
-            scheduler.complete_clip(iteration, seq, clip.metadata, pixels);
+            scheduler.complete_clip(pass, seq, clip.metadata, pixels);
         }""",
     ),
 ]
@@ -176,7 +184,7 @@ def die(text: str) -> None:
 
 def inapplicable() -> list[str]:
     """Mutants whose text no longer occurs in the sources, or occurs more than once."""
-    return [m.name for m in MUTANTS if (ROOT / m.file).read_text().count(m.old) != 1]
+    return [m.name for m in MUTANTS if len(m.pattern().findall((ROOT / m.file).read_text())) != 1]
 
 
 def copy_sources_with_mutants() -> None:
@@ -193,7 +201,8 @@ def copy_sources_with_mutants() -> None:
     for mutant in MUTANTS:
         file = COPY / mutant.file
         switch = f'crate::sync::mutant("{mutant.name}")'
-        file.write_text(file.read_text().replace(mutant.old, mutant.new.replace("{on}", switch)))
+        new = mutant.new.replace("{on}", switch)
+        file.write_text(mutant.pattern().sub(lambda _: new, file.read_text()))  # noqa: B023 (called at once)
     file = COPY / "src" / "sync.rs"
     file.write_text(file.read_text() + SWITCH)
 

@@ -10,6 +10,19 @@ fn size(height: u32, width: u32) -> Size {
     Size { height, width }
 }
 
+fn rect((x, y): (u32, u32), (width, height): (u32, u32)) -> Rect {
+    Rect {
+        x,
+        y,
+        width,
+        height,
+    }
+}
+
+fn canvas(size: (u32, u32), (x, y): (u32, u32)) -> Placement {
+    Placement::Canvas { size, x, y }
+}
+
 #[test]
 fn map_to_the_output_follows_each_step() {
     let mut d = draft(400, 300);
@@ -41,15 +54,7 @@ fn crop_before_resize_is_the_source_rectangle() {
     d.crop(100, 100, size(100, 200));
     d.resize(50, 50, Filter::Triangle);
     let g = d.finish(false);
-    assert_eq!(
-        g.crop,
-        Rect {
-            x: 100,
-            y: 100,
-            width: 200,
-            height: 100
-        }
-    );
+    assert_eq!(g.crop, rect((100, 100), (200, 100)));
     assert_eq!(
         (g.crop_subpixels, g.resized, g.window),
         ((1, 1), (50, 50), Rect::from_size(50, 50))
@@ -86,15 +91,7 @@ fn a_crop_after_a_flip_counts_from_the_other_side() {
     d.crop(10, 5, size(20, 30));
     let g = d.finish(false);
     assert!(g.flip_horizontal);
-    assert_eq!(
-        g.window,
-        Rect {
-            x: 60,
-            y: 5,
-            width: 30,
-            height: 20
-        }
-    );
+    assert_eq!(g.window, rect((60, 5), (30, 20)));
 }
 
 #[test]
@@ -109,23 +106,8 @@ fn what_was_cropped_away_is_fill_when_padded_again() {
     })
     .unwrap();
     let g = d.finish(false);
-    assert_eq!(
-        g.window,
-        Rect {
-            x: 40,
-            y: 10,
-            width: 20,
-            height: 20
-        }
-    );
-    assert_eq!(
-        g.placement,
-        Placement::Canvas {
-            size: (28, 30),
-            x: 3,
-            y: 4
-        }
-    );
+    assert_eq!(g.window, rect((40, 10), (20, 20)));
+    assert_eq!(g.placement, canvas((28, 30), (3, 4)));
 }
 
 #[test]
@@ -230,15 +212,7 @@ fn affine_map_reads_only_what_it_reaches() {
     );
     d.crop(500, 400, size(10, 20));
     let g = d.finish(false);
-    assert_eq!(
-        g.window,
-        Rect {
-            x: 498,
-            y: 398,
-            width: 25,
-            height: 14
-        }
-    );
+    assert_eq!(g.window, rect((498, 398), (25, 14)));
     let Placement::Warp(warp) = g.placement else {
         panic!("{g:?}")
     };
@@ -257,23 +231,8 @@ fn what_a_crop_left_out_stays_out_when_a_crop_grows() {
     d.crop(3, 3, size(4, 4));
     d.crop(-3, -3, size(10, 10));
     let g = d.finish(false);
-    assert_eq!(
-        g.window,
-        Rect {
-            x: 3,
-            y: 3,
-            width: 4,
-            height: 4
-        }
-    );
-    assert_eq!(
-        g.placement,
-        Placement::Canvas {
-            size: (10, 10),
-            x: 3,
-            y: 3
-        }
-    );
+    assert_eq!(g.window, rect((3, 3), (4, 4)));
+    assert_eq!(g.placement, canvas((10, 10), (3, 3)));
 }
 
 #[test]

@@ -225,29 +225,29 @@ impl Loader {
             &stats,
             progress,
         )?);
-        if catalog.num_clips() == 0 {
+        if catalog.clips.num_clips() == 0 {
             return Err(catalog.no_clips_error());
         }
         let grouped = matches!(config.order.shuffle, Shuffle::Grouped(_));
         let needs_videos = grouped || config.order.num_nodes > 1;
         let clips_per_group = config.clips_per_group()?;
         let mut order = BatchSamplerConfig {
-            num_clips: catalog.num_clips() / u64::from(clips_per_group),
+            num_clips: catalog.clips.num_clips() / u64::from(clips_per_group),
             clips_per_group,
             mix: config
                 .mixture
                 .as_ref()
-                .map(|mixture| catalog.mix(mixture))
+                .map(|mixture| catalog.clips.mix(mixture))
                 .transpose()?,
             video_clips: match &config.order.weights {
                 // Each sample has a weight of its own, even if it is a part of a file.
-                Some(_) => Some(catalog.sample_clips()),
+                Some(_) => Some(catalog.clips.sample_clips()),
                 // A group is never divided, so each video is one unit.
                 None if config.options.group_clips => needs_videos.then(|| VideoClips::Equal {
                     videos: config.samples.len() as u64,
                     clips: 1,
                 }),
-                None => needs_videos.then(|| catalog.video_clips(config.mixture.as_ref())),
+                None => needs_videos.then(|| catalog.clips.video_clips(config.mixture.as_ref())),
             },
             ..config.order.clone()
         };
@@ -299,7 +299,7 @@ impl Loader {
 
     /// Clips in the whole dataset.
     pub fn num_clips(&self) -> u64 {
-        self.catalog.num_clips()
+        self.catalog.clips.num_clips()
     }
 
     /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
@@ -447,7 +447,7 @@ impl Loader {
         self.check_process()?;
         let clip = sampled.clip;
         self.check_clip(clip)?;
-        let (video_id, _) = self.catalog.locate(clip);
+        let (video_id, _) = self.catalog.clips.locate(clip);
         let video = self.catalog.open(video_id, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;

@@ -123,7 +123,7 @@ impl CostModel<'_> {
 
     /// Opens some videos at even distances.
     fn sample_videos(&self) -> Result<ClipModel<'_>> {
-        let video_clips = self.catalog.video_clips(None);
+        let video_clips = self.catalog.clips.video_clips(None);
         let count = video_clips.num_videos().min(MAX_SAMPLED_VIDEOS);
         let mut videos = Vec::new();
         let mut failed = None;
@@ -136,7 +136,7 @@ impl CostModel<'_> {
             }
             match self
                 .catalog
-                .open(self.catalog.locate(clips.start).0, self.stats)
+                .open(self.catalog.clips.locate(clips.start).0, self.stats)
             {
                 Ok(opened) => videos.push(SampledVideo {
                     index: opened.index().clone(),
@@ -169,7 +169,11 @@ impl CostModel<'_> {
         counted: Range<u64>,
         task_cost: &mut TaskCost<'_>,
     ) -> Result<f64> {
-        let file_of = |clip: u64| self.catalog.file_of(self.catalog.locate(clip).0);
+        let file_of = |clip: u64| {
+            self.catalog
+                .clips
+                .file_of(self.catalog.clips.locate(clip).0)
+        };
         let file_of: Vec<u32> = requests.iter().map(|&(clip, _)| file_of(clip)).collect();
         let mut by_video: HashMap<u32, VecDeque<u64>> = HashMap::new();
         let (mut end, mut sum) = (0_usize, 0.0);

@@ -231,7 +231,9 @@ impl Epoch {
         attempt: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
-            let site = context.catalog.site(context.catalog.locate(sampled.clip).0);
+            let site = context
+                .catalog
+                .site(context.catalog.clips.locate(sampled.clip).0);
             Err(Error::Internal {
                 site,
                 reason: "a panic while a replacement clip was decoded".into(),
@@ -317,7 +319,8 @@ impl Epoch {
                 sampled,
                 context
                     .catalog
-                    .file_of(context.catalog.locate(sampled.clip).0),
+                    .clips
+                    .file_of(context.catalog.clips.locate(sampled.clip).0),
             )
         }));
         Some(clips)

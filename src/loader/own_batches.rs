@@ -102,7 +102,7 @@ impl Loader {
         let of_clip = |sampled: &SampledClip| {
             let work = || self.shape_of(epoch, sampled);
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-                let site = self.catalog.site(self.catalog.locate(sampled.clip).0);
+                let site = self.catalog.site(self.catalog.clips.locate(sampled.clip).0);
                 Err(Error::Internal {
                     site,
                     reason: "a panic while the size of a clip was determined".into(),
@@ -171,7 +171,7 @@ impl Loader {
         check_interrupt()?;
         let video = self
             .catalog
-            .open(self.catalog.locate(sampled.clip).0, &self.stats)?;
+            .open(self.catalog.clips.locate(sampled.clip).0, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;
         let frames = self

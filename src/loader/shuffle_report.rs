@@ -73,7 +73,8 @@ impl Loader {
     /// known to be random.
     pub fn gop_without_disk_cache(&self, is_random: bool) -> Option<f64> {
         let config = &self.config;
-        let is_single = self.catalog.video_clips(None).num_videos() == self.catalog.num_clips();
+        let is_single =
+            self.catalog.clips.video_clips(None).num_videos() == self.catalog.clips.num_clips();
         if !is_single
             || config.options.clip_store.is_some()
             || config.options.gpu.device.is_some()
@@ -81,7 +82,7 @@ impl Loader {
         {
             return None;
         }
-        let indices = self.catalog.indices_in_memory(MAX_INSPECTED_VIDEOS);
+        let indices = self.catalog.files.indices_in_memory(MAX_INSPECTED_VIDEOS);
         let draws = |(sample, index): &(u32, Arc<VideoIndex>)| {
             // The number of a clip is that of its sample.
             let key = RngKey {
@@ -188,8 +189,8 @@ impl Loader {
         }
         let cached_clips = self.config.cached_clips();
         let video_clips = match config.weights {
-            Some(_) => self.catalog.sample_clips(),
-            None => self.catalog.video_clips(self.config.mixture.as_ref()),
+            Some(_) => self.catalog.clips.sample_clips(),
+            None => self.catalog.clips.video_clips(self.config.mixture.as_ref()),
         };
         let lookahead_clips = u64::from(self.config.options.lookahead_clips / config.repeats);
         let model = |cached_clips| CostModel {

@@ -116,7 +116,7 @@ impl SingleClipDecoder {
             .sampling_key(self.config.order.seed, epoch, request.sampled.clip);
         let mut others = key.rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
-            let other = others.next_below(self.catalog.num_clips());
+            let other = others.next_below(self.catalog.clips.num_clips());
             match self.attempt(epoch, request, other) {
                 Err(another) if another.is_file_error() => error = another,
                 done => return done,
@@ -141,7 +141,7 @@ impl SingleClipDecoder {
             .sampling_key(self.config.order.seed, epoch, first.clip)
             .rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
-            let other = others.next_below(self.catalog.num_clips() / per_video) * per_video;
+            let other = others.next_below(self.catalog.clips.num_clips() / per_video) * per_video;
             let made: Result<Vec<MadeClip>> = requests
                 .iter_mut()
                 .map(|request| {
@@ -165,7 +165,8 @@ impl SingleClipDecoder {
         if let Err(error) = &made
             && error.is_file_error()
         {
-            self.stats.failure(self.catalog.locate(clip).0, error, true);
+            self.stats
+                .failure(self.catalog.clips.locate(clip).0, error, true);
         }
         made
     }
@@ -175,7 +176,7 @@ impl SingleClipDecoder {
         let begun = std::time::Instant::now();
         let video = self
             .catalog
-            .open(self.catalog.locate(clip).0, &self.stats)?;
+            .open(self.catalog.clips.locate(clip).0, &self.stats)?;
         let index = video.index().clone();
         let sampling_key = request
             .sampled
@@ -198,12 +199,12 @@ impl SingleClipDecoder {
             Some(fixed) => fixed,
             None => &mut growing,
         };
-        let mut reader = self.catalog.reader(&video);
+        let mut reader = self.catalog.files.reader(&video);
         let mut made = self
             .clip_decoder
             .decode_clip(&mut reader, &frames, key, output);
         if made.is_ok() {
-            self.catalog.recycle_reader(reader);
+            self.catalog.files.recycle_reader(reader);
             if self.config.clip_sampler.pads_with_zeros() {
                 made = fill_padding(output, &sample.mask, &mut self.padding_executor);
             }

@@ -230,7 +230,7 @@ impl Worker {
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_default();
         Error::Internal {
-            site: self.catalog.site(self.catalog.locate(clip).0),
+            site: self.catalog.site(self.catalog.clips.locate(clip).0),
             reason,
         }
     }
@@ -523,7 +523,7 @@ impl Worker {
                 };
                 let site = self
                     .catalog
-                    .site(self.catalog.locate(request.sampled.clip).0);
+                    .site(self.catalog.clips.locate(request.sampled.clip).0);
                 let read = |bytes: &mut [u8]| stored.store.read(&clip, bytes);
                 let executor = &mut self.executors.batch;
                 let is_read = executor.upload_clip(&site, (&kept, expand), &shape, slice, read);
@@ -552,7 +552,7 @@ impl Worker {
         }));
         let left = match progress {
             Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
-            Ok(Ok(Progress::Done)) => return self.catalog.recycle_reader(task.into_reader()),
+            Ok(Ok(Progress::Done)) => return self.catalog.files.recycle_reader(task.into_reader()),
             Ok(Err(Error::Interrupted)) => return,
             // Making each clip alone reports the error.
             Ok(Err(_)) | Err(_) => {

@@ -107,7 +107,7 @@ impl CostModel<'_> {
             ahead: 0,
             stored: 0,
         };
-        let is_single = clips.video_clips.num_videos() == self.catalog.num_clips();
+        let is_single = clips.video_clips.num_videos() == self.catalog.clips.num_clips();
         let part_of = |epoch| {
             let part = self.part_of_epoch(order, epoch);
             if is_single {
@@ -120,7 +120,7 @@ impl CostModel<'_> {
         let (clips_in_epoch, clip_bytes) = (self.clips_in_epoch(order), clips.stored_bytes(config));
         if !config.pipeline.is_random() && runs.max_clips_ahead > 0 && clips.draw_nothing() {
             let disk_bytes =
-                (self.catalog.num_clips().min(clips_in_epoch) as f64 * clip_bytes) as u64;
+                (self.catalog.clips.num_clips().min(clips_in_epoch) as f64 * clip_bytes) as u64;
             let of_all = |&epochs: &u32| DiskCacheCost {
                 epochs,
                 frames_per_clip: 0.0,
@@ -132,7 +132,11 @@ impl CostModel<'_> {
                 disk_caches: epochs.iter().map(of_all).collect(),
             });
         }
-        let file_of = |clip: u64| self.catalog.file_of(self.catalog.locate(clip).0);
+        let file_of = |clip: u64| {
+            self.catalog
+                .clips
+                .file_of(self.catalog.clips.locate(clip).0)
+        };
         let mut disk_caches = Vec::new();
         for &epochs in epochs {
             let length = u64::from(epochs).clamp(1, MAX_EPOCHS);
@@ -156,7 +160,7 @@ impl CostModel<'_> {
             }
             clips.epoch = 0;
             let share = runs.stored as f64 / runs.ahead.max(1) as f64;
-            let copies = clips_in_epoch as f64 / self.catalog.num_clips().max(1) as f64;
+            let copies = clips_in_epoch as f64 / self.catalog.clips.num_clips().max(1) as f64;
             let on_disk = self.clips_on_disk(&clips, cycle) * copies * share;
             disk_caches.push(DiskCacheCost {
                 epochs,
@@ -204,7 +208,10 @@ impl CostModel<'_> {
             .weights
             .as_ref()
             .and_then(|weights| weights.epoch_clips);
-        of_mix.or(of_weights).unwrap_or(self.catalog.num_clips()) * u64::from(config.repeats.max(1))
+        of_mix
+            .or(of_weights)
+            .unwrap_or(self.catalog.clips.num_clips())
+            * u64::from(config.repeats.max(1))
     }
 
     /// The largest number of clips on disk at the end of an epoch, if all clips of later epochs are
@@ -217,7 +224,10 @@ impl CostModel<'_> {
         for video in 0..counted {
             let range = clips.video_clips.clips_of(video);
             if !range.is_empty() {
-                let file = self.catalog.file_of(self.catalog.locate(range.start).0);
+                let file = self
+                    .catalog
+                    .clips
+                    .file_of(self.catalog.clips.locate(range.start).0);
                 by_phase[phase(cycle, file) as usize] += range.end - range.start;
             }
         }

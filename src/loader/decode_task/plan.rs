@@ -229,7 +229,7 @@ pub(in super::super) fn plan(
         pass,
         epoch,
         video,
-        reader: task_params.catalog.reader(&opened),
+        reader: task_params.catalog.files.reader(&opened),
         bytes_counted: 0,
         index,
         decoder: RangeDecoder::default(),
@@ -397,7 +397,7 @@ pub(in super::super) fn metadata(
     sample: ClipIndices,
     (pipeline, key): (&TransformPipeline, RngKey),
 ) -> ClipMetadata {
-    let (video, view_id) = catalog.locate(clip_id);
+    let (video, view_id) = catalog.clips.locate(clip_id);
     let index = opened.index();
     let content_key = catalog.content_keys.key(&opened.identity(), &sample, key);
     let (params, display) = (&index.info.params, index.info.display());

@@ -30,7 +30,7 @@ from framespool.loaders._index_progress import IndexProgress
 from framespool.loaders._lightning_epoch import LightningSampler
 from framespool.options._batch_size import PixelBudget, TokenBudget
 from framespool.options._loader import LoaderOptions
-from framespool.options._order import DrawnSeed, is_sampler, max_epoch, shuffle_name
+from framespool.options._order import MAX_EPOCH, DrawnSeed, is_sampler, shuffle_name
 from framespool.order._batch_budget import BatchBudget
 from framespool.order._sampler_batches import SamplerBatches
 from framespool.transforms._compose import on_workers, split
@@ -200,7 +200,6 @@ class BaseLoader(Generic[B]):
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
         self._epoch_set_at: int | None = None  # the next batch of that pass when set_epoch chose another epoch
-        self._max_epoch = max_epoch(ordered, self.num_clips)
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[Engine, int]] = []
@@ -348,9 +347,9 @@ class BaseLoader(Generic[B]):
             epoch: Number of the epoch, from 0.
 
         Raises:
-            ArgumentError: If `epoch` is negative, or beyond the last epoch that a `DaliOrder` can replay.
+            ArgumentError: If `epoch` is negative.
         """
-        number = integer("epoch", epoch, most=self._max_epoch)
+        number = integer("epoch", epoch, most=MAX_EPOCH)
         if self._pass is not None and self._is_unconsumed() and number == self._pass[1]:
             self._next = self._pass[1:]  # of an iterator that was discarded unused
         else:
@@ -419,9 +418,9 @@ class BaseLoader(Generic[B]):
         `len(loader)` remains the length of a full epoch. An iteration in progress ends.
 
         The number of ranks may differ as long as `batch_size * num_shards` is the same. It must be the same with
-        `stick_to_shard` and with the orders of other libraries, where each rank has a list of its own. The number of
-        threads, `cache`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ. A loader with
-        `seed=None` takes the seed of the state; if it is another one, `stats()` and `failures()` start again.
+        `stick_to_shard`, where each rank has a list of its own. The number of threads, `cache`, `prefetch_batches`,
+        `on_error`, `dtype` and `layout` may differ. A loader with `seed=None` takes the seed of the state; if it is
+        another one, `stats()` and `failures()` start again.
 
         Args:
             state: A result of `state_dict()`.
@@ -453,7 +452,7 @@ class BaseLoader(Generic[B]):
                 )
             return self._num_batches(epoch)
 
-        position = _checkpoint.position(state, mine, length, self._max_epoch)
+        position = _checkpoint.position(state, mine, length)
         self._cancel()
         self._next, self._pass = position, None
         self._restored = position
@@ -578,7 +577,7 @@ class BaseLoader(Generic[B]):
             >>> loader.batch(epoch=0, index=1).clip_ids.tolist() == list(loader)[1].clip_ids.tolist()
             True
         """
-        number, at = integer("epoch", epoch, most=self._max_epoch), integer("index", index, most=2**63)
+        number, at = integer("epoch", epoch, most=MAX_EPOCH), integer("index", index, most=2**63)
         if at >= (length := self._num_batches(number)):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
         if not self._single:

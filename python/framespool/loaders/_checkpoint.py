@@ -14,7 +14,7 @@ from framespool._common.validate_args import as_sequence, integer
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
-from framespool.options._order import shuffle_name
+from framespool.options._order import MAX_EPOCH, shuffle_name
 from framespool.transforms._functions import FunctionTransform
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
@@ -96,12 +96,12 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
     found: dict[str, Any] = {
         "shuffle": shuffle_name(settings),
         "last_batch": settings["last_batch"],
-        "order": settings["clip_order"],
+        "order": "framespool",  # of earlier releases, which had other ones
     }
     names = []
     if found["shuffle"] == "buffer":
         found |= settings["shuffle"]["buffer"]
-    if settings["stick_to_shard"] or settings["clip_order"] != "framespool":
+    if settings["stick_to_shard"]:
         # Each rank has a list of its own, which depends on the number of ranks.
         names += ["stick_to_shard", "num_shards"]
     names += [name for name in ("num_nodes", "num_workers", "repeats") if settings[name] > 1]
@@ -148,14 +148,13 @@ def _differ(said: Any, mine: Any) -> bool:
         return True  # an array of several numbers has no single truth value
 
 
-def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int], max_epoch: int) -> tuple[int, int]:
+def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int]) -> tuple[int, int]:
     """The position of a state that fits a loader.
 
     Args:
         state: The state.
         mine: Configuration of the loader.
         batches: Number of batches of an epoch.
-        max_epoch: The last epoch that can be chosen.
 
     Returns:
         Epoch and batch.
@@ -185,7 +184,7 @@ def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int],
             "start again with set_epoch()"
         )
     # One more than can be chosen: the state after the last epoch.
-    epoch, batch = integer("epoch", state["epoch"], most=max_epoch + 1), integer("batch", state["batch"], most=2**63)
+    epoch, batch = integer("epoch", state["epoch"], most=MAX_EPOCH + 1), integer("batch", state["batch"], most=2**63)
     if batch > (length := batches(epoch)):
         raise ArgumentError(f"the state is at batch {batch}, but an epoch has {length}")
     return epoch, batch

@@ -1,10 +1,138 @@
-//! Computes which positions of an order one rank delivers in one batch. [`GlobalBatchSplit`]
-//! divides global batches between the ranks, [`ContiguousBatches`] cuts the list of one rank into
-//! batches.
+//! A split: which positions of an order one rank delivers in one batch, and which of them are
+//! padding.
 
 use std::ops::Range;
 
-use super::LastBatchPolicy;
+use super::order::Order;
+use super::{BatchSamplerConfig, LastBatchPolicy};
+
+/// How the positions of an order become the batches of one rank.
+#[derive(Debug)]
+pub(super) enum Split {
+    /// All ranks share one order and divide each global batch. With several machines this holds for
+    /// the ranks of a machine.
+    Global {
+        rank: u32,
+        /// The batches of the own order.
+        own: GlobalBatchSplit,
+        /// The batches that all machines must have: those of another part, or the own ones.
+        required: GlobalBatchSplit,
+        /// Whether a rank has the positions that leave its number as the remainder, and so all
+        /// places of its own streams of a grouped shuffle, in place of consecutive positions.
+        strided: bool,
+    },
+    /// Each rank has an order of its own, of its shard, which is cut into batches.
+    Shard {
+        batches: ContiguousBatches,
+        num_clips: u64,
+    },
+}
+
+/// The positions of a batch: those of real clips, then padding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BatchPositions {
+    pub positions: Vec<u64>,
+    /// How many of them are real clips.
+    pub num_real: usize,
+}
+
+impl Split {
+    /// The split of an order for the rank of a configuration.
+    pub fn new(config: &BatchSamplerConfig, order: &dyn Order) -> Self {
+        let &BatchSamplerConfig {
+            num_clips,
+            num_shards,
+            batch_size,
+            last_batch,
+            ..
+        } = config;
+        if config.stick_to_shard {
+            let ranks = u64::from(num_shards);
+            let length = match last_batch {
+                LastBatchPolicy::Drop => num_clips / ranks,
+                LastBatchPolicy::Partial | LastBatchPolicy::Fill => num_clips.div_ceil(ranks),
+            };
+            return Self::Shard {
+                batches: ContiguousBatches::new(length, batch_size, last_batch),
+                num_clips: order.num_clips(),
+            };
+        }
+        let ranks = num_shards / config.num_nodes;
+        let split = |num_clips| GlobalBatchSplit {
+            num_clips,
+            batch_size,
+            num_shards: ranks,
+            last_batch,
+        };
+        Self::Global {
+            rank: config.shard_id % ranks,
+            own: split(order.num_clips()),
+            required: split(order.num_clips_of_length()),
+            strided: order.grouped().is_some(),
+        }
+    }
+
+    /// Number of batches of the rank.
+    pub fn len_batches(&self) -> u64 {
+        match self {
+            Self::Global { required, .. } => required.len_batches(),
+            Self::Shard { batches, .. } => batches.len_batches(),
+        }
+    }
+
+    /// Number of slots in all batches of the rank, including padding.
+    pub fn num_samples(&self) -> u64 {
+        match self {
+            Self::Global { required, .. } => required.num_samples(),
+            Self::Shard { batches, .. } => batches.num_samples(),
+        }
+    }
+
+    /// The positions of a batch of the rank; none past the last batch.
+    pub fn batch(&self, batch: u64) -> BatchPositions {
+        match self {
+            Self::Shard { batches, num_clips } => {
+                let range = batches.positions(batch).unwrap_or(0..0);
+                BatchPositions {
+                    num_real: num_clips
+                        .saturating_sub(range.start)
+                        .min(range.end - range.start) as usize,
+                    positions: range.collect(),
+                }
+            }
+            Self::Global {
+                rank,
+                own,
+                required,
+                strided,
+            } => {
+                let Some(share) = required.rank_slice(batch, *rank) else {
+                    return BatchPositions::default();
+                };
+                let length = (share.clips + share.padding) as usize;
+                let mut found = own.positions(batch, *rank, *strided);
+                found.truncate(length);
+                // The own part has fewer clips than another one: its first batches follow again.
+                let mut again = (0..own.len_batches()).cycle();
+                while found.positions.len() < length
+                    && let Some(first) = again.next()
+                {
+                    let missing = length - found.positions.len();
+                    let batch = own.positions(first, *rank, *strided);
+                    found.positions.extend(batch.positions.iter().take(missing));
+                }
+                found
+            }
+        }
+    }
+}
+
+impl BatchPositions {
+    fn truncate(&mut self, length: usize) {
+        self.positions.truncate(length);
+        self.num_real = self.num_real.min(length);
+    }
+}
 
 /// Divides the positions of the global order into batches of each rank.
 ///
@@ -81,6 +209,26 @@ impl GlobalBatchSplit {
             padding_first: rank * length - before,
             padding: length - clips,
         })
+    }
+
+    /// The positions of a rank's batch, consecutive or strided; none past the last batch.
+    fn positions(&self, batch: u64, rank: u32, strided: bool) -> BatchPositions {
+        let Some(share) = self.rank_slice(batch, rank) else {
+            return BatchPositions::default();
+        };
+        let (first, step) = match strided {
+            true => (
+                batch * self.global_batch() + u64::from(rank),
+                u64::from(self.num_shards),
+            ),
+            false => (share.first, 1),
+        };
+        let clips = (0..share.clips).map(|n| first + n * step);
+        let padding = share.padding_first..share.padding_first + share.padding;
+        BatchPositions {
+            positions: clips.chain(padding).collect(),
+            num_real: share.clips as usize,
+        }
     }
 
     /// Number of slots in all batches of one rank, including padding; the same on all ranks.

@@ -190,17 +190,21 @@ def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int])
     return epoch, batch
 
 
-def grouped(state: Mapping[str, Any]) -> tuple[int, int, int]:
-    """The parameters of the grouped shuffle in a state.
+def grouped(state: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The parameters of the grouped shuffle with which a loader continues at a state.
+
+    They are those of the state, except for what the user of the loader states otherwise. That may change between two
+    epochs; within one, clips would be omitted and repeated.
 
     Args:
         state: A state of a loader with a grouped shuffle.
+        given: `block_size`, `max_chunk` and `num_streams` of the loader; `None` if the user left it open.
 
     Returns:
         Number of streams, block size and maximum chunk.
 
     Raises:
-        ArgumentError: If the state does not have them.
+        ArgumentError: If the state does not have them, or is within an epoch that has others.
     """
     values = as_sequence(state.get("grouped"))
     if values is None or len(values) != 3:
@@ -209,11 +213,23 @@ def grouped(state: Mapping[str, Any]) -> tuple[int, int, int]:
             "state_dict()"
         )
     streams, block, chunk = values
-    return (
-        integer("num_streams", streams, least=1),
-        integer("shuffle_block_size", block, most=2**64 - 1),
-        integer("max_chunk", chunk, least=1),
-    )
+    found = {
+        "num_streams": integer("num_streams", streams, least=1),
+        "block_size": integer("shuffle_block_size", block, most=2**64 - 1),
+        "max_chunk": integer("max_chunk", chunk, least=1),
+    }
+    # Little memory shortens chunks below the stated maximum, which states of earlier releases do not have.
+    before = {**found, "max_chunk": state.get("max_chunk", given["max_chunk"])}
+    changed = {name: value for name, value in given.items() if value is not None and _differ(before[name], value)}
+    if changed and _differ(state["batch"], 0):
+        now, was = (", ".join(f"{name}={of[name]}" for name in changed) for of in (given, before))
+        raise ArgumentError(
+            f"the state is within an epoch with GroupedShuffle({was}), but this loader has {now}: the rest of the "
+            "epoch would omit some clips and repeat others. Create the loader with the former, or load a state of the "
+            "start of an epoch"
+        )
+    found |= changed
+    return found["num_streams"], found["block_size"], found["max_chunk"]
 
 
 def configuration(

@@ -162,9 +162,9 @@ def _counted(indices: list[Any], first: int) -> list[Any]:
 class ClipLoader(BaseLoader[Batch]):
     """Iterates over batches of video clips that worker threads decode.
 
-    The order of clips depends only on the arguments, never on timing, thread count or device. Each iteration is one
-    epoch: the next one, or the one that `set_epoch()` chose. `state_dict()` and `load_state_dict()` resume
-    within an epoch, see docs/howto/resume.md.
+    The order of clips depends only on the arguments and the loaded state, never on timing, thread count or device. Each
+    iteration is one epoch: the next one, or the one that `set_epoch()` chose. `state_dict()` and `load_state_dict()`
+    resume within an epoch, see docs/howto/resume.md.
 
     The loader does not survive `os.fork()`: create it in the process that uses it. Only one thread may take batches
     at a time; a second one gets a `RuntimeError`.

@@ -24,10 +24,12 @@ class GroupedShuffle:
     In place of `shuffle="grouped"`. The clips of a video stay on one rank, spread over as many batches as the clip
     cache permits.
 
+    What is left open is chosen when a training starts, and kept in its states: see `ClipLoader.load_state_dict()`.
+
     Args:
         block_size: Positions over which the clips of a video are spread, over all ranks. With twice the number of clips
             or more, the clips of each stream are shuffled fully. `None`: derived from the memory of the clip cache, the
-            size of a clip, the clips per video and the number of ranks.
+            size of a clip, the clips per video, the batch size and the number of ranks, or that of a loaded state.
         max_chunk: Longer videos are cut into chunks of at most this many clips.
         num_streams: Number of streams. On any number of ranks that divides it, each video is on one rank. `None`: the
             number of ranks times up to 8.

@@ -31,8 +31,8 @@ LIST_SEED = 524_287
 class DaliReader:
     """The samples that a DALI reader delivers, epoch by epoch; pass it as `shuffle=`.
 
-    Iterating gives the epoch that `set_epoch()` chose. Epochs are drawn one after another, as DALI does, so the first
-    one that is asked for takes the time of all before it. Without shuffling nothing is drawn.
+    Iterating gives the epoch that `set_epoch()` chose. Epochs are drawn one after another, as DALI does, so a later
+    first epoch takes the time of all before it. Without shuffling nothing is drawn.
 
     Args:
         num_samples: Samples of the dataset; clips, for a `ClipLoader`.

@@ -1,4 +1,4 @@
-"""A training with a grouped shuffle continues in its order, whatever memory the loader that resumes has."""
+"""A training with a grouped shuffle continues in its order, with any memory of the loader that resumes."""
 
 from __future__ import annotations
 

@@ -435,8 +435,8 @@ class BaseLoader(Generic[B]):
         `on_error`, `dtype` and `layout` may differ. A loader with `seed=None` takes the seed of the state; if it is
         another one, `stats()` and `failures()` start again.
 
-        A grouped shuffle continues with the block of the state, in this epoch and all later ones, for any memory and any
-        number of ranks. Only what its `GroupedShuffle` states itself changes that, from the start of an epoch on.
+        A grouped shuffle continues with the block of the state, in this epoch and all later ones, for any memory and
+        any number of ranks. Only what the loader's `GroupedShuffle` states changes that, from the start of an epoch on.
 
         Args:
             state: A result of `state_dict()`.

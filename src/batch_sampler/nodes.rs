@@ -22,8 +22,8 @@ pub(super) struct NodeOrder {
     /// The order of its clips, which are numbered from 0.
     order: Box<dyn Order>,
     clips: NodeClips,
-    /// Clips of the part that determines the number of batches.
-    num_clips_of_length: u64,
+    /// Clips of the longest or the shortest part.
+    required_clips: u64,
 }
 
 /// The clips of a part.
@@ -90,7 +90,7 @@ impl NodeOrder {
         Ok(Self {
             order,
             clips,
-            num_clips_of_length: length.copied().unwrap_or(0),
+            required_clips: length.copied().unwrap_or(0),
         })
     }
 }
@@ -100,8 +100,8 @@ impl Order for NodeOrder {
         self.order.num_clips()
     }
 
-    fn num_clips_of_length(&self) -> u64 {
-        self.num_clips_of_length
+    fn required_clips(&self) -> u64 {
+        self.required_clips
     }
 
     fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {

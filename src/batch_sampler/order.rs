@@ -23,8 +23,10 @@ pub(super) trait Order: Debug + Send + Sync {
     /// Positions of an epoch.
     fn num_clips(&self) -> u64;
 
-    /// Positions of an epoch of the machine that determines the number of batches.
-    fn num_clips_of_length(&self) -> u64 {
+    /// Positions from which the number of batches follows. Where ranks or machines have parts of
+    /// their own, they are those of the longest part, with [`super::LastBatchPolicy::Drop`] of the
+    /// shortest.
+    fn required_clips(&self) -> u64 {
         self.num_clips()
     }
 

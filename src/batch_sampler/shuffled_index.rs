@@ -8,7 +8,7 @@ use super::buffer_shuffle::BufferShuffle;
 use super::order::Order;
 use super::permutation::Permutation;
 use super::split::shard_range;
-use super::{BatchSamplerConfig, Shuffle};
+use super::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
 use crate::rng::{Purpose, RngKey};
 
 /// The order of a range of the dataset: of all clips, or with `stick_to_shard` of one rank's shard.
@@ -20,6 +20,8 @@ pub(super) struct ShuffledRange {
     /// share the order.
     stream: u32,
     clips: Range<u64>,
+    /// Clips of the longest or the shortest shard.
+    required_clips: u64,
 }
 
 impl ShuffledRange {
@@ -33,6 +35,12 @@ impl ShuffledRange {
             seed: config.seed,
             stream,
             clips: shard_range(config.num_clips, shards, stream),
+            required_clips: match config.last_batch {
+                LastBatchPolicy::Drop => config.num_clips / u64::from(shards),
+                LastBatchPolicy::Partial | LastBatchPolicy::Fill => {
+                    config.num_clips.div_ceil(u64::from(shards))
+                }
+            },
         }
     }
 }
@@ -40,6 +48,10 @@ impl ShuffledRange {
 impl Order for ShuffledRange {
     fn num_clips(&self) -> u64 {
         self.clips.end - self.clips.start
+    }
+
+    fn required_clips(&self) -> u64 {
+        self.required_clips
     }
 
     fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {

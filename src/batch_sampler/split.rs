@@ -7,25 +7,18 @@ use super::order::Order;
 use super::{BatchSamplerConfig, LastBatchPolicy};
 
 /// How the positions of an order become the batches of one rank.
+///
+/// The ranks that share the order divide its global batches: all of them, those of a machine, or a
+/// single one that sticks to its shard.
 #[derive(Debug)]
-pub(super) enum Split {
-    /// All ranks share one order and divide each global batch. With several machines this holds for
-    /// the ranks of a machine.
-    Global {
-        rank: u32,
-        /// The batches of the own order.
-        own: GlobalBatchSplit,
-        /// The batches that all machines must have: those of another part, or the own ones.
-        required: GlobalBatchSplit,
-        /// Whether a rank has the positions that leave its number as the remainder, and so all
-        /// places of its own streams of a grouped shuffle, in place of consecutive positions.
-        strided: bool,
-    },
-    /// Each rank has an order of its own, of its shard, which is cut into batches.
-    Shard {
-        batches: ContiguousBatches,
-        num_clips: u64,
-    },
+pub(super) struct Split {
+    rank: u32,
+    own: GlobalBatchSplit,
+    /// The batches that all orders must have: those of another part, or the own ones.
+    required: GlobalBatchSplit,
+    /// Whether a rank has the positions that leave its number as the remainder, and so all places
+    /// of its own streams of a grouped shuffle, in place of consecutive positions.
+    strided: bool,
 }
 
 /// The positions of a batch: those of real clips, then padding.
@@ -39,98 +32,55 @@ pub(super) struct BatchPositions {
 impl Split {
     /// The split of an order for the rank of a configuration.
     pub fn new(config: &BatchSamplerConfig, order: &dyn Order) -> Self {
-        let &BatchSamplerConfig {
-            num_clips,
-            num_shards,
-            batch_size,
-            last_batch,
-            ..
-        } = config;
-        if config.stick_to_shard {
-            let ranks = u64::from(num_shards);
-            let length = match last_batch {
-                LastBatchPolicy::Drop => num_clips / ranks,
-                LastBatchPolicy::Partial | LastBatchPolicy::Fill => num_clips.div_ceil(ranks),
-            };
-            return Self::Shard {
-                batches: ContiguousBatches::new(length, batch_size, last_batch),
-                num_clips: order.num_clips(),
-            };
-        }
-        let ranks = num_shards / config.num_nodes;
+        let ranks = match config.stick_to_shard {
+            true => 1,
+            false => config.num_shards / config.num_nodes,
+        };
         let split = |num_clips| GlobalBatchSplit {
             num_clips,
-            batch_size,
+            batch_size: config.batch_size,
             num_shards: ranks,
-            last_batch,
+            last_batch: config.last_batch,
         };
-        Self::Global {
+        Self {
             rank: config.shard_id % ranks,
             own: split(order.num_clips()),
-            required: split(order.num_clips_of_length()),
+            required: split(order.required_clips()),
             strided: order.grouped().is_some(),
         }
     }
 
     /// Number of batches of the rank.
     pub fn len_batches(&self) -> u64 {
-        match self {
-            Self::Global { required, .. } => required.len_batches(),
-            Self::Shard { batches, .. } => batches.len_batches(),
-        }
+        self.required.len_batches()
     }
 
     /// Number of slots in all batches of the rank, including padding.
     pub fn num_samples(&self) -> u64 {
-        match self {
-            Self::Global { required, .. } => required.num_samples(),
-            Self::Shard { batches, .. } => batches.num_samples(),
-        }
+        self.required.num_samples()
     }
 
     /// The positions of a batch of the rank; none past the last batch.
     pub fn batch(&self, batch: u64) -> BatchPositions {
-        match self {
-            Self::Shard { batches, num_clips } => {
-                let range = batches.positions(batch).unwrap_or(0..0);
-                BatchPositions {
-                    num_real: num_clips
-                        .saturating_sub(range.start)
-                        .min(range.end - range.start) as usize,
-                    positions: range.collect(),
-                }
-            }
-            Self::Global {
-                rank,
-                own,
-                required,
-                strided,
-            } => {
-                let Some(share) = required.rank_slice(batch, *rank) else {
-                    return BatchPositions::default();
-                };
-                let length = (share.clips + share.padding) as usize;
-                let mut found = own.positions(batch, *rank, *strided);
-                found.truncate(length);
-                // The own part has fewer clips than another one: its first batches follow again.
-                let mut again = (0..own.len_batches()).cycle();
-                while found.positions.len() < length
-                    && let Some(first) = again.next()
-                {
-                    let missing = length - found.positions.len();
-                    let batch = own.positions(first, *rank, *strided);
-                    found.positions.extend(batch.positions.iter().take(missing));
-                }
-                found
-            }
+        let Some(share) = self.required.rank_slice(batch, self.rank) else {
+            return BatchPositions::default();
+        };
+        let of_own = |batch| self.own.positions(batch, self.rank, self.strided);
+        let length = (share.clips + share.padding) as usize;
+        let mut found = of_own(batch);
+        found.positions.truncate(length);
+        found.num_real = found.num_real.min(length);
+        // The own part has fewer clips than another one: its first batches follow again.
+        let mut again = (0..self.own.len_batches()).cycle();
+        while found.positions.len() < length
+            && let Some(first) = again.next()
+        {
+            let missing = length - found.positions.len();
+            found
+                .positions
+                .extend(of_own(first).positions.iter().take(missing));
         }
-    }
-}
-
-impl BatchPositions {
-    fn truncate(&mut self, length: usize) {
-        self.positions.truncate(length);
-        self.num_real = self.num_real.min(length);
+        found
     }
 }
 
@@ -250,48 +200,6 @@ impl GlobalBatchSplit {
     }
 }
 
-/// Cuts the list of one rank into batches of `batch_size` consecutive positions.
-///
-/// The positions of the list's clips come first. [`LastBatchPolicy::Fill`] adds positions up to a
-/// full batch; [`LastBatchPolicy::Drop`] removes the positions behind the last full batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContiguousBatches {
-    slots: u64,
-    batch_size: u32,
-}
-
-impl ContiguousBatches {
-    /// The batches of a list of `length` positions.
-    pub fn new(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Self {
-        let (batch_size, each) = (batch_size.max(1), u64::from(batch_size.max(1)));
-        let slots = match last_batch {
-            LastBatchPolicy::Partial => length,
-            LastBatchPolicy::Fill => length.div_ceil(each).saturating_mul(each),
-            LastBatchPolicy::Drop => length / each * each,
-        };
-        Self { slots, batch_size }
-    }
-
-    /// Number of batches.
-    pub fn len_batches(&self) -> u64 {
-        self.slots.div_ceil(u64::from(self.batch_size))
-    }
-
-    /// Number of positions in all batches.
-    pub fn num_samples(&self) -> u64 {
-        self.slots
-    }
-
-    /// The positions of a batch; `None` past the last batch.
-    pub fn positions(&self, batch: u64) -> Option<Range<u64>> {
-        let each = u64::from(self.batch_size);
-        let begin = batch
-            .checked_mul(each)
-            .filter(|&begin| begin < self.slots)?;
-        Some(begin..begin.saturating_add(each).min(self.slots))
-    }
-}
-
 /// The range of the dataset that belongs to a shard: shard `i` begins at `floor(num_clips * i /
 /// num_shards)`.
 ///
@@ -306,39 +214,6 @@ pub fn shard_range(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn chunks(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Vec<Range<u64>> {
-        let batches = ContiguousBatches::new(length, batch_size, last_batch);
-        let all: Vec<_> = (0..batches.len_batches())
-            .map(|b| batches.positions(b).unwrap())
-            .collect();
-        assert_eq!(batches.positions(batches.len_batches()), None);
-        assert_eq!(
-            all.iter().map(|r| r.end - r.start).sum::<u64>(),
-            batches.num_samples()
-        );
-        all
-    }
-
-    #[test]
-    fn a_list_is_cut_into_batches() {
-        assert_eq!(chunks(7, 3, LastBatchPolicy::Partial), [0..3, 3..6, 6..7]);
-        assert_eq!(chunks(7, 3, LastBatchPolicy::Drop), [0..3, 3..6]);
-        assert_eq!(chunks(7, 3, LastBatchPolicy::Fill), [0..3, 3..6, 6..9]);
-        for policy in [
-            LastBatchPolicy::Partial,
-            LastBatchPolicy::Drop,
-            LastBatchPolicy::Fill,
-        ] {
-            assert_eq!(chunks(6, 3, policy), [0..3, 3..6]);
-            assert!(chunks(0, 3, policy).is_empty());
-            let huge = ContiguousBatches::new(u64::MAX, u32::MAX, policy);
-            assert!(
-                huge.positions(huge.len_batches() - 1).is_some()
-                    && huge.positions(u64::MAX).is_none()
-            );
-        }
-    }
 
     #[test]
     fn shard_ranges_differ_by_at_most_one_clip() {

@@ -30,15 +30,6 @@ impl<'a> Draws<'a> {
         }
     }
 
-    /// Clips of an epoch over all ranks.
-    pub fn num_clips(&self, config: &BatchSamplerConfig) -> u64 {
-        match self {
-            Self::Once => config.num_clips,
-            Self::Datasets(mix) => mix.clips_per_epoch(),
-            Self::Videos(weights) => weights.epoch_clips.unwrap_or(config.num_clips),
-        }
-    }
-
     /// Rejects what no weights of groups can be combined with.
     pub fn check(&self, config: &BatchSamplerConfig) -> Result<()> {
         let (what, sources, why) = match self {

@@ -96,7 +96,7 @@ fn grouped(
             return Ok((!sampler.is_ungrouped()).then(|| Box::new(sampler) as _));
         }
         Draws::Videos(weights) => {
-            check_copies(draws.num_clips(config), clips)?;
+            check_copies(weights.epoch_clips.unwrap_or(config.num_clips), clips)?;
             Some(WeightedVideos::new(clips.clone(), weights, Unit::Video)?)
         }
     };

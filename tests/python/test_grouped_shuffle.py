@@ -144,7 +144,7 @@ def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
 
 
 def test_cost_of_other_orders_is_not_estimated(tiny_clips):
-    with pytest.raises(fsp.errors.ArgumentError, match="orders of framespool"):
+    with pytest.raises(fsp.errors.ArgumentError, match="an order that a sampler makes"):
         loader(tiny_clips, shuffle=range(13))._estimate_cost()
 
 

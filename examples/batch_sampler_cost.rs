@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, MixConfig, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, MixConfig, Shuffle};
 
 /// Tickets that are timed one after another.
 const CLIP_REQUESTS: u64 = 500_000;
@@ -38,49 +38,15 @@ fn main() {
         "{:34} {:>12} {:>12} {:>12} {:>11} {:>10}",
         "", "first batch", "at the end", "epoch 10", "ns/ticket", "memory"
     );
-    for (name, clip_order, shuffle, mix) in [
-        (
-            "framespool, unshuffled",
-            ClipOrder::Framespool,
-            Shuffle::Off,
-            None,
-        ),
-        (
-            "framespool, full",
-            ClipOrder::Framespool,
-            Shuffle::Full,
-            None,
-        ),
-        (
-            "framespool, buffer of 1024",
-            ClipOrder::Framespool,
-            buffer(1024),
-            None,
-        ),
-        (
-            "framespool, buffer of 16",
-            ClipOrder::Framespool,
-            buffer(16),
-            None,
-        ),
-        (
-            "framespool, mix of two",
-            ClipOrder::Framespool,
-            Shuffle::Full,
-            halves(),
-        ),
-        ("torch, full", ClipOrder::Torch, Shuffle::Full, None),
-        ("dali, buffer of 1024", ClipOrder::Dali, buffer(1024), None),
-        (
-            "dali, buffer of all",
-            ClipOrder::Dali,
-            buffer(clips as u32),
-            None,
-        ),
+    for (name, shuffle, mix) in [
+        ("unshuffled", Shuffle::Off, None),
+        ("full", Shuffle::Full, None),
+        ("buffer of 1024", buffer(1024), None),
+        ("buffer of 16", buffer(16), None),
+        ("mix of two", Shuffle::Full, halves()),
     ] {
         let config = BatchSamplerConfig {
             num_clips: clips,
-            clip_order,
             shuffle,
             mix,
             batch_size,

@@ -10,7 +10,7 @@
 
 use framespool::batch_sampler::grouped_shuffle::{GroupedOptions, VideoClips};
 use framespool::batch_sampler::shuffle_quality::measure_shuffle;
-use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
 
 const EPOCHS: u64 = 5;
 
@@ -31,29 +31,17 @@ fn main() {
         "", "moved", "at most", "from last", "videos", "mixing"
     );
     let sizes = [1, 16, 64, 256, 1024, 4096, clips as u32];
-    let buffers =
-        |clip_order| sizes.map(|initial_fill| (clip_order, Shuffle::Buffer { initial_fill }));
+    let buffers = sizes.map(|initial_fill| Shuffle::Buffer { initial_fill });
     let grouped = [128, 512, 2048].map(|cached_clips| {
-        let options = GroupedOptions {
+        Shuffle::Grouped(GroupedOptions {
             cached_clips,
             ..GroupedOptions::default()
-        };
-        (ClipOrder::Framespool, Shuffle::Grouped(options))
+        })
     });
-    let others = [
-        (ClipOrder::Framespool, Shuffle::Off),
-        (ClipOrder::Framespool, Shuffle::Full),
-        (ClipOrder::Torch, Shuffle::Full),
-    ];
-    for (clip_order, shuffle) in buffers(ClipOrder::Framespool)
-        .into_iter()
-        .chain(buffers(ClipOrder::Dali))
-        .chain(grouped)
-        .chain(others)
-    {
+    let others = [Shuffle::Off, Shuffle::Full];
+    for shuffle in buffers.into_iter().chain(grouped).chain(others) {
         let config = BatchSamplerConfig {
             num_clips: clips,
-            clip_order,
             shuffle,
             batch_size,
             seed: 1,
@@ -82,9 +70,9 @@ fn main() {
         }
         let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let name = match shuffle {
-            Shuffle::Buffer { initial_fill } => format!("{clip_order:?}, buffer of {initial_fill}"),
+            Shuffle::Buffer { initial_fill } => format!("buffer of {initial_fill}"),
             Shuffle::Grouped(options) => format!("grouped, {} cached clips", options.cached_clips),
-            other => format!("{clip_order:?}, {other:?}"),
+            other => format!("{other:?}"),
         };
         println!(
             "{name:36} {:>10} {:>10} {:>10} {mixed:>8.1} {mixing:>8.2}",

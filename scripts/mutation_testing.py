@@ -67,7 +67,7 @@ PIXEL_PASS = (
 AREAS = {
     "plan": engine_area("plan", UNIT_TESTS),
     "index": engine_area("index", UNIT_TESTS, TestProgram("--test=engine", ("index_cache::",))),
-    "batch_sampler": engine_area("batch_sampler", UNIT_TESTS, TestProgram("--test=engine", ("dali_order::",))),
+    "batch_sampler": engine_area("batch_sampler", UNIT_TESTS),
     "batch": engine_area("batch", UNIT_TESTS),
     "pixels": Area(
         "framespool-kernels",

@@ -157,7 +157,7 @@ corpus_tier() {
   fi
   export FRAMESPOOL_CORPUS=$corpus
   # Without the tests of single generated files, which make test has run.
-  local of_one_file='corruption_ts::|dali_order::|image::corruption::|image::png_decoding::|index_cache_processes::'
+  local of_one_file='corruption_ts::|image::corruption::|image::png_decoding::|index_cache_processes::'
   of_one_file+='|loader_invariance::|parameter_sets::|timestamps::|is_detected|missing_reference|truncated_p'
   step "corpus: Rust tests" cargo nextest run "${workspace[@]}" -E "binary(engine) - test(/$of_one_file/)"
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus

@@ -4,35 +4,26 @@
 
 pub mod buffer_shuffle;
 pub mod config;
-pub mod dali;
+mod draws;
 pub mod grouped_shuffle;
 pub mod mix;
 mod nodes;
+mod order;
 pub mod permutation;
-pub mod shard;
 pub mod shuffle_quality;
 pub mod shuffled_index;
-pub mod torch;
+pub mod split;
 
-use crate::error::{Result, invalid_argument};
+use crate::error::Result;
 
-pub use config::{BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
+pub use config::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
 pub use grouped_shuffle::WeightConfig;
 pub use mix::MixConfig;
 
 use crate::rng::RngKey;
-use dali::DaliSampler;
-use grouped_shuffle::weighted::{Unit, WeightedVideos};
-use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler, GroupedShuffle, VideoClips};
-use mix::MixSampler;
-use mix::grouped::GroupedMixSampler;
-use nodes::NodeSampler;
-use shard::{ContiguousBatches, GlobalBatchSplit, shard_range};
-use shuffled_index::ShuffledIndex;
-use torch::TorchSampler;
-
-/// Largest number of copies of videos in a weighted epoch, where they must be listed: 64 MiB.
-const MAX_LISTED_COPIES: u128 = 8 << 20;
+use grouped_shuffle::GroupedConfig;
+use order::Order;
+use split::Split;
 
 /// One clip of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,101 +70,32 @@ impl SampledClip {
 /// per epoch (with [`LastBatchPolicy::Drop`] at most once, with a [`MixConfig`] or a
 /// [`WeightConfig`] by weight). All ranks have the same number of batches, of the same lengths.
 ///
-/// The batches of a rank are positions in an order of clips, assigned in one of two ways:
+/// An order states which clip is at each position of an epoch, a split which positions are in each
+/// batch of the rank:
 ///
-/// - All ranks share one order of all clips and split each global batch ([`GlobalBatchSplit`]), so
-///   a different number of ranks gives the same global batches. With `num_nodes`, this holds for
-///   the ranks of a machine.
-/// - Each rank has its own list, cut into batches ([`ContiguousBatches`]): with `stick_to_shard`
-///   the order of its [`shard_range`] of the dataset, with [`ClipOrder::Torch`] and
-///   [`ClipOrder::Dali`] the order of that library. All lists have the length of the longest rank's
-///   list (with [`LastBatchPolicy::Drop`], except for [`ClipOrder::Dali`], of the shortest). With
-///   `stick_to_shard` a shorter list is padded from its own beginning, otherwise as that library
-///   does.
+/// - All ranks share one order of all clips and split each global batch, so a different number of
+///   ranks gives the same global batches. With `num_nodes`, this holds for the ranks of a machine.
+/// - With `stick_to_shard` each rank has the order of its own shard of the dataset, cut into
+///   batches. All ranks have the batches of the longest shard (with [`LastBatchPolicy::Drop`] of the
+///   shortest); a shorter one is padded from its own beginning.
 #[derive(Debug)]
 pub struct BatchSampler {
     config: BatchSamplerConfig,
-    strategy: ShardingStrategy,
-}
-
-/// How positions in the order become batches.
-#[derive(Debug)]
-enum ShardingStrategy {
-    GlobalBatches(GlobalBatchSplit),
-    Nodes(NodeSampler),
-    Grouped(GlobalBatchSplit, GroupedSampler),
-    Weighted(GlobalBatchSplit, GroupedSampler),
-    PerRank(ContiguousBatches),
-    Mix(GlobalBatchSplit, MixSampler),
-    GroupedMix(GlobalBatchSplit, GroupedMixSampler),
-    Torch(TorchSampler),
-    Dali(DaliSampler),
+    order: Box<dyn Order>,
+    split: Split,
 }
 
 impl BatchSampler {
     /// Checks the configuration and prepares what all epochs share.
     pub fn new(config: BatchSamplerConfig) -> Result<Self> {
         config.check()?;
-        let &BatchSamplerConfig {
-            num_clips,
-            num_shards,
-            batch_size,
-            last_batch,
-            ..
-        } = &config;
-        let split = |num_clips| GlobalBatchSplit {
-            num_clips,
-            batch_size,
-            num_shards,
-            last_batch,
-        };
-        let consumers = Consumers {
-            num_shards,
-            num_workers: config.num_workers,
-            batch_size,
-        };
-        let strategy = match (config.clip_order, &config.mix) {
-            (ClipOrder::Torch, _) => ShardingStrategy::Torch(TorchSampler::new(&config)?),
-            (ClipOrder::Dali, _) => ShardingStrategy::Dali(DaliSampler::new(&config)?),
-            (ClipOrder::Framespool, Some(mix)) => match (config.shuffle, &config.video_clips) {
-                (Shuffle::Grouped(options), Some(clips)) => {
-                    let grouped = GroupedConfig::derive(options, clips, consumers);
-                    let sampler = GroupedMixSampler::new(mix, clips, grouped, config.seed)?;
-                    if sampler.is_ungrouped() {
-                        ShardingStrategy::Mix(split(mix.clips_per_epoch()), MixSampler::new(mix)?)
-                    } else {
-                        ShardingStrategy::GroupedMix(split(mix.clips_per_epoch()), sampler)
-                    }
-                }
-                _ => ShardingStrategy::Mix(split(mix.clips_per_epoch()), MixSampler::new(mix)?),
-            },
-            (ClipOrder::Framespool, None) if config.num_nodes > 1 => {
-                ShardingStrategy::Nodes(NodeSampler::new(&config)?)
-            }
-            (ClipOrder::Framespool, None) if config.stick_to_shard => {
-                let ranks = u64::from(num_shards);
-                let length = match last_batch {
-                    LastBatchPolicy::Drop => num_clips / ranks,
-                    LastBatchPolicy::Partial | LastBatchPolicy::Fill => num_clips.div_ceil(ranks),
-                };
-                ShardingStrategy::PerRank(ContiguousBatches::new(length, batch_size, last_batch))
-            }
-            (ClipOrder::Framespool, None) => match (config.shuffle, &config.video_clips) {
-                (shuffle, _) if config.weights.is_some() => weighted(&config, shuffle, consumers)?,
-                (Shuffle::Grouped(options), Some(clips)) => {
-                    let grouped = GroupedConfig::derive(options, clips, consumers);
-                    let shuffle = GroupedShuffle::new(clips.clone(), grouped)?;
-                    let sampler = GroupedSampler::new(shuffle, grouped, config.seed);
-                    if sampler.is_ungrouped() {
-                        ShardingStrategy::GlobalBatches(split(num_clips))
-                    } else {
-                        ShardingStrategy::Grouped(split(num_clips), sampler)
-                    }
-                }
-                _ => ShardingStrategy::GlobalBatches(split(num_clips)),
-            },
-        };
-        Ok(Self { config, strategy })
+        let order = order::of_config(&config)?;
+        let split = Split::new(&config, &*order);
+        Ok(Self {
+            config,
+            order,
+            split,
+        })
     }
 
     /// The configuration of this batch sampler.
@@ -183,12 +105,7 @@ impl BatchSampler {
 
     /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
     pub fn grouped(&self) -> Option<GroupedConfig> {
-        match &self.strategy {
-            ShardingStrategy::Grouped(_, sampler) => Some(sampler.config),
-            ShardingStrategy::GroupedMix(_, sampler) => Some(sampler.config),
-            ShardingStrategy::Nodes(sampler) => sampler.grouped(),
-            _ => None,
-        }
+        self.order.grouped()
     }
 
     /// The configuration, with the parameters of the grouped shuffle that it left open.
@@ -223,13 +140,7 @@ impl BatchSampler {
 
     /// Prepares an epoch in the background, where its first batch would take long otherwise.
     pub fn prepare_epoch(&self, epoch: u64) {
-        match &self.strategy {
-            ShardingStrategy::Grouped(_, sampler) | ShardingStrategy::Weighted(_, sampler) => {
-                sampler.prepare(epoch);
-            }
-            ShardingStrategy::Nodes(sampler) => sampler.prepare_epoch(epoch),
-            _ => {}
-        }
+        self.order.prepare(epoch);
     }
 
     /// Batches per epoch of this worker; the same on all ranks and in all epochs.
@@ -239,8 +150,8 @@ impl BatchSampler {
             num_workers,
             ..
         } = self.config;
-        self.rank_len()
-            .0
+        self.split
+            .len_batches()
             .saturating_sub(u64::from(worker_id))
             .div_ceil(u64::from(num_workers.max(1)))
     }
@@ -248,7 +159,7 @@ impl BatchSampler {
     /// Slots per epoch of this worker, including padding and repeats; the same on all ranks and in
     /// all epochs.
     pub fn num_samples(&self) -> u64 {
-        let (batches, slots) = self.rank_len();
+        let (batches, slots) = (self.split.len_batches(), self.split.num_samples());
         let Some(last) = self.len_batches().checked_sub(1) else {
             return 0;
         };
@@ -263,10 +174,6 @@ impl BatchSampler {
 
     /// The slots of batch `batch` of an epoch, real clips first, the repeats of a clip (of a group)
     /// one after another. Empty past the last batch.
-    ///
-    /// With [`ClipOrder::Torch`] the first call for an epoch shuffles the whole epoch. With
-    /// [`ClipOrder::Dali`] and a shuffle buffer, batches are cheap in ascending order. Concurrent
-    /// calls from other threads block in these two cases.
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
         let units = self.clips(epoch, batch);
         let BatchSamplerConfig {
@@ -295,130 +202,17 @@ impl BatchSampler {
         let Some(batch) = self.rank_batch_number(batch) else {
             return Vec::new();
         };
-        match &self.strategy {
-            ShardingStrategy::GlobalBatches(split) => {
-                let mut shuffled = self.shuffled_index(epoch, 0, 0..self.config.num_clips);
-                self.rank_clips(split, batch, |at| (shuffled.clip(at), 0))
-            }
-            ShardingStrategy::Nodes(sampler) => sampler.batch(epoch, batch),
-            ShardingStrategy::Grouped(split, sampler) => {
-                let Some((clips, positions)) = self.strided_positions(split, batch) else {
-                    return Vec::new();
-                };
-                let slot = |n, clip, occurrence| SampledClip {
-                    clip,
-                    occurrence,
-                    repeat: 0,
-                    padding: n as u64 >= clips,
-                };
-                sampler.clips(epoch, positions, slot)
-            }
-            ShardingStrategy::Weighted(split, sampler) => self.rank_clips(split, batch, |at| {
-                sampler.clips(epoch, std::iter::once(at), |_, clip, occurrence| {
-                    (clip, occurrence)
-                })[0]
-            }),
-            ShardingStrategy::GroupedMix(split, sampler) => {
-                let Some((clips, positions)) = self.strided_positions(split, batch) else {
-                    return Vec::new();
-                };
-                let slot = |n, clip, occurrence| SampledClip {
-                    clip,
-                    occurrence,
-                    repeat: 0,
-                    padding: n as u64 >= clips,
-                };
-                sampler.clips(epoch, positions, slot)
-            }
-            ShardingStrategy::Mix(split, mixed) => {
-                let mut draws = mixed.epoch(self.config.seed, epoch);
-                self.rank_clips(split, batch, |at| draws.clip(at))
-            }
-            ShardingStrategy::PerRank(chunks) => {
-                let BatchSamplerConfig {
-                    num_clips,
-                    num_shards,
-                    shard_id,
-                    ..
-                } = self.config;
-                let own = shard_range(num_clips, num_shards, shard_id);
-                let length = own.end - own.start;
-                let mut shuffled = self.shuffled_index(epoch, shard_id, own);
-                let slot = |at| SampledClip {
-                    clip: shuffled.clip(at),
-                    occurrence: 0,
-                    repeat: 0,
-                    padding: at >= length,
-                };
-                chunks
-                    .positions(batch)
-                    .map_or_else(Vec::new, |own| own.map(slot).collect())
-            }
-            ShardingStrategy::Torch(torch) => torch.batch(epoch, batch),
-            ShardingStrategy::Dali(dali) => dali.batch(epoch, batch),
-        }
-    }
-
-    /// The number of real clips of this rank in a global batch, and the positions of these and of
-    /// the padding. Rank r has the positions that leave the remainder r: all places of its own
-    /// streams.
-    fn strided_positions(
-        &self,
-        split: &GlobalBatchSplit,
-        batch: u64,
-    ) -> Option<(u64, impl Iterator<Item = u64> + use<>)> {
-        let BatchSamplerConfig {
-            shard_id,
-            num_shards,
-            batch_size,
-            ..
-        } = self.config;
-        let share = split.rank_slice(batch, shard_id)?;
-        let ranks = u64::from(num_shards);
-        let first = batch * u64::from(batch_size) * ranks + u64::from(shard_id);
-        let clips = (0..share.clips).map(move |n| first + n * ranks);
-        Some((
-            share.clips,
-            clips.chain(share.padding_first..share.padding_first + share.padding),
-        ))
-    }
-
-    /// This rank's share of a global batch; `clip` returns the clip and its occurrence at a
-    /// position.
-    fn rank_clips(
-        &self,
-        split: &GlobalBatchSplit,
-        batch: u64,
-        mut clip: impl FnMut(u64) -> (u64, u32),
-    ) -> Vec<SampledClip> {
-        let Some(share) = split.rank_slice(batch, self.config.shard_id) else {
-            return Vec::new();
+        let batch = self.split.batch(batch);
+        let clips = self
+            .order
+            .clips(epoch, &mut batch.positions.iter().copied());
+        let slot = |(n, (clip, occurrence))| SampledClip {
+            clip,
+            occurrence,
+            repeat: 0,
+            padding: n >= batch.num_real,
         };
-        let clips = (share.first..share.first + share.clips).map(|at| (at, false));
-        let padding =
-            (share.padding_first..share.padding_first + share.padding).map(|at| (at, true));
-        let slot = |(at, padding)| {
-            let (clip, occurrence) = clip(at);
-            SampledClip {
-                clip,
-                occurrence,
-                repeat: 0,
-                padding,
-            }
-        };
-        clips.chain(padding).map(slot).collect()
-    }
-
-    /// The order of a range of the dataset. `shard` selects the random stream: the rank if each
-    /// rank shuffles its own range, 0 if all ranks share the order.
-    fn shuffled_index(&self, epoch: u64, shard: u32, clips: std::ops::Range<u64>) -> ShuffledIndex {
-        let key = RngKey {
-            seed: self.config.seed,
-            epoch,
-            clip: 0,
-            occurrence: shard.into(),
-        };
-        ShuffledIndex::new(self.config.shuffle, key, clips)
+        clips.into_iter().enumerate().map(slot).collect()
     }
 
     /// Slots that one entry of the order takes.
@@ -437,88 +231,6 @@ impl BatchSampler {
             .checked_mul(u64::from(num_workers))?
             .checked_add(u64::from(worker_id))
     }
-
-    /// Number of batches and slots of all workers of this rank.
-    fn rank_len(&self) -> (u64, u64) {
-        let split = |split: &GlobalBatchSplit| (split.len_batches(), split.num_samples());
-        let chunks = |chunks: &ContiguousBatches| (chunks.len_batches(), chunks.num_samples());
-        match &self.strategy {
-            ShardingStrategy::GlobalBatches(shared)
-            | ShardingStrategy::Grouped(shared, _)
-            | ShardingStrategy::Weighted(shared, _)
-            | ShardingStrategy::GroupedMix(shared, _)
-            | ShardingStrategy::Mix(shared, _) => split(shared),
-            ShardingStrategy::Nodes(sampler) => split(sampler.split()),
-            ShardingStrategy::PerRank(own) => chunks(own),
-            ShardingStrategy::Torch(torch) => chunks(torch.batches()),
-            ShardingStrategy::Dali(dali) => chunks(dali.batches()),
-        }
-    }
-}
-
-/// Videos, or with a full shuffle clips, that come as often as their weights call for.
-fn weighted(
-    config: &BatchSamplerConfig,
-    shuffle: Shuffle,
-    consumers: Consumers,
-) -> Result<ShardingStrategy> {
-    let Some(weights) = &config.weights else {
-        unreachable!("called with weights")
-    };
-    let clips = config.videos();
-    let &BatchSamplerConfig {
-        num_clips,
-        num_shards,
-        batch_size,
-        last_batch,
-        seed,
-        ..
-    } = config;
-    let num_clips = weights.epoch_clips.unwrap_or(num_clips);
-    if let (Shuffle::Grouped(_), VideoClips::Offsets(ends)) = (shuffle, &clips) {
-        // Copies of videos of different lengths are listed for each epoch.
-        let copies =
-            u128::from(num_clips) * ends.len() as u128 / u128::from(clips.num_clips().max(1));
-        if copies > MAX_LISTED_COPIES {
-            return invalid_argument(format!(
-                "epoch_clips={num_clips} are about {copies} copies of videos of different lengths, of which an epoch may \
-                 have {MAX_LISTED_COPIES}; use fewer epoch_clips, or shuffle=\"full\""
-            ));
-        }
-    }
-    let split = GlobalBatchSplit {
-        num_clips,
-        batch_size,
-        num_shards,
-        last_batch,
-    };
-    if let Shuffle::Grouped(options) = shuffle {
-        let videos = WeightedVideos::new(clips.clone(), weights, Unit::Video)?;
-        let grouped = GroupedConfig::derive_weighted(options, &clips, consumers, Some(&videos));
-        let shuffle = GroupedShuffle::weighted(clips.clone(), grouped, videos)?;
-        if !shuffle.is_ungrouped() {
-            return Ok(ShardingStrategy::Grouped(
-                split,
-                GroupedSampler::new(shuffle, grouped, seed),
-            ));
-        }
-    }
-    // A full shuffle is one stream of chunks of one clip.
-    let single = GroupedConfig {
-        num_streams: 1,
-        block_size: 0,
-        max_chunk: 1,
-    };
-    let each = VideoClips::Equal {
-        videos: clips.num_clips(),
-        clips: 1,
-    };
-    let videos = WeightedVideos::new(clips, weights, Unit::Clip)?;
-    let shuffle = GroupedShuffle::weighted(each, single, videos)?;
-    Ok(ShardingStrategy::Weighted(
-        split,
-        GroupedSampler::new(shuffle, single, seed),
-    ))
 }
 
 #[cfg(test)]

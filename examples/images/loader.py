@@ -18,7 +18,7 @@ The same with DALI (`mixed` decodes on the GPU):
         ...
 
 Here no pipeline is built and no reader is named: the loader has a length, and the order of an epoch is known
-before it starts. `shuffle=fsp.order.DaliOrder()` gives the order of DALI's own shuffle.
+before it starts. `examples/orders/dali.py` has the order of DALI's own shuffle.
 """
 
 from __future__ import annotations

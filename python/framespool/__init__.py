@@ -24,7 +24,7 @@ _MOVED = {
     name: f"it is {module.__name__}.{name}"
     for module in (tools, order, errors, video, options)
     for name in module.__all__
-} | {name: f"use {replacement}" for name, replacement in tools.REPLACED.items()}
+} | {name: f"use {replacement}" for name, replacement in {**tools.REPLACED, **order.REPLACED}.items()}
 
 if TYPE_CHECKING:
     from framespool import ray as ray

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::{OrRaise, read_spec};
 
-/// Returns the value that a keyword such as `order="dali"` stands for, or an error that lists the
+/// Returns the value that a keyword such as `dtype="uint8"` stands for, or an error that lists the
 /// valid words.
 pub fn parse_choice<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
     let known = || {

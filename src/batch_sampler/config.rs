@@ -3,23 +3,10 @@
 
 use serde::Deserialize;
 
-use super::dali::reader_replay::MAX_READER_SAMPLES;
+use super::draws::Draws;
 use super::grouped_shuffle::{GroupedOptions, VideoClips, WeightConfig};
 use super::mix::MixConfig;
 use crate::error::{Result, invalid_argument};
-
-/// Whose clip order to produce.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClipOrder {
-    /// The order of this library, with random access to any batch of any epoch.
-    #[default]
-    Framespool,
-    /// The order of PyTorch's `DistributedSampler` and `DataLoader`; see [`super::torch`].
-    Torch,
-    /// The order of DALI's readers; see [`super::dali`].
-    Dali,
-}
 
 /// How the clips are shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -41,7 +28,7 @@ pub enum Shuffle {
     Grouped(GroupedOptions),
 }
 
-/// How to handle the last batch; see [`super::shard`] for the exact rules.
+/// How to handle the last batch; see [`super::split`] for the exact rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastBatchPolicy {
@@ -62,8 +49,6 @@ pub struct BatchSamplerConfig {
     /// Number of clips of the whole dataset; of groups of clips, if `clips_per_group` is greater
     /// than 1.
     pub num_clips: u64,
-    /// Whose clip order to produce.
-    pub clip_order: ClipOrder,
     /// How to shuffle.
     pub shuffle: Shuffle,
     /// Seed of the shuffle.
@@ -72,8 +57,7 @@ pub struct BatchSamplerConfig {
     pub shard_id: u32,
     /// Number of ranks.
     pub num_shards: u32,
-    /// Whether each rank reads only its own shard of the dataset; with [`ClipOrder::Dali`], the
-    /// same shard in all epochs.
+    /// Whether each rank reads only its own shard of the dataset.
     pub stick_to_shard: bool,
     /// Number of parts into which the videos are divided for all epochs, one for each machine. The
     /// ranks of a machine are consecutive, and equally many.
@@ -107,7 +91,6 @@ impl Default for BatchSamplerConfig {
     fn default() -> Self {
         Self {
             num_clips: 0,
-            clip_order: ClipOrder::default(),
             shuffle: Shuffle::default(),
             seed: 0,
             shard_id: 0,
@@ -204,89 +187,27 @@ impl BatchSamplerConfig {
     fn check_combinations(&self) -> Result<()> {
         let &Self {
             num_clips,
-            clip_order,
-            shuffle,
             num_shards,
-            stick_to_shard,
             ..
         } = self;
-        let buffer = matches!(shuffle, Shuffle::Buffer { .. });
-        if matches!(shuffle, Shuffle::Grouped(_)) {
+        if matches!(self.shuffle, Shuffle::Grouped(_)) {
             self.check_grouped()?;
         }
-        if let Some(weights) = &self.weights {
-            self.check_weights(weights)?;
+        if self.mix.is_some() && self.weights.is_some() {
+            return invalid_argument(
+                "weights cannot be combined with a mix; give each dataset of the mix a weight, or each video one",
+            );
         }
         if self.num_nodes > 1 {
             self.check_nodes()?;
         }
-        if clip_order == ClipOrder::Torch && buffer {
-            return invalid_argument(
-                "shuffle must be \"full\" or False with TorchOrder, got \"buffer\"; DistributedSampler \
-                 has no other mode",
-            );
-        }
-        if clip_order == ClipOrder::Torch && stick_to_shard {
-            return invalid_argument(
-                "stick_to_shard must be False with TorchOrder, got True; DistributedSampler assigns \
-                 clips to ranks one by one",
-            );
-        }
-        if clip_order == ClipOrder::Dali && shuffle == Shuffle::Full {
-            return invalid_argument(
-                "shuffle must be \"buffer\" or False with DaliOrder, got \"full\"; use \"buffer\" with the reader's initial_fill",
-            );
-        }
-        if (stick_to_shard || clip_order == ClipOrder::Dali) && num_clips < u64::from(num_shards) {
-            let why = if clip_order == ClipOrder::Dali {
-                "DaliOrder"
-            } else {
-                "stick_to_shard"
-            };
+        if self.stick_to_shard && num_clips < u64::from(num_shards) {
             return invalid_argument(format!(
-                "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank \
+                "num_clips must be at least num_shards={num_shards} with stick_to_shard, got {num_clips}; every rank \
                  needs at least one clip, use fewer ranks"
             ));
         }
-        let max_clips = match clip_order {
-            ClipOrder::Torch if shuffle != Shuffle::Off => u64::from(u32::MAX),
-            ClipOrder::Dali if shuffle != Shuffle::Off => u64::from(MAX_READER_SAMPLES),
-            _ => u64::MAX,
-        };
-        if num_clips > max_clips {
-            let order = if clip_order == ClipOrder::Dali {
-                "DaliOrder"
-            } else {
-                "TorchOrder"
-            };
-            return invalid_argument(format!(
-                "num_clips must be at most {max_clips} with {order}, got {num_clips}; \
-                 orders of framespool support more"
-            ));
-        }
-        let Some(mix) = &self.mix else { return Ok(()) };
-        if clip_order != ClipOrder::Framespool {
-            return invalid_argument(
-                "order must be \"framespool\" with a mix; the others do not support weights",
-            );
-        }
-        let grouped = matches!(shuffle, Shuffle::Grouped(_));
-        if shuffle != Shuffle::Full && !grouped {
-            return invalid_argument(
-                "shuffle must be \"full\" or \"grouped\" with a mix; its datasets take turns in a random order",
-            );
-        }
-        if grouped && mix.replacement {
-            return invalid_argument(
-                "shuffle must be \"full\" with replacement=True, got \"grouped\"; draws with replacement are independent",
-            );
-        }
-        if stick_to_shard {
-            return invalid_argument(
-                "stick_to_shard must be False with a mix, got True; all ranks draw from all datasets",
-            );
-        }
-        mix.check(num_clips)
+        Draws::of(self).check(self)
     }
 }
 
@@ -306,9 +227,6 @@ impl BatchSamplerConfig {
                 self.num_nodes
             ))
         };
-        if self.clip_order != ClipOrder::Framespool {
-            return refused("with the orders of other libraries, which divide clips otherwise");
-        }
         if self.stick_to_shard {
             return refused(
                 "with stick_to_shard=True, which keeps the videos of each rank, and so of each machine",
@@ -320,38 +238,7 @@ impl BatchSamplerConfig {
         self.check_video_clips(&self.videos())
     }
 
-    fn check_weights(&self, weights: &WeightConfig) -> Result<()> {
-        if self.clip_order != ClipOrder::Framespool {
-            return invalid_argument(
-                "weights need an order of framespool; the orders of other libraries have none",
-            );
-        }
-        if self.mix.is_some() {
-            return invalid_argument(
-                "weights cannot be combined with a mix; give each dataset of the mix a weight, or each video one",
-            );
-        }
-        if self.stick_to_shard {
-            return invalid_argument(
-                "stick_to_shard must be False with weights, got True; all ranks draw from all videos",
-            );
-        }
-        if !matches!(self.shuffle, Shuffle::Full | Shuffle::Grouped(_)) {
-            return invalid_argument(
-                "shuffle must be \"full\" or \"grouped\" with weights; other orders deliver each clip once",
-            );
-        }
-        let videos = self.videos();
-        self.check_video_clips(&videos)?;
-        weights.check(videos.num_videos())
-    }
-
     fn check_grouped(&self) -> Result<()> {
-        if self.clip_order != ClipOrder::Framespool {
-            return invalid_argument(
-                "shuffle=\"grouped\" is an order of framespool; the orders of other libraries have no groups",
-            );
-        }
         if self.stick_to_shard {
             return invalid_argument(
                 "stick_to_shard must be False with shuffle=\"grouped\", got True; each video is on one rank anyway",
@@ -365,7 +252,7 @@ impl BatchSamplerConfig {
         self.check_video_clips(clips)
     }
 
-    fn check_video_clips(&self, clips: &VideoClips) -> Result<()> {
+    pub(super) fn check_video_clips(&self, clips: &VideoClips) -> Result<()> {
         if clips.num_clips() != self.num_clips {
             return invalid_argument(format!(
                 "clips_per_video must add up to num_clips={}, got {}; give the number of each video",

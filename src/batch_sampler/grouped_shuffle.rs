@@ -35,6 +35,7 @@ pub use parameters::{
 };
 pub use weighted::WeightConfig;
 
+use super::order::Order;
 use super::permutation::{Permutation, mix};
 use crate::error::{Result, invalid_argument};
 use crate::rng::{Purpose, RngKey};
@@ -81,16 +82,8 @@ impl GroupedShuffle {
         Self::with_weights(clips, config, None)
     }
 
-    /// Videos come as often as their weights call for.
-    pub(super) fn weighted(
-        clips: VideoClips,
-        config: GroupedConfig,
-        weights: WeightedVideos,
-    ) -> Result<Self> {
-        Self::with_weights(clips, config, Some(weights))
-    }
-
-    fn with_weights(
+    /// With weights, videos come as often as these call for.
+    pub(super) fn with_weights(
         clips: VideoClips,
         config: GroupedConfig,
         weights: Option<WeightedVideos>,
@@ -290,7 +283,7 @@ impl Window {
 #[derive(Debug)]
 pub(super) struct GroupedSampler {
     shuffle: Arc<GroupedShuffle>,
-    pub config: GroupedConfig,
+    config: GroupedConfig,
     seed: u64,
     /// Two epochs: the current one, and the next one, which [`Self::prepare`] adds.
     cached: Arc<Mutex<CachedEpochs>>,
@@ -319,7 +312,7 @@ impl GroupedSampler {
     /// Prepares an epoch on a thread of its own, if it takes a pass over many chunks; returns the
     /// thread, which need not be joined. Reading the epoch earlier does no harm: it then makes the
     /// pass itself.
-    pub fn prepare(&self, epoch: u64) -> Option<JoinHandle<()>> {
+    pub fn prepare_on_thread(&self, epoch: u64) -> Option<JoinHandle<()>> {
         if self.shuffle.chunks.equal_len.is_some()
             || self.shuffle.chunks.num_chunks < PREPARED_CHUNKS
         {
@@ -345,30 +338,28 @@ impl GroupedSampler {
             .spawn(prepare)
             .ok()
     }
+}
 
-    /// See [`GroupedShuffle::is_ungrouped`].
-    pub fn is_ungrouped(&self) -> bool {
-        self.shuffle.is_ungrouped()
+impl Order for GroupedSampler {
+    fn num_clips(&self) -> u64 {
+        self.shuffle.num_clips
     }
 
-    /// Passes the clip at each of these positions of an epoch, and its occurrence in the epoch, to
-    /// `each`.
-    pub fn clips<T>(
-        &self,
-        epoch: u64,
-        positions: impl Iterator<Item = u64>,
-        mut each: impl FnMut(usize, u64, u32) -> T,
-    ) -> Vec<T> {
+    fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let found = cached.iter().position(|(number, _)| *number == epoch);
         let at = found
             .unwrap_or_else(|| cache(&mut cached, epoch, self.shuffle.epoch(self.seed, epoch)));
         let order = &mut cached[at].1;
-        let clips = positions.enumerate().map(|(n, position)| {
-            let (clip, occurrence) = order.visit(position);
-            each(n, clip, occurrence)
-        });
-        clips.collect()
+        positions.map(|position| order.visit(position)).collect()
+    }
+
+    fn grouped(&self) -> Option<GroupedConfig> {
+        (!self.shuffle.is_ungrouped()).then_some(self.config)
+    }
+
+    fn prepare(&self, epoch: u64) {
+        self.prepare_on_thread(epoch);
     }
 }
 

@@ -7,6 +7,7 @@ pub mod interleave;
 
 use serde::Deserialize;
 
+use super::order::Order;
 use super::permutation::Permutation;
 use crate::error::{Result, invalid_argument};
 use crate::rng::{Purpose, RngKey};
@@ -86,6 +87,7 @@ pub(super) struct MixSampler {
     datasets: Vec<DatasetRange>,
     interleave: WeightedInterleave,
     replacement: bool,
+    seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +97,7 @@ struct DatasetRange {
 }
 
 impl MixSampler {
-    pub fn new(mix: &MixConfig) -> Result<Self> {
+    pub fn new(mix: &MixConfig, seed: u64) -> Result<Self> {
         let mut end = 0_u64;
         let datasets = mix.sizes.iter().map(|&size| {
             let first = end;
@@ -107,26 +109,38 @@ impl MixSampler {
             datasets,
             interleave: WeightedInterleave::new(&mix.weights, mix.clips_per_epoch())?,
             replacement: mix.replacement,
+            seed,
         })
     }
 
-    pub fn epoch(&self, seed: u64, epoch: u64) -> MixEpoch<'_> {
+    fn epoch(&self, epoch: u64) -> MixEpoch<'_> {
         MixEpoch {
             sampler: self,
             key: RngKey {
-                seed,
+                seed: self.seed,
                 epoch,
                 clip: 0,
                 occurrence: 0,
             },
-            draws: self.interleave.draws(seed, epoch),
+            draws: self.interleave.draws(self.seed, epoch),
         }
+    }
+}
+
+impl Order for MixSampler {
+    fn num_clips(&self) -> u64 {
+        self.interleave.epoch_len()
+    }
+
+    fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {
+        let mut draws = self.epoch(epoch);
+        positions.map(|position| draws.clip(position)).collect()
     }
 }
 
 /// The clips of one epoch of a mix.
 #[derive(Debug)]
-pub(super) struct MixEpoch<'a> {
+struct MixEpoch<'a> {
     sampler: &'a MixSampler,
     key: RngKey,
     draws: EpochDraws<'a>,
@@ -135,7 +149,7 @@ pub(super) struct MixEpoch<'a> {
 impl MixEpoch<'_> {
     /// The clip at a position and its occurrence in this epoch, counted from 0; positions past the
     /// end wrap around.
-    pub fn clip(&mut self, position: u64) -> (u64, u32) {
+    fn clip(&mut self, position: u64) -> (u64, u32) {
         let draw = self.draws.at(position);
         let DatasetRange { first, size } = self.sampler.datasets[draw.dataset];
         let occurrence = draw.dataset as u64;
@@ -183,11 +197,8 @@ mod tests {
 
     fn list(mix: &MixConfig, seed: u64, epoch: u64) -> Vec<(u64, u32)> {
         mix.check(mix.sizes.iter().sum()).unwrap();
-        let sampler = MixSampler::new(mix).unwrap();
-        let mut draws = sampler.epoch(seed, epoch);
-        (0..mix.clips_per_epoch())
-            .map(|position| draws.clip(position))
-            .collect()
+        let sampler = MixSampler::new(mix, seed).unwrap();
+        sampler.clips(epoch, &mut (0..mix.clips_per_epoch()))
     }
 
     // Expected values computed by an independent Python implementation with exact fractions.

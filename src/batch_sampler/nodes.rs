@@ -10,20 +10,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::grouped_shuffle::{GroupedConfig, VideoClips};
+use super::order::{self, Order};
 use super::permutation::Permutation;
-use super::shard::GlobalBatchSplit;
-use super::{BatchSampler, BatchSamplerConfig, LastBatchPolicy, SampledClip, Shuffle};
+use super::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
 use crate::error::{Result, invalid_argument};
 use crate::rng::{Purpose, RngKey};
 
 /// The order of the clips of one machine.
 #[derive(Debug)]
-pub(super) struct NodeSampler {
+pub(super) struct NodeOrder {
     /// The order of its clips, which are numbered from 0.
-    order: Box<BatchSampler>,
+    order: Box<dyn Order>,
     clips: NodeClips,
-    /// The batches of the part that determines the length.
-    split: GlobalBatchSplit,
+    /// Clips of the longest or the shortest part.
+    required_clips: u64,
 }
 
 /// The clips of a part.
@@ -43,7 +43,7 @@ enum NodeClips {
     },
 }
 
-impl NodeSampler {
+impl NodeOrder {
     /// # Errors
     /// `Argument` if a machine has no clip.
     pub fn new(config: &BatchSamplerConfig) -> Result<Self> {
@@ -51,7 +51,6 @@ impl NodeSampler {
             num_nodes,
             num_shards,
             shard_id,
-            batch_size,
             last_batch,
             seed,
             ..
@@ -78,74 +77,47 @@ impl NodeSampler {
             occurrence: node.into(),
         }
         .rng(Purpose::Nodes);
-        let order = BatchSampler::new(BatchSamplerConfig {
+        let order = order::of_config(&BatchSamplerConfig {
             num_clips: lengths[node as usize],
             seed: own_seed.next_u64(),
-            shard_id: shard_id % ranks,
             num_shards: ranks,
             num_nodes: 1,
-            worker_id: 0,
+            // Its block derives from the ranks alone.
             num_workers: 1,
-            repeats: 1,
-            clips_per_group: 1,
             video_clips: config.video_clips.as_ref().map(|_| clips.video_clips()),
             ..config.clone()
         })?;
-        let num_clips = length.copied().unwrap_or(0);
-        let split = GlobalBatchSplit {
-            num_clips,
-            batch_size,
-            num_shards: ranks,
-            last_batch,
-        };
         Ok(Self {
-            order: Box::new(order),
+            order,
             clips,
-            split,
+            required_clips: length.copied().unwrap_or(0),
         })
     }
+}
 
-    pub fn split(&self) -> &GlobalBatchSplit {
-        &self.split
+impl Order for NodeOrder {
+    fn num_clips(&self) -> u64 {
+        self.order.num_clips()
     }
 
-    pub fn grouped(&self) -> Option<GroupedConfig> {
+    fn required_clips(&self) -> u64 {
+        self.required_clips
+    }
+
+    fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {
+        let mut clips = self.order.clips(epoch, positions);
+        for (clip, _) in &mut clips {
+            *clip = self.clips.in_dataset(*clip);
+        }
+        clips
+    }
+
+    fn grouped(&self) -> Option<GroupedConfig> {
         self.order.grouped()
     }
 
-    pub fn prepare_epoch(&self, epoch: u64) {
-        self.order.prepare_epoch(epoch);
-    }
-
-    /// The slots of a batch of this rank.
-    pub fn batch(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
-        let Some(share) = self.split.rank_slice(batch, self.order.config().shard_id) else {
-            return Vec::new();
-        };
-        let length = (share.clips + share.padding) as usize;
-        let mut slots = self.order.batch(epoch, batch);
-        slots.truncate(length);
-        // The part has fewer clips than the longest one.
-        let mut from_beginning = 0;
-        while slots.len() < length {
-            let first = self
-                .order
-                .batch(epoch, from_beginning % self.order.len_batches().max(1));
-            slots.extend(
-                first
-                    .into_iter()
-                    .take(length - slots.len())
-                    .map(|s| SampledClip { padding: true, ..s }),
-            );
-            from_beginning += 1;
-        }
-        slots
-            .into_iter()
-            .map(|slot| SampledClip {
-                clip: self.clips.in_dataset(slot.clip),
-                ..slot
-            })
-            .collect()
+    fn prepare(&self, epoch: u64) {
+        self.order.prepare(epoch);
     }
 }
 
@@ -283,6 +255,7 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     use super::super::grouped_shuffle::GroupedOptions;
+    use super::super::{BatchSampler, SampledClip};
     use super::*;
 
     const POLICIES: [LastBatchPolicy; 3] = [

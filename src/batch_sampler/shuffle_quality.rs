@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::grouped_shuffle::weighted::{Unit, WeightedVideos};
 use super::grouped_shuffle::{GroupedOptions, VideoClips};
-use super::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
+use super::{BatchSampler, BatchSamplerConfig, Shuffle};
 use crate::error::{Result, invalid_argument};
 
 /// Approximate limit on the number of inspected positions of an epoch.
@@ -62,8 +62,7 @@ pub struct ShuffleStats {
 /// Measures an epoch of a batch sampler; `clips` states which clips are of one video.
 ///
 /// If the epoch has more than [`MAX_POSITIONS`] positions, only batches at even distances are
-/// inspected, and of more than [`MAX_RANKS`] ranks only the first; of the orders of other
-/// libraries, only the batch sampler's rank.
+/// inspected, and of more than [`MAX_RANKS`] ranks only the first.
 ///
 /// # Errors
 /// `Argument` if a dataset of a mix ends within a video.
@@ -74,7 +73,6 @@ pub fn measure_shuffle(
 ) -> Result<ShuffleQuality> {
     let config = order.config();
     let plain = BatchSamplerConfig {
-        clip_order: ClipOrder::Framespool,
         stick_to_shard: false,
         ..config.clone()
     };
@@ -241,14 +239,12 @@ impl AllRanks {
             ..order.resolved_config()
         };
         let num_shards = config.num_shards;
-        let own = config.clip_order == ClipOrder::Framespool;
         let grouped = order
             .grouped()
             .is_some_and(|g| g.num_streams.is_multiple_of(num_shards));
         // Copies of a video may be on several ranks.
-        let disjoint = config.weights.is_none() && (grouped || (own && config.stick_to_shard));
-        // The orders of other libraries keep a table of all clips for each rank.
-        let inspected = if disjoint || !own {
+        let disjoint = config.weights.is_none() && (grouped || config.stick_to_shard);
+        let inspected = if disjoint {
             config.shard_id..config.shard_id + 1
         } else {
             0..num_shards.min(MAX_RANKS)

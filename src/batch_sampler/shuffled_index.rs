@@ -1,12 +1,72 @@
-//! Maps a position in an epoch to a clip of a dataset range under the chosen shuffle.
-//! Any position has random access; lookups at consecutive positions share cached blocks.
+//! The orders that deliver each clip of a range of the dataset once: sequential, a permutation, or
+//! a buffer shuffle. Any position has random access; lookups at consecutive positions share cached
+//! blocks.
 
 use std::ops::Range;
 
-use super::Shuffle;
 use super::buffer_shuffle::BufferShuffle;
+use super::order::Order;
 use super::permutation::Permutation;
+use super::split::shard_range;
+use super::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
 use crate::rng::{Purpose, RngKey};
+
+/// The order of a range of the dataset: of all clips, or with `stick_to_shard` of one rank's shard.
+#[derive(Clone, Debug)]
+pub(super) struct ShuffledRange {
+    shuffle: Shuffle,
+    seed: u64,
+    /// Selects the random stream: the rank if each rank shuffles its own range, 0 if all ranks
+    /// share the order.
+    stream: u32,
+    clips: Range<u64>,
+    /// Clips of the longest or the shortest shard.
+    required_clips: u64,
+}
+
+impl ShuffledRange {
+    pub fn new(config: &BatchSamplerConfig) -> Self {
+        let (shards, stream) = match config.stick_to_shard {
+            true => (config.num_shards, config.shard_id),
+            false => (1, 0),
+        };
+        Self {
+            shuffle: config.shuffle,
+            seed: config.seed,
+            stream,
+            clips: shard_range(config.num_clips, shards, stream),
+            required_clips: match config.last_batch {
+                LastBatchPolicy::Drop => config.num_clips / u64::from(shards),
+                LastBatchPolicy::Partial | LastBatchPolicy::Fill => {
+                    config.num_clips.div_ceil(u64::from(shards))
+                }
+            },
+        }
+    }
+}
+
+impl Order for ShuffledRange {
+    fn num_clips(&self) -> u64 {
+        self.clips.end - self.clips.start
+    }
+
+    fn required_clips(&self) -> u64 {
+        self.required_clips
+    }
+
+    fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {
+        let key = RngKey {
+            seed: self.seed,
+            epoch,
+            clip: 0,
+            occurrence: self.stream.into(),
+        };
+        let mut shuffled = ShuffledIndex::new(self.shuffle, key, self.clips.clone());
+        positions
+            .map(|position| (shuffled.clip(position), 0))
+            .collect()
+    }
+}
 
 /// The order of a range of the dataset in one epoch.
 #[derive(Clone, Debug)]

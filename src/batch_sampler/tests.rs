@@ -234,14 +234,10 @@ fn epochs_and_seeds_give_different_orders() {
     assert_eq!(real(&batches(&off, 5)), (0..100).collect::<Vec<_>>());
 }
 
-const CLIP_ORDERS: [(ClipOrder, Shuffle); 7] = [
-    (ClipOrder::Framespool, Shuffle::Off),
-    (ClipOrder::Framespool, Shuffle::Buffer { initial_fill: 5 }),
-    (ClipOrder::Framespool, Shuffle::Full),
-    (ClipOrder::Torch, Shuffle::Off),
-    (ClipOrder::Torch, Shuffle::Full),
-    (ClipOrder::Dali, Shuffle::Off),
-    (ClipOrder::Dali, Shuffle::Buffer { initial_fill: 5 }),
+const SHUFFLES: [Shuffle; 3] = [
+    Shuffle::Off,
+    Shuffle::Buffer { initial_fill: 5 },
+    Shuffle::Full,
 ];
 
 fn config(num_clips: u64, num_shards: u32, batch_size: u32) -> BatchSamplerConfig {
@@ -376,11 +372,10 @@ fn stick_to_shard_ranks_have_equal_length() {
 
 #[test]
 fn workers_together_equal_one_worker() {
-    for (clip_order, shuffle) in CLIP_ORDERS {
+    for shuffle in SHUFFLES {
         for last_batch in POLICIES {
             for (clips, workers) in [(50, 1), (50, 2), (50, 3), (50, 20), (47, 4), (6, 7)] {
                 let base = BatchSamplerConfig {
-                    clip_order,
                     shuffle,
                     last_batch,
                     ..config(clips, 2, 3)
@@ -411,19 +406,16 @@ fn workers_together_equal_one_worker() {
 
 #[test]
 fn an_order_of_no_clips_has_no_batches() {
-    for clip_order in [ClipOrder::Framespool, ClipOrder::Torch] {
-        for shuffle in [Shuffle::Off, Shuffle::Full] {
-            for last_batch in POLICIES {
-                let order = BatchSampler::new(BatchSamplerConfig {
-                    clip_order,
-                    shuffle,
-                    last_batch,
-                    ..config(0, 2, 3)
-                })
-                .unwrap();
-                assert_eq!((order.len_batches(), order.num_samples()), (0, 0));
-                assert!(order.batch(0, 0).is_empty() && order.batch(0, u64::MAX).is_empty());
-            }
+    for shuffle in [Shuffle::Off, Shuffle::Full] {
+        for last_batch in POLICIES {
+            let order = BatchSampler::new(BatchSamplerConfig {
+                shuffle,
+                last_batch,
+                ..config(0, 2, 3)
+            })
+            .unwrap();
+            assert_eq!((order.len_batches(), order.num_samples()), (0, 0));
+            assert!(order.batch(0, 0).is_empty() && order.batch(0, u64::MAX).is_empty());
         }
     }
 }
@@ -445,20 +437,17 @@ fn the_largest_numbers_do_not_overflow() {
     let buffer = Shuffle::Buffer {
         initial_fill: u32::MAX,
     };
-    for (clip_order, shuffle, stick_to_shard, mix) in [
-        (ClipOrder::Framespool, Shuffle::Full, false, None),
-        (ClipOrder::Framespool, buffer, false, None),
-        (ClipOrder::Framespool, buffer, true, None),
-        (ClipOrder::Framespool, Shuffle::Full, false, Some(mix)),
-        (ClipOrder::Torch, Shuffle::Off, false, None),
-        (ClipOrder::Dali, Shuffle::Off, false, None),
+    for (shuffle, stick_to_shard, mix) in [
+        (Shuffle::Full, false, None),
+        (buffer, false, None),
+        (buffer, true, None),
+        (Shuffle::Full, false, Some(mix)),
     ] {
         for (last_batch, num_shards) in POLICIES
             .into_iter()
             .flat_map(|p| [(p, 1), (p, 2), (p, u32::MAX)])
         {
             let config = BatchSamplerConfig {
-                clip_order,
                 shuffle,
                 stick_to_shard,
                 mix: mix.clone(),
@@ -486,7 +475,7 @@ fn the_largest_numbers_do_not_overflow() {
                     let slots = order.batch(epoch, batch);
                     assert!(
                         (1..=3).contains(&slots.len()),
-                        "{clip_order:?} {shuffle:?} {last_batch:?} {num_shards}"
+                        "{shuffle:?} {last_batch:?} {num_shards}"
                     );
                 }
                 assert!(order.batch(0, last + 1).is_empty() && order.batch(0, u64::MAX).is_empty());
@@ -552,7 +541,7 @@ fn invalid_number_is_named_in_the_error() {
         change(&mut config);
         config
     };
-    let cases: [(BatchSamplerConfig, &str); 16] = [
+    let cases: [(BatchSamplerConfig, &str); 9] = [
         (
             with(&|c| c.batch_size = 0),
             "batch_size must be at least 1, got 0",
@@ -582,36 +571,6 @@ fn invalid_number_is_named_in_the_error() {
             "num_clips must be at least num_shards=2 with stick_to_shard, got 1",
         ),
         (
-            with(&|c| (c.clip_order, c.shuffle) = (ClipOrder::Torch, buffer(3))),
-            "shuffle must be \"full\" or False with TorchOrder, got \"buffer\"",
-        ),
-        (
-            with(&|c| (c.clip_order, c.stick_to_shard) = (ClipOrder::Torch, true)),
-            "stick_to_shard must be False with TorchOrder, got True",
-        ),
-        (
-            with(&|c| (c.clip_order, c.num_clips) = (ClipOrder::Torch, 1 << 32)),
-            "num_clips must be at most 4294967295 with TorchOrder, got 4294967296",
-        ),
-        (
-            with(&|c| c.clip_order = ClipOrder::Dali),
-            "shuffle must be \"buffer\" or False with DaliOrder, got \"full\"",
-        ),
-        (
-            with(&|c| (c.clip_order, c.shuffle, c.num_clips) = (ClipOrder::Dali, buffer(3), 1)),
-            "num_clips must be at least num_shards=2 with DaliOrder, got 1",
-        ),
-        (
-            with(&|c| {
-                (c.clip_order, c.shuffle, c.num_clips) = (ClipOrder::Dali, buffer(3), 1 << 31)
-            }),
-            "num_clips must be at most 2147483645 with DaliOrder, got 2147483648",
-        ),
-        (
-            with(&|c| (c.mix, c.clip_order) = (mix.clone(), ClipOrder::Torch)),
-            "order must be \"framespool\" with a mix",
-        ),
-        (
             with(&|c| (c.mix, c.shuffle) = (mix.clone(), Shuffle::Off)),
             "shuffle must be \"full\" or \"grouped\" with a mix",
         ),
@@ -630,16 +589,11 @@ fn invalid_number_is_named_in_the_error() {
 /// A random configuration among those that its kind supports.
 fn any_config() -> impl Strategy<Value = BatchSamplerConfig> {
     let numbers = (0u64..200, 1u32..9, 1u32..14, 0u64..4, 1u32..5);
-    let choices = (
-        0usize..CLIP_ORDERS.len(),
-        1u32..40,
-        any::<bool>(),
-        0usize..3,
-    );
+    let choices = (0usize..SHUFFLES.len(), 1u32..40, any::<bool>(), 0usize..3);
     (numbers, choices).prop_filter_map("what this kind refuses", |(numbers, choices)| {
         let (num_clips, num_shards, batch_size, seed, num_workers) = numbers;
-        let (clip_order, initial_fill, stick_to_shard, policy) = choices;
-        let (clip_order, shuffle) = CLIP_ORDERS[clip_order];
+        let (shuffle, initial_fill, stick_to_shard, policy) = choices;
+        let shuffle = SHUFFLES[shuffle];
         let shuffle = if let Shuffle::Buffer { .. } = shuffle {
             Shuffle::Buffer { initial_fill }
         } else {
@@ -655,7 +609,6 @@ fn any_config() -> impl Strategy<Value = BatchSamplerConfig> {
             ..BatchSamplerConfig::default()
         };
         let config = BatchSamplerConfig {
-            clip_order,
             shuffle,
             stick_to_shard,
             last_batch,
@@ -695,16 +648,9 @@ proptest! {
         seen.sort_unstable();
         seen.dedup();
         prop_assert_eq!(seen.len() as u64, delivered, "a clip comes twice");
-        let (least, most) = (num_clips / shards, num_clips.div_ceil(shards));
-        let expected = match (last_batch, config.clip_order) {
-            (LastBatchPolicy::Partial | LastBatchPolicy::Fill, _) => num_clips,
-            (LastBatchPolicy::Drop, ClipOrder::Framespool | ClipOrder::Torch) => least / each * each * shards,
-            // With DALI, the longer shards may have one more clip, which can complete a last batch.
-            (LastBatchPolicy::Drop, ClipOrder::Dali) => {
-                let kept = most / each * each;
-                let long = num_clips % shards;
-                kept.min(most) * long + kept.min(least) * (shards - long)
-            }
+        let expected = match last_batch {
+            LastBatchPolicy::Partial | LastBatchPolicy::Fill => num_clips,
+            LastBatchPolicy::Drop => num_clips / shards / each * each * shards,
         };
         prop_assert_eq!(delivered, expected);
         if last_batch != LastBatchPolicy::Partial {

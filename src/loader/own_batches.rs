@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{Loader, OnError};
-use crate::batch_sampler::{
-    BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip,
-};
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, LastBatchPolicy, SampledClip};
 use crate::error::{Error, Result};
 use crate::source::stop_scope;
 use crate::sync::{Mutex, PoisonError};
@@ -50,12 +48,9 @@ impl Loader {
     pub fn clips_in_order(&self, epoch: u64) -> Result<Vec<SampledClip>> {
         const BATCH: u32 = 4096;
         let config = self.order.resolved_config();
-        if config.stick_to_shard
-            || config.num_nodes > 1
-            || config.clip_order != ClipOrder::Framespool
-        {
+        if config.stick_to_shard || config.num_nodes > 1 {
             return Err(Error::Argument(
-                "the ranks have orders of their own; omit stick_to_shard and num_nodes, and use an order of framespool".into(),
+                "the ranks have orders of their own; omit stick_to_shard and num_nodes".into(),
             ));
         }
         let order = BatchSampler::new(BatchSamplerConfig {

@@ -7,7 +7,7 @@ use super::Loader;
 use super::cost_estimate::{CostModel, DiskCacheCost};
 use crate::batch_sampler::grouped_shuffle::GroupedOptions;
 use crate::batch_sampler::shuffle_quality::{cached_clips_for_mixing, measure_mixing};
-use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::rng::RngKey;
@@ -176,15 +176,14 @@ impl Loader {
     /// its videos.
     ///
     /// # Errors
-    /// `Argument` with an order of another library or a shard of the dataset; the error of a video
-    /// if none of those that are opened can be read; that of an interrupt.
+    /// `Argument` with a shard of the dataset; the error of a video if none of those that are opened
+    /// can be read; that of an interrupt.
     pub fn estimate_cost(&self) -> Result<CostEstimate> {
         self.check_process()?;
         let config = self.order.config();
-        if config.clip_order != ClipOrder::Framespool || config.stick_to_shard {
+        if config.stick_to_shard {
             return Err(Error::Argument(
-                "costs can be estimated only for orders of framespool without stick_to_shard"
-                    .into(),
+                "costs can be estimated only without stick_to_shard".into(),
             ));
         }
         let cached_clips = self.config.cached_clips();

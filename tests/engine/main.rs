@@ -7,7 +7,6 @@ mod color;
 mod corpus;
 mod corruption;
 mod corruption_ts;
-mod dali_order;
 mod decoder_threads;
 mod disposable_frames;
 mod image;

@@ -191,7 +191,6 @@ def test_arguments(files):
         ({"shuffle": list(range(48))}, "batch_size must be a number if shuffle is a sampler"),
         ({"transforms": [T.Resize(32)]}, "needs transforms.SmartResize"),
         ({"num_shards": fsp.options.Shards(1, stick_to_shard=True)}, "omit stick_to_shard"),
-        ({"shuffle": fsp.order.TorchOrder()}, "use an order of framespool"),
     ):
         with pytest.raises(fsp.errors.ArgumentError, match=message):
             make(files, **more)

@@ -19,10 +19,6 @@ EVERY_KIND = [
     ({"shuffle": "full"}, False),
     ({"shuffle": fsp.BufferShuffle(6)}, False),
     ({"shuffle": "full"}, True),
-    ({"shuffle": fsp.order.TorchOrder()}, False),
-    ({"shuffle": fsp.order.TorchOrder(False)}, False),
-    ({"shuffle": fsp.order.DaliOrder(initial_fill=6)}, False),
-    ({"shuffle": fsp.order.DaliOrder(False)}, True),
 ]
 
 
@@ -119,10 +115,6 @@ def test_orders_travel_and_compare():
             {"shuffle": "grouped", "clips_per_video": 1, "num_shards": fsp.options.Shards(1, stick_to_shard=True)},
             "stick_to_shard must be False",
         ),
-        (
-            {"shuffle": fsp.order.TorchOrder(False), "num_shards": fsp.options.Shards(1, stick_to_shard=True)},
-            "stick_to_shard must be False with TorchOrder",
-        ),
         ({"shard_id": 2, "num_shards": 2}, "shard_id must be below num_shards=2, got 2"),
         ({"num_shards": fsp.options.Shards(1, worker_id=1)}, "worker_id must be below num_workers=1, got 1"),
         ({"num_shards": fsp.options.Shards(24, stick_to_shard=True)}, "num_clips must be at least num_shards=24"),
@@ -147,9 +139,6 @@ def test_a_wrong_value_is_repeated_back(keywords, part):
         (lambda: fsp.GroupedShuffle(num_streams=0), "num_streams must be at least 1, got 0"),
         (lambda: fsp.GroupedShuffle(block_size="2"), "block_size must be an int, got '2'"),
         (lambda: fsp.BufferShuffle(0), "initial_fill must be at least 1, got 0"),
-        (lambda: fsp.order.DaliOrder(initial_fill=0), "initial_fill must be at least 1, got 0"),
-        (lambda: fsp.order.DaliOrder("full"), "shuffle must be True or False, got 'full'"),
-        (lambda: fsp.order.TorchOrder("grouped"), "shuffle must be True or False, got 'grouped'"),
         (lambda: fsp.options.Shards(1, stick_to_shard=1), "stick_to_shard must be True or False, got 1"),
         (lambda: fsp.options.Shards(2, num_workers=2), "num_workers=2 is given without worker_id: one worker makes"),
         (lambda: fsp.options.Shards("2"), "num_shards must be an int, got '2'"),
@@ -178,22 +167,3 @@ def test_wrong_places_are_repeated_back():
     assert mixed.quality()["mean_clips"] is None and mixed.quality()["mixing"] == pytest.approx(1, abs=0.05)
     with pytest.raises(ArgumentError, match="ends at clip 3"):
         order(mix=fsp.order.Mixture(sizes=[3, 20], weights=[1, 1])).quality([5, 18])
-
-
-# Computed by torch 2.15.0: DistributedSampler(range(11), num_replicas=2, rank=0, seed=9), set_epoch(3).
-TORCH = [10, 3, 0, 1, 9, 5]
-# Recorded from nvidia-dali 2.4.0: fn.readers.file, 7 files, shard 0 of 3, random_shuffle, initial_fill 4, seed 11.
-DALI = [[0, 3], [2, 4], [6, 5, 1], [0, 3], [2, 4]]
-
-
-def test_the_orders_of_others_are_theirs():
-    torch = order(num_clips=11, shuffle=fsp.order.TorchOrder(), num_shards=2, seed=9)
-    assert [clip for batch in torch.epoch(3) for clip in batch] == TORCH
-    dali = order(num_clips=7, shuffle=fsp.order.DaliOrder(initial_fill=4), num_shards=3, seed=11)
-
-    def real(epoch):
-        marks = (mark for n in range(len(dali)) for mark in dali.padding(n, epoch=epoch))
-        return [clip for clip, mark in zip(itertools.chain(*dali.epoch(epoch)), marks, strict=True) if not mark]
-
-    assert [real(epoch) for epoch in (0, 1, 2, 3, 4)] == DALI
-    assert real(1) == DALI[1], "going back gives the same order"

@@ -108,9 +108,7 @@ def test_bench_reports_the_expected_cost(short_clips):
     packets = report.expected["packets_per_clip"]
     assert packets["grouped"] <= packets["full"] < packets["single"] and report.as_dict()["expected"] == report.expected
     assert (
-        fsp.tools.bench(
-            fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle=fsp.order.TorchOrder(False)), seconds=0.1
-        ).expected
+        fsp.tools.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle=range(1)), seconds=0.1).expected
         is None
     )
 

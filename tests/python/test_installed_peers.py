@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import random
 import warnings
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import framespool as fsp
 import pytest
 from framespool import _framespool
+from framespool.order._sampler_batches import SamplerBatches
 
 torch = pytest.importorskip("torch")
 
@@ -35,22 +37,19 @@ def test_batches_are_those_of_distributed_sampler():
         n, shards, batch = draw.choice(LENGTHS), draw.choice([1, 1, 2, 3, 7, 16, 100]), draw.choice([1, 2, 3, 8, 1000])
         rank, seed, epoch = draw.randrange(shards), draw.choice(SEEDS), draw.choice([0, 1, 17, 2**31, 2**33])
         shuffle, drop = draw.random() < 0.8, draw.random() < 0.5
-        ours = fsp.order.BatchSampler(
-            shuffle=fsp.order.TorchOrder(shuffle),
-            num_clips=n,
-            batch_size=batch,
-            shard_id=rank,
-            num_shards=shards,
-            seed=seed,
-            last_batch="drop" if drop else "partial",
+        ours, theirs = (
+            DistributedSampler(range(n), shards, rank, shuffle=shuffle, seed=seed, drop_last=drop) for _ in range(2)
         )
-        theirs = DistributedSampler(range(n), shards, rank, shuffle=shuffle, seed=seed, drop_last=drop)
+        settings = {"batch_size": batch, "last_batch": "drop" if drop else "partial", "repeats": 1}
+        batches = SamplerBatches(ours, {**settings, "worker_id": 0, "num_workers": 1})
+        native: Any = SimpleNamespace(num_clips=n)
         theirs.set_epoch(epoch)
         if n > 200:
             expected = list(BatchSampler(theirs, batch, drop))  # the batches of DataLoader, without fetching
         else:
             expected = list(DataLoader(range(n), batch, sampler=theirs, drop_last=drop, collate_fn=list))
-        assert list(ours.epoch(epoch)) == expected, ours
+        found = [[clip for clip, *_ in slots] for slots in batches.batches(native, epoch)]
+        assert found == expected, (n, shards, batch, rank, seed, epoch)
         compared += len(expected)
     assert compared > 10_000
 
@@ -70,10 +69,9 @@ class Batches(IterableDataset):
         )
 
 
-@pytest.mark.parametrize(("order", "clips", "workers"), [("framespool", 101, 3), ("torch", 100, 2), ("torch", 7, 4)])
-def test_workers_of_a_data_loader_give_the_order_of_one_process(order, clips, workers):
-    shuffle = fsp.order.TorchOrder() if order == "torch" else "full"
-    keywords = {"num_clips": clips, "batch_size": 8, "shuffle": shuffle, "seed": 5}
+@pytest.mark.parametrize(("clips", "workers"), [(101, 3), (100, 2), (7, 4)])
+def test_workers_of_a_data_loader_give_the_order_of_one_process(clips, workers):
+    keywords = {"num_clips": clips, "batch_size": 8, "shuffle": "full", "seed": 5}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores
         found = list(DataLoader(Batches(**keywords), batch_size=None, num_workers=workers))

@@ -152,6 +152,17 @@ def test_batches_are_the_items_of_a_lerobot_dataset(tmp_path, videos, shuffle):
     assert stats["clips"] == 2 * sum(LENGTHS) and stats["frames_decoded"] >= 2 * stats["clips"] // 2
 
 
+@pytest.mark.filterwarnings("ignore:clips of one video")
+def test_cameras_with_little_memory_have_one_order(tmp_path, videos):
+    """Cameras of other sizes would derive other grouped shuffles from the same memory."""
+    tables = write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, camera=[TOP, WRIST], delta_timestamps=DELTAS)
+    loader = fsp.ClipLoader(dataset, batch_size=8, shuffle=True, seed=2, index=False, cache="2MiB")
+    assert loader._companions[0].grouped == loader._native.grouped
+    rows = [row for batch in loader for row in check(batch, tables, videos, DELTAS)]
+    assert sorted(rows) == list(range(sum(LENGTHS)))
+
+
 def test_cameras_with_a_disk_cache(tmp_path, videos):
     """The frames of all cameras are equal in every epoch, so none is decoded from the second one on."""
     tables = write(tmp_path / "dataset", videos)

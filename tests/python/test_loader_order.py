@@ -1,4 +1,4 @@
-"""The loader's orders: buffer shuffle, fixed shards, workers, mixes, and those of other libraries."""
+"""The loader's orders: buffer shuffle, fixed shards, workers and mixes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 
 import framespool as fsp
 import pytest
+from order_examples import dali
 
 ONE = fsp.samplers.RandomClips(sequence_length=1)
 SMALL = [fsp.transforms.Resize((16, 16))]
@@ -49,7 +50,7 @@ def test_stick_to_shard_keeps_shards_in_all_epochs(videos_39):
 def test_workers_in_turn_are_one_loader(videos_39, workers):
     for settings in (
         {"shuffle": "full"},
-        {"shuffle": fsp.order.DaliOrder(initial_fill=7), "last_batch": "fill"},
+        {"shuffle": dali.DaliReader(39, initial_fill=7), "last_batch": "fill"},
     ):
         whole = clips(loader(videos_39, **settings))
         parts = [
@@ -73,37 +74,6 @@ def test_a_worker_resumes_its_own_batches(videos_39):
     assert got + clips(fresh) == expected
     with pytest.raises(fsp.errors.ArgumentError, match="num_workers"):
         loader(videos_39, shuffle="full").load_state_dict(run.state_dict())
-
-
-def test_pytorchs_order_is_distributed_samplers(videos_39):
-    # torch.utils.data.DistributedSampler(range(39), num_replicas=2, rank=r, seed=3), set_epoch(2), PyTorch 2.15
-    expected = [
-        [14, 20, 10, 28, 19, 3, 38, 32, 27, 12, 26, 35, 18, 25, 33, 30, 31, 5, 2, 4],
-        [11, 24, 23, 16, 13, 17, 15, 9, 7, 6, 36, 34, 0, 21, 22, 37, 8, 1, 29, 14],
-    ]
-    for rank in range(2):
-        run = loader(videos_39, shuffle=fsp.order.TorchOrder(), shard_id=rank, num_shards=2)
-        run.set_epoch(2)
-        assert flat(clips(run)) == expected[rank]
-
-
-def test_dalis_order_is_its_readers(tiny_clips):
-    # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, rotating each epoch.
-    recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
-    keywords = {"shuffle": fsp.order.DaliOrder(initial_fill=4), "seed": 11, "shard_id": 0, "num_shards": 2}
-    run = loader(tiny_clips[:7], batch_size=3, last_batch="fill", **keywords)
-    assert [flat(clips(run)) for _ in recorded] == recorded
-    run.set_epoch(2)
-    assert flat(clips(run)) == recorded[2]
-
-
-def test_endless_replay_of_an_epoch_is_rejected(tiny_clips):
-    run = loader(tiny_clips, shuffle=fsp.order.DaliOrder())
-    with pytest.raises(fsp.errors.ArgumentError, match="epoch must be at most"):
-        run.set_epoch(2**60)
-    order = fsp.order.BatchSampler(num_clips=100_000, batch_size=8, shuffle=fsp.order.DaliOrder())
-    with pytest.raises(fsp.errors.ArgumentError, match="epoch must be at most"):
-        order.batch(0, epoch=2**60)
 
 
 def test_what_no_order_can_keep_is_refused(tiny_clips):

@@ -58,7 +58,6 @@ def test_objects_are_values():
         fsp.Gpu("cuda:1", decoder="nvdec", threads=3),
         fsp.GroupedShuffle(block_size=64),
         fsp.BufferShuffle(8),
-        fsp.order.DaliOrder(initial_fill=3),
         fsp.options.Shards(4, num_nodes=2),
         fsp.options.OnError("skip", outage=1.5),
         fsp.TokenBudget(64, max_clips=2),

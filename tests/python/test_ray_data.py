@@ -144,7 +144,7 @@ def test_threads_are_the_cpus_of_the_task(cluster, few):
         ({"shuffle": True}, r"shuffle cannot.*random_shuffle\(\)"),
         ({"shard_id": 0, "num_shards": 2}, "shard_id, num_shards cannot.*streaming_split"),
         (
-            {"num_shards": fsp.options.Shards(1, worker_id=0, num_workers=2), "shuffle": fsp.order.TorchOrder(False)},
+            {"num_shards": fsp.options.Shards(1, worker_id=0, num_workers=2), "shuffle": fsp.BufferShuffle(4)},
             "num_shards, shuffle.*streaming_split.*random_shuffle",
         ),
         ({"device": "cuda:0"}, "device cannot.*map_batches"),

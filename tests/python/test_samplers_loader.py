@@ -244,7 +244,7 @@ def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):
         (lambda: fsp.samplers.RandomClips(sequence_length=4, short="drop"), "use padding="),
         (lambda: fsp.samplers.Windows(sequence_length=4, pad_mode="edge"), "use padding="),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, strict=True), r"use device=.*on_fallback=\"raise\""),
-        (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, order="torch"), r"use shuffle=.*TorchOrder\(\)"),
+        (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, order="torch"), "use shuffle=.*DistributedSampler"),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, num_workers=4), "use num_threads=, since a loader"),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, stick_to_shard=True), r"use num_shards=.*Shards\("),
         (lambda: fsp.ImageLoader(photos, batch_size=1, decoder="nvjpeg"), r"use device=.*Gpu\(0, decoder="),

@@ -191,7 +191,6 @@ def test_weighted_datasets_keep_their_weights(tiny_clips):
         ({"weights": [1, 2, 3, 4, -1]}, "got -1 for video 4"),
         ({"weights": [0] * 5}, "finite sum above 0"),
         ({"shuffle": False}, 'shuffle must be "full" or "grouped" with weights'),
-        ({"shuffle": fsp.order.TorchOrder()}, "weights need an order of framespool"),
         ({"shuffle": "full", "num_shards": fsp.options.Shards(1, stick_to_shard=True)}, "stick_to_shard"),
         ({"mix": fsp.order.Mixture(sizes=[20], weights=[1])}, "cannot be combined with a mix"),
     ],

@@ -80,7 +80,6 @@ class Run:
     num_shards: int = 1
     shuffle: str | bool = False
     stick_to_shard: bool = False
-    order: str = "framespool"
     last_batch: str = "partial"
     on_error: str = "raise"
     repeats: int = 1
@@ -142,16 +141,15 @@ WEIGHTED = {"mixed", "weighted"}
 
 #: Fields of `Run` that are arguments of `ClipLoader`.
 LOADER_ARGUMENTS = (
-    *("dtype", "layout", "batch_size", "last_batch", "on_error", "repeats", "group_clips"),
+    *("dtype", "layout", "batch_size", "shuffle", "last_batch", "on_error", "repeats", "group_clips"),
     *("num_threads", "prefetch_batches", "cache", "seed"),
 )
 
 
 def loader_arguments(run: Run) -> dict[str, Any]:
     """Arguments of `ClipLoader` that all loaders of a run have."""
-    shuffle: Any = fsp.order.TorchOrder(run.shuffle == "full") if run.order == "torch" else run.shuffle
     shards = fsp.options.Shards(run.num_shards, stick_to_shard=run.stick_to_shard)
-    return {name: getattr(run, name) for name in LOADER_ARGUMENTS} | {"shuffle": shuffle, "num_shards": shards}
+    return {name: getattr(run, name) for name in LOADER_ARGUMENTS} | {"num_shards": shards}
 
 
 def _noise(clip: torch.Tensor) -> torch.Tensor:
@@ -198,8 +196,6 @@ def runs(draw: Any) -> Run:
     stick_to_shard = (
         kind not in WEIGHTED and shuffle != "grouped" and draw(st.sampled_from([False, False, False, True]))
     )
-    plain = kind not in WEIGHTED and not stick_to_shard and shuffle in (False, "full")
-    order = draw(st.sampled_from(["framespool", "torch"])) if plain else "framespool"
     return Run(
         videos=videos,
         names=draw(st.booleans()),
@@ -215,7 +211,6 @@ def runs(draw: Any) -> Run:
         num_shards=draw(st.integers(1, 3)),
         shuffle="full" if grouped and shuffle == "grouped" else shuffle,
         stick_to_shard=stick_to_shard,
-        order=order,
         last_batch=draw(st.sampled_from(["partial", "drop", "fill"])),
         on_error=draw(st.sampled_from(["raise", "replace"] if grouped else ["raise", "skip", "replace"])),
         repeats=repeats,
@@ -500,7 +495,7 @@ def _check_counts(run: Run, clips: list[tuple[int, int]], ranks: list[list[list[
     require(set(counts.values()) <= {run.repeats}, "a clip was delivered", set(counts.values()), "times")
     expected = units = _units(run, clips)
     if run.last_batch == "drop":
-        ranks_apart = run.num_shards if run.stick_to_shard or run.order == "torch" else 1
+        ranks_apart = run.num_shards if run.stick_to_shard else 1
         step = run.batch_size * run.num_shards // ranks_apart
         expected = units // ranks_apart // step * step * ranks_apart
     views = len(clips) // max(1, _units(run, clips))
@@ -600,7 +595,7 @@ def _check_resumption(run: Run, folder: Path, loaders: list[Any], epoch: Any, ot
     expected = [rank[after:] for rank in epoch] if after < len(loaders[0]) else None
     shapes = {(run.num_shards, run.batch_size)}
     whole = run.num_shards * run.batch_size
-    if not run.stick_to_shard and run.order == "framespool":  # else each rank has a list of its own
+    if not run.stick_to_shard:  # else each rank has a list of its own
         shapes |= {(ranks, whole // ranks) for ranks in (1, 2, 3) if whole % ranks == 0}
     for shards, size in sorted(shapes):
         same = shards == run.num_shards

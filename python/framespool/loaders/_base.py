@@ -30,7 +30,7 @@ from framespool.loaders._index_progress import IndexProgress
 from framespool.loaders._lightning_epoch import LightningSampler
 from framespool.options._batch_size import PixelBudget, TokenBudget
 from framespool.options._loader import LoaderOptions
-from framespool.options._order import DrawnSeed, is_sampler, max_epoch, shuffle_name
+from framespool.options._order import MAX_EPOCH, DrawnSeed, GroupedShuffle, is_sampler, shuffle_name
 from framespool.order._batch_budget import BatchBudget
 from framespool.order._sampler_batches import SamplerBatches
 from framespool.transforms._compose import on_workers, split
@@ -200,7 +200,6 @@ class BaseLoader(Generic[B]):
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
         self._epoch_set_at: int | None = None  # the next batch of that pass when set_epoch chose another epoch
-        self._max_epoch = max_epoch(ordered, self.num_clips)
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[Engine, int]] = []
@@ -220,13 +219,24 @@ class BaseLoader(Generic[B]):
         """Creates a native loader of the same order, whose results are part of the same batches."""
         self._companion_arguments.append((dataset, rule, steps, settings))
         self._companions.append(self._engine(dataset, rule, steps, settings))
+        self._group(self._native.grouped)
+
+    def _group(self, grouped: tuple[int, int, int] | None) -> None:
+        """Uses these parameters of the grouped shuffle, if there is one, in all native loaders.
+
+        Each derives its own from its memory when it is created. From then on they are those of the loader, which only a
+        state changes.
+        """
+        for native in [self._native, *self._companions]:
+            if grouped is not None and native.grouped != grouped:
+                native.set_grouped(*grouped)
 
     def _set_seed(self, seed: int) -> None:
         """Creates the native loaders again, with another seed."""
         if self._plan is not None:
             self._plan.set_seed(seed)
         self._cancel()
-        order = {**self._settings["order"], "seed": seed}
+        order, grouped = {**self._settings["order"], "seed": seed}, self._native.grouped
         self._settings["order"], self._numbers["seed"] = order, seed
         self._configuration, self._running, self._single = None, [], []
         self._native = self._engine(self.dataset, self._rule, self._steps, self._settings)
@@ -234,6 +244,7 @@ class BaseLoader(Generic[B]):
             self._engine(dataset, rule, steps, {**settings, "order": order})
             for dataset, rule, steps, settings in self._companion_arguments
         ]
+        self._group(grouped)
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
         """Builds a batch of an epoch from the results of the native loaders."""
@@ -348,9 +359,9 @@ class BaseLoader(Generic[B]):
             epoch: Number of the epoch, from 0.
 
         Raises:
-            ArgumentError: If `epoch` is negative, or beyond the last epoch that a `DaliOrder` can replay.
+            ArgumentError: If `epoch` is negative.
         """
-        number = integer("epoch", epoch, most=self._max_epoch)
+        number = integer("epoch", epoch, most=MAX_EPOCH)
         if self._pass is not None and self._is_unconsumed() and number == self._pass[1]:
             self._next = self._pass[1:]  # of an iterator that was discarded unused
         else:
@@ -407,7 +418,8 @@ class BaseLoader(Generic[B]):
         epoch, batch = self._position()
         state = {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
         if self._order["shuffle"] == "grouped":
-            state["grouped"] = list(self._native.grouped or ())
+            given = self._settings["order"]["shuffle"]["grouped"]
+            state |= {"grouped": list(self._native.grouped or ()), "max_chunk": given["max_chunk"]}
         if isinstance(self._plan, SamplerBatches) and batch > 0:
             state["sampled"] = self._plan.digest(self._local(), epoch)
         return state
@@ -419,16 +431,20 @@ class BaseLoader(Generic[B]):
         `len(loader)` remains the length of a full epoch. An iteration in progress ends.
 
         The number of ranks may differ as long as `batch_size * num_shards` is the same. It must be the same with
-        `stick_to_shard` and with the orders of other libraries, where each rank has a list of its own. The number of
-        threads, `cache`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ. A loader with
-        `seed=None` takes the seed of the state; if it is another one, `stats()` and `failures()` start again.
+        `stick_to_shard`, where each rank has a list of its own. The number of threads, `cache`, `prefetch_batches`,
+        `on_error`, `dtype` and `layout` may differ. A loader with `seed=None` takes the seed of the state; if it is
+        another one, `stats()` and `failures()` start again.
+
+        A grouped shuffle continues with the block of the state, in this epoch and all later ones, for any memory and
+        any number of ranks. Only what the loader's `GroupedShuffle` states changes that, from the start of an epoch on.
 
         Args:
             state: A result of `state_dict()`.
 
         Raises:
             ArgumentError: If dataset, clip sampler, transforms, order or seed differ; the message lists all
-                differences.
+                differences. If the state is within an epoch, and the `GroupedShuffle` of the loader states another
+                block.
         """
 
         mine = self._config()
@@ -438,10 +454,9 @@ class BaseLoader(Generic[B]):
         def length(epoch: int) -> int:  # called once everything else matches, since batches may depend on the order
             if mine["seed"] != self.seed:
                 self._set_seed(mine["seed"])
-            if self._order["shuffle"] == "grouped" and (grouped := _checkpoint.grouped(state)) != self._native.grouped:
-                # Derived from the memory budget and the number of ranks of the loader that wrote the state.
-                for native in [self._native, *self._companions]:
-                    native.set_grouped(*grouped)
+            if self._order["shuffle"] == "grouped":
+                # Those of the loader that wrote the state, which derived them from its memory and its ranks.
+                self._group(_checkpoint.grouped(state, self._given_groups()))
             sampled = state.get("sampled")
             if isinstance(self._plan, SamplerBatches) and sampled not in (
                 None,
@@ -453,10 +468,15 @@ class BaseLoader(Generic[B]):
                 )
             return self._num_batches(epoch)
 
-        position = _checkpoint.position(state, mine, length, self._max_epoch)
+        position = _checkpoint.position(state, mine, length)
         self._cancel()
         self._next, self._pass = position, None
         self._restored = position
+
+    def _given_groups(self) -> dict[str, Any]:
+        """The parameters of the grouped shuffle that the user gave; `None` for the others."""
+        given = self._settings["order"]["shuffle"]["grouped"]
+        return {name: None if value == getattr(GroupedShuffle, name) else value for name, value in given.items()}
 
     def _next_batch_index(self) -> int | None:
         """The next batch of the latest pass: the smallest one over its native loaders.
@@ -578,7 +598,7 @@ class BaseLoader(Generic[B]):
             >>> loader.batch(epoch=0, index=1).clip_ids.tolist() == list(loader)[1].clip_ids.tolist()
             True
         """
-        number, at = integer("epoch", epoch, most=self._max_epoch), integer("index", index, most=2**63)
+        number, at = integer("epoch", epoch, most=MAX_EPOCH), integer("index", index, most=2**63)
         if at >= (length := self._num_batches(number)):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
         if not self._single:

@@ -14,7 +14,7 @@ from framespool._common.validate_args import as_sequence, integer
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
-from framespool.options._order import shuffle_name
+from framespool.options._order import MAX_EPOCH, shuffle_name
 from framespool.transforms._functions import FunctionTransform
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
@@ -96,12 +96,12 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
     found: dict[str, Any] = {
         "shuffle": shuffle_name(settings),
         "last_batch": settings["last_batch"],
-        "order": settings["clip_order"],
+        "order": "framespool",  # of earlier releases, which had other ones
     }
     names = []
     if found["shuffle"] == "buffer":
         found |= settings["shuffle"]["buffer"]
-    if settings["stick_to_shard"] or settings["clip_order"] != "framespool":
+    if settings["stick_to_shard"]:
         # Each rank has a list of its own, which depends on the number of ranks.
         names += ["stick_to_shard", "num_shards"]
     names += [name for name in ("num_nodes", "num_workers", "repeats") if settings[name] > 1]
@@ -148,14 +148,13 @@ def _differ(said: Any, mine: Any) -> bool:
         return True  # an array of several numbers has no single truth value
 
 
-def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int], max_epoch: int) -> tuple[int, int]:
+def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int]) -> tuple[int, int]:
     """The position of a state that fits a loader.
 
     Args:
         state: The state.
         mine: Configuration of the loader.
         batches: Number of batches of an epoch.
-        max_epoch: The last epoch that can be chosen.
 
     Returns:
         Epoch and batch.
@@ -185,23 +184,27 @@ def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int],
             "start again with set_epoch()"
         )
     # One more than can be chosen: the state after the last epoch.
-    epoch, batch = integer("epoch", state["epoch"], most=max_epoch + 1), integer("batch", state["batch"], most=2**63)
+    epoch, batch = integer("epoch", state["epoch"], most=MAX_EPOCH + 1), integer("batch", state["batch"], most=2**63)
     if batch > (length := batches(epoch)):
         raise ArgumentError(f"the state is at batch {batch}, but an epoch has {length}")
     return epoch, batch
 
 
-def grouped(state: Mapping[str, Any]) -> tuple[int, int, int]:
-    """The parameters of the grouped shuffle in a state.
+def grouped(state: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The parameters of the grouped shuffle with which a loader continues at a state.
+
+    They are those of the state, except for what the user of the loader states otherwise. That may change between two
+    epochs; within one, clips would be omitted and repeated.
 
     Args:
         state: A state of a loader with a grouped shuffle.
+        given: `block_size`, `max_chunk` and `num_streams` of the loader; `None` if the user left it open.
 
     Returns:
         Number of streams, block size and maximum chunk.
 
     Raises:
-        ArgumentError: If the state does not have them.
+        ArgumentError: If the state does not have them, or is within an epoch that has others.
     """
     values = as_sequence(state.get("grouped"))
     if values is None or len(values) != 3:
@@ -210,11 +213,23 @@ def grouped(state: Mapping[str, Any]) -> tuple[int, int, int]:
             "state_dict()"
         )
     streams, block, chunk = values
-    return (
-        integer("num_streams", streams, least=1),
-        integer("shuffle_block_size", block, most=2**64 - 1),
-        integer("max_chunk", chunk, least=1),
-    )
+    found = {
+        "num_streams": integer("num_streams", streams, least=1),
+        "block_size": integer("shuffle_block_size", block, most=2**64 - 1),
+        "max_chunk": integer("max_chunk", chunk, least=1),
+    }
+    # Little memory shortens chunks below the stated maximum, which states of earlier releases do not have.
+    before = {**found, "max_chunk": state.get("max_chunk", given["max_chunk"])}
+    changed = {name: value for name, value in given.items() if value is not None and _differ(before[name], value)}
+    if changed and _differ(state["batch"], 0):
+        now, was = (", ".join(f"{name}={of[name]}" for name in changed) for of in (given, before))
+        raise ArgumentError(
+            f"the state is within an epoch with GroupedShuffle({was}), but this loader has {now}: the rest of the "
+            "epoch would omit some clips and repeat others. Create the loader with the former, or load a state of the "
+            "start of an epoch"
+        )
+    found |= changed
+    return found["num_streams"], found["block_size"], found["max_chunk"]
 
 
 def configuration(

@@ -162,9 +162,9 @@ def _counted(indices: list[Any], first: int) -> list[Any]:
 class ClipLoader(BaseLoader[Batch]):
     """Iterates over batches of video clips that worker threads decode.
 
-    The order of clips depends only on the arguments, never on timing, thread count or device. Each iteration is one
-    epoch: the next one, or the one that `set_epoch()` chose. `state_dict()` and `load_state_dict()` resume
-    within an epoch, see docs/howto/resume.md.
+    The order of clips depends only on the arguments and the loaded state, never on timing, thread count or device. Each
+    iteration is one epoch: the next one, or the one that `set_epoch()` chose. `state_dict()` and `load_state_dict()`
+    resume within an epoch, see docs/howto/resume.md.
 
     The loader does not survive `os.fork()`: create it in the process that uses it. Only one thread may take batches
     at a time; a second one gets a `RuntimeError`.
@@ -198,7 +198,6 @@ class ClipLoader(BaseLoader[Batch]):
             - `"buffer"` or a `BufferShuffle`: each clip moves by less than 1.5 times its `initial_fill` positions, so
               that neighbors in the dataset stay close.
             - `False`: the order of the dataset.
-            - `order.TorchOrder` or `order.DaliOrder`: that of `DistributedSampler` and `DataLoader`, or of DALI.
             - a sampler of PyTorch, or another iterable that yields the ids of this rank's clips each time it is
               iterated: in its order. `set_epoch()` is called if it has one. A state can be loaded within an epoch if
               the same epoch yields the same ids.
@@ -375,7 +374,7 @@ class ClipLoader(BaseLoader[Batch]):
         It plans the decoding of parts of epochs from the indexes of some videos, and takes some seconds at most.
 
         Raises:
-            ArgumentError: With an order other than framespool's, or `stick_to_shard`.
+            ArgumentError: With an order that a sampler makes, or `stick_to_shard`.
             Error: If none of the videos can be read.
         """
         if isinstance(self._plan, SamplerBatches):

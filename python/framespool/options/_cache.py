@@ -16,7 +16,8 @@ class Cache:
     """The clip cache of a loader: memory for the clips of an epoch, and a folder for those of later epochs.
 
     Clips that share decoded frames are made at the same time, and wait in memory until their batch is due. Less memory
-    means more decoding, never another batch. Only a grouped shuffle derives its order from the memory.
+    means more decoding, never another batch. Only the block of a grouped shuffle follows from the memory, once: a
+    training that resumes keeps the block of its state.
 
     With `disk` the loader decodes videos less often. The frames and the random parameters of every epoch are known in
     advance: when a video is decoded for a clip, the loader also makes its clips of the next epochs, and stores them as

@@ -14,7 +14,7 @@ from framespool.options._batch_size import clips_per_batch
 from framespool.options._cache import as_cache
 from framespool.options._files import Index, OnError
 from framespool.options._gpu import Gpu, as_gpu
-from framespool.options._order import as_shards, is_sampler, order_for_engine, order_settings, resolve_seed
+from framespool.options._order import as_shards, is_sampler, order_settings, resolve_seed, shuffle_for_engine
 
 #: Keywords of other libraries, and earlier ones, for the arguments of loaders.
 KEYWORD_HINTS = {
@@ -42,7 +42,7 @@ KEYWORD_HINTS = {
     "initial_fill": "shuffle=framespool.BufferShuffle(initial_fill=...)",
     "shuffle_block_size": "shuffle=framespool.GroupedShuffle(block_size=...)",
     **{name: f"shuffle=framespool.GroupedShuffle({name}=...)" for name in ("num_streams", "max_chunk")},
-    "order": "shuffle=, which takes framespool.order.TorchOrder(), order.DaliOrder() and samplers of PyTorch",
+    "order": "shuffle=, which takes a DistributedSampler; for DALI's order, the sampler of examples/orders/dali.py",
     "stick_to_shard": "num_shards=framespool.options.Shards(..., stick_to_shard=True)",
     "num_nodes": "num_shards=framespool.options.Shards(..., num_nodes=...)",
     "worker_id": "num_shards=framespool.options.Shards(..., worker_id=..., num_workers=...)",
@@ -102,7 +102,7 @@ class LoaderOptions:
 
     def __post_init__(self) -> None:
         shards = as_shards(self.num_shards)
-        order_for_engine(self.shuffle, can_group=False)
+        shuffle_for_engine(self.shuffle, can_group=False)
         if is_sampler(self.shuffle) and shards.num_shards > 1:
             raise ArgumentError(
                 f"shuffle={self.shuffle!r} makes the order of this rank, so omit shard_id and num_shards; a "

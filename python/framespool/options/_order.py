@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
 from framespool._common.validate_args import boolean, choice, integer
@@ -13,8 +13,8 @@ from framespool.errors import ArgumentError
 
 MAX_U64 = 2**64 - 1
 
-#: Limit of DALI's random numbers that are replayed to reach an epoch; takes some minutes.
-_MAX_REPLAYED = 2**35
+#: The last epoch that can be chosen.
+MAX_EPOCH = 2**63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,12 @@ class GroupedShuffle:
     In place of `shuffle="grouped"`. The clips of a video stay on one rank, spread over as many batches as the clip
     cache permits.
 
+    What is left open is chosen when a training starts, and kept in its states: see `ClipLoader.load_state_dict()`.
+
     Args:
         block_size: Positions over which the clips of a video are spread, over all ranks. With twice the number of clips
             or more, the clips of each stream are shuffled fully. `None`: derived from the memory of the clip cache, the
-            size of a clip, the clips per video and the number of ranks.
+            size of a clip, the clips per video, the batch size and the number of ranks, or that of a loaded state.
         max_chunk: Longer videos are cut into chunks of at most this many clips.
         num_streams: Number of streams. On any number of ranks that divides it, each video is on one rank. `None`: the
             number of ranks times up to 8.
@@ -56,10 +58,8 @@ class GroupedShuffle:
         if self.num_streams is not None:
             integer("num_streams", self.num_streams, least=1)
 
-    def _for_engine(self) -> tuple[str, Any]:
-        return "framespool", {
-            "grouped": {"block_size": self.block_size, "max_chunk": self.max_chunk, "num_streams": self.num_streams}
-        }
+    def _for_engine(self) -> Any:
+        return {"grouped": {field.name: getattr(self, field.name) for field in fields(self)}}
 
 
 @dataclass(frozen=True)
@@ -86,68 +86,8 @@ class BufferShuffle:
     def __post_init__(self) -> None:
         integer("initial_fill", self.initial_fill, least=1)
 
-    def _for_engine(self) -> tuple[str, Any]:
-        return "framespool", {"buffer": {"initial_fill": self.initial_fill}}
-
-
-@dataclass(frozen=True)
-class TorchOrder:
-    """The order of PyTorch's `DistributedSampler(shuffle=..., seed=...)` with `set_epoch`, and a `DataLoader` over it.
-
-    Bit for bit. `last_batch="partial"` is `drop_last=False` for both, `"drop"` is `True` for both, and `"fill"` fills
-    the last batch from the start of the rank's own list. An epoch is shuffled when its first batch is requested, which
-    keeps 4 bytes per clip.
-
-    Args:
-        shuffle: Whether the clips are shuffled.
-
-    Example:
-        >>> import framespool as fsp
-        >>> order = fsp.order.TorchOrder(shuffle=False)
-        >>> fsp.order.BatchSampler(num_clips=6, batch_size=2, shuffle=order, shard_id=1, num_shards=2).batch(0)
-        [1, 3]
-    """
-
-    shuffle: bool = True
-
-    def __post_init__(self) -> None:
-        boolean("shuffle", self.shuffle)
-
-    def _for_engine(self) -> tuple[str, Any]:
-        return "torch", "full" if self.shuffle else "off"
-
-
-@dataclass(frozen=True)
-class DaliOrder:
-    """The order of DALI's readers with `pad_last_batch=True`, bit for bit.
-
-    `last_batch="fill"` delivers an epoch unchanged, `"partial"` up to the number of clips of the longest shard,
-    `"drop"` the full batches of these. Ranks move to the next shard each epoch unless `Shards(stick_to_shard=True)`.
-    Only the low 32 bits of the seed count, as in DALI.
-
-    The order keeps 4 bytes per clip and is replayed forward. Consecutive batches are cheap; an earlier batch replays
-    the epoch, an earlier epoch replays from the first one. Epochs beyond 2^35 draws are refused.
-
-    Args:
-        shuffle: Whether the clips are shuffled, as DALI's `random_shuffle`.
-        initial_fill: Size of the shuffle buffer in clips.
-
-    Example:
-        >>> import framespool as fsp
-        >>> order = fsp.order.DaliOrder(shuffle=False)
-        >>> fsp.order.BatchSampler(num_clips=6, batch_size=2, shuffle=order, shard_id=1, num_shards=2).batch(0)
-        [3, 4]
-    """
-
-    shuffle: bool = True
-    initial_fill: int = 1024
-
-    def __post_init__(self) -> None:
-        boolean("shuffle", self.shuffle)
-        integer("initial_fill", self.initial_fill, least=1)
-
-    def _for_engine(self) -> tuple[str, Any]:
-        return "dali", {"buffer": {"initial_fill": self.initial_fill}} if self.shuffle else "off"
+    def _for_engine(self) -> Any:
+        return {"buffer": {"initial_fill": self.initial_fill}}
 
 
 @dataclass(frozen=True)
@@ -220,21 +160,13 @@ def as_shards(num_shards: Any) -> Shards:
 
 
 #: What a loader accepts as its `shuffle`.
-Shuffle = (
-    Literal["grouped", "full", "buffer"]
-    | bool
-    | GroupedShuffle
-    | BufferShuffle
-    | TorchOrder
-    | DaliOrder
-    | Iterable[int]
-)
+Shuffle = Literal["grouped", "full", "buffer"] | bool | GroupedShuffle | BufferShuffle | Iterable[int]
 
 #: The objects that stand for an order of the engine, and the words for those without options.
-_ORDERS = (GroupedShuffle, BufferShuffle, TorchOrder, DaliOrder)
-_WORDS: dict[str, tuple[str, Any]] = {
+_ORDERS = (GroupedShuffle, BufferShuffle)
+_WORDS: dict[str, Any] = {
     "grouped": GroupedShuffle()._for_engine(),
-    "full": ("framespool", "full"),
+    "full": "full",
     "buffer": BufferShuffle()._for_engine(),
 }
 
@@ -251,8 +183,8 @@ def is_sampler(shuffle: Any) -> bool:
     return not isinstance(shuffle, (bool, str, *_ORDERS)) and hasattr(shuffle, "__iter__")
 
 
-def order_for_engine(shuffle: Any, *, can_group: bool) -> tuple[str, Any]:
-    """The order that a value of `shuffle` selects.
+def shuffle_for_engine(shuffle: Any, *, can_group: bool) -> Any:
+    """The shuffle that a value of `shuffle` selects.
 
     Args:
         shuffle: The value.
@@ -260,7 +192,7 @@ def order_for_engine(shuffle: Any, *, can_group: bool) -> tuple[str, Any]:
             replacement, and only where the clips of each video are known.
 
     Returns:
-        Whose order it is, and its shuffle, as the engine reads them.
+        It, as the engine reads it.
 
     Raises:
         ArgumentError: If it is none.
@@ -268,14 +200,14 @@ def order_for_engine(shuffle: Any, *, can_group: bool) -> tuple[str, Any]:
     if isinstance(shuffle, _ORDERS):
         return shuffle._for_engine()
     if shuffle is False or is_sampler(shuffle):
-        return "framespool", "off"
+        return "off"
     if shuffle is True:
         return _WORDS["grouped" if can_group else "full"]
     if isinstance(shuffle, str) and shuffle in _WORDS:
         return _WORDS[shuffle]
     raise ArgumentError(
-        'shuffle must be a bool, "grouped", "full" or "buffer", one of the classes GroupedShuffle, BufferShuffle, '
-        f"order.TorchOrder and order.DaliOrder, or an iterable of the clips of each epoch, got {shuffle!r}"
+        'shuffle must be a bool, "grouped", "full" or "buffer", one of the classes GroupedShuffle and BufferShuffle, '
+        f"or an iterable of the clips of each epoch, got {shuffle!r}"
     )
 
 
@@ -309,7 +241,7 @@ def order_settings(
     Args:
         batch_size: As for a loader.
         shuffle: As for a loader.
-        can_group: As for `order_for_engine`.
+        can_group: As for `shuffle_for_engine`.
         shard_id: As for a loader.
         shards: The shards.
         seed: The seed.
@@ -322,12 +254,11 @@ def order_settings(
     Raises:
         ArgumentError: If a value is invalid.
     """
-    clip_order, how = order_for_engine(shuffle, can_group=can_group and not shards.stick_to_shard)
+    how = shuffle_for_engine(shuffle, can_group=can_group and not shards.stick_to_shard)
     ranks = integer("num_shards", shards.num_shards)
     remedy = "give shard_id, the rank of this process; **framespool.torch.rank_and_world() gives both"
     return {
         "num_clips": 0,
-        "clip_order": clip_order,
         "shuffle": how,
         "seed": int(seed),
         "shard_id": _one_of("shard_id", shard_id, "num_shards", ranks, "one rank gets only 1 of {} clips", remedy),
@@ -390,20 +321,3 @@ def resolve_seed(seed: Any, num_shards: int = 1) -> int:
     if num_shards > 1 and distributed is not None:
         distributed.broadcast_object_list(drawn, src=0)
     return DrawnSeed(drawn[0])
-
-
-def max_epoch(settings: Mapping[str, Any], num_clips: int) -> int:
-    """The last epoch that can be chosen; shuffles of DALI are replayed from the first one.
-
-    Args:
-        settings: Settings of the order, as the engine takes them.
-        num_clips: Clips of the dataset.
-
-    Returns:
-        Number of the epoch.
-    """
-    return (
-        2**63
-        if settings["clip_order"] != "dali" or settings["shuffle"] == "off"
-        else _MAX_REPLAYED // max(num_clips, 1)
-    )

@@ -46,10 +46,9 @@ class BatchBudget:
 
     def __init__(self, budget: PixelBudget | TokenBudget, transforms: Any, order: Mapping[str, Any]) -> None:
         name = type(budget).__name__
-        if order["stick_to_shard"] or order["num_nodes"] > 1 or order["clip_order"] != "framespool":
+        if order["stick_to_shard"] or order["num_nodes"] > 1:
             raise ArgumentError(
-                f"batch_size={name}(...) needs the order of all ranks: omit stick_to_shard and num_nodes, and use an "
-                "order of framespool"
+                f"batch_size={name}(...) needs the order of all ranks: omit stick_to_shard and num_nodes"
             )
         self._most = budget.max_clips
         self._side, self._frames = 1, 1

@@ -12,12 +12,12 @@ from framespool import _framespool
 from framespool._common.validate_args import as_sequence, boolean, integer, number
 from framespool.errors import ArgumentError
 from framespool.options._order import (
+    MAX_EPOCH,
     MAX_U64,
     Shards,
     Shuffle,
     as_shards,
     is_sampler,
-    max_epoch,
     order_settings,
     resolve_seed,
     shuffle_name,
@@ -121,7 +121,7 @@ class BatchSampler:
     with the same global batches, unless `stick_to_shard=True`. With `num_nodes`, keep that number and
     `batch_size * num_shards`.
 
-    Any batch of any epoch is computed in constant time and memory, except for `TorchOrder` and `DaliOrder`.
+    Any batch of any epoch is computed in constant time and memory.
 
     Attributes:
         num_clips: Clips of the dataset.
@@ -326,7 +326,7 @@ class BatchSampler:
         return batch, self._epoch(epoch)
 
     def _epoch(self, epoch: int) -> int:
-        return integer("epoch", epoch, most=max_epoch(self._settings, self.num_clips))
+        return integer("epoch", epoch, most=MAX_EPOCH)
 
 
 def _video_clips(clips_per_video: Any, num_clips: int) -> dict[str, Any]:

@@ -50,6 +50,9 @@ class _Batches(Base):
         self._drawn: Any = None
         if keywords.get("seed", 0) is None:
             self._drawn = torch.tensor([resolve_seed(None, self._shards(self._part()).num_shards)]).share_memory_()
+        #: The parameters of a grouped shuffle that a state had, shared likewise: workers of later epochs, which load no
+        #: state, continue with them. All zeros: none.
+        self._grouped = torch.zeros(3, dtype=torch.int64).share_memory_()
         #: Iterations that this process has started, and whether the latest one has delivered a batch.
         self._started, self._unused = 0, False
 
@@ -111,6 +114,9 @@ class _Batches(Base):
                 _check_repeatable(sampler)
             keywords["num_shards"] = replace(self._shards(part), worker_id=worker, num_workers=workers)
             self._loader = self._make(keywords)
+            streams, block, chunk = self._grouped.tolist()
+            if self._resumes is None and streams:
+                self._loader._group((streams, block, chunk))
             self._made_for, self._current_epoch, self._begun = place, None, False
         return self._loader
 
@@ -141,6 +147,10 @@ class _Batches(Base):
             self._resumes = None
             if self._drawn is not None:
                 self._drawn[0] = loader.seed
+            if (grouped := loader._native.grouped) is not None:
+                streams, block, chunk = grouped
+                # With so large a block all clips are spread over their whole stream.
+                self._grouped[:] = torch.tensor([streams, min(block, 2**63 - 1), chunk])
             self._epochs.start(self._iteration(), loader.epoch)
         self._current_epoch, self._begun = loader.epoch, True
         self._unused = get_worker_info() is None

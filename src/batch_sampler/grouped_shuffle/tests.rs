@@ -345,10 +345,14 @@ fn next_epoch_is_prepared_in_the_background() {
         let shuffle = GroupedShuffle::new(offsets(&lengths), config).unwrap();
         GroupedSampler::new(shuffle, config, 7)
     };
-    let read = |sampler: &GroupedSampler, epoch| sampler.clips(epoch, 500..600, |_, clip, _| clip);
+    let read = |sampler: &GroupedSampler, epoch| sampler.clips(epoch, &mut (500..600));
     let (prepared, plain) = (make(), make());
     assert_eq!(read(&prepared, 0), read(&plain, 0));
-    prepared.prepare(1).expect("a thread").join().unwrap();
+    prepared
+        .prepare_on_thread(1)
+        .expect("a thread")
+        .join()
+        .unwrap();
     let known = |epoch| {
         prepared
             .cached
@@ -365,7 +369,7 @@ fn next_epoch_is_prepared_in_the_background() {
         config,
         7,
     );
-    assert!(few.prepare(1).is_none());
+    assert!(few.prepare_on_thread(1).is_none());
 }
 
 #[test]

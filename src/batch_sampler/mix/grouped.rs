@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::grouped_shuffle::{GroupedConfig, GroupedEpoch, GroupedShuffle, VideoClips};
+use super::super::order::Order;
 use super::MixConfig;
 use super::interleave::{EpochDraws, WeightedInterleave};
 use crate::error::{Result, invalid_argument};
@@ -21,7 +22,7 @@ const MAX_CACHED_PASSES: usize = 4;
 /// A mix of grouped shuffles.
 #[derive(Debug)]
 pub(in super::super) struct GroupedMixSampler {
-    pub config: GroupedConfig,
+    config: GroupedConfig,
     seed: u64,
     epoch_clips: u64,
     /// The turns of streams that are one place longer than the others, and of the others.
@@ -97,18 +98,17 @@ impl GroupedMixSampler {
             .iter()
             .all(|dataset| dataset.shuffle.is_ungrouped())
     }
+}
 
-    /// Passes the clip at each of these positions of an epoch, and its occurrence in the epoch, to
-    /// `each`.
-    pub fn clips<T>(
-        &self,
-        epoch: u64,
-        positions: impl Iterator<Item = u64>,
-        mut each: impl FnMut(usize, u64, u32) -> T,
-    ) -> Vec<T> {
+impl Order for GroupedMixSampler {
+    fn num_clips(&self) -> u64 {
+        self.epoch_clips
+    }
+
+    fn clips(&self, epoch: u64, positions: &mut dyn Iterator<Item = u64>) -> Vec<(u64, u32)> {
         let num_streams = u64::from(self.config.num_streams);
         let mut draws: HashMap<u64, EpochDraws<'_>> = HashMap::new();
-        let mut clip = |position: u64| {
+        let clip = |position: u64| {
             let position = position % self.epoch_clips.max(1);
             let (stream, place) = (position % num_streams, position / num_streams);
             let longer = stream < self.epoch_clips % num_streams;
@@ -125,11 +125,11 @@ impl GroupedMixSampler {
                 draw.index,
             )
         };
-        let clips = positions.enumerate().map(|(n, position)| {
-            let (clip, occurrence) = clip(position);
-            each(n, clip, occurrence)
-        });
-        clips.collect()
+        positions.map(clip).collect()
+    }
+
+    fn grouped(&self) -> Option<GroupedConfig> {
+        Some(self.config)
     }
 }
 
@@ -198,9 +198,7 @@ mod tests {
     }
 
     fn epoch(sampler: &GroupedMixSampler, number: u64) -> Vec<(u64, u32)> {
-        sampler.clips(number, 0..sampler.epoch_clips, |_, clip, occurrence| {
-            (clip, occurrence)
-        })
+        sampler.clips(number, &mut (0..sampler.epoch_clips))
     }
 
     #[test]
@@ -287,7 +285,7 @@ mod tests {
         for position in [0, 7, 100, 133, 259] {
             let entered = sampler(&mix, &clips, 3, 50);
             assert_eq!(
-                entered.clips(2, [position].into_iter(), |_, c, o| (c, o)),
+                entered.clips(2, &mut [position].into_iter()),
                 [whole[position as usize]]
             );
         }

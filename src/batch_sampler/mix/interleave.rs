@@ -90,6 +90,11 @@ impl WeightedInterleave {
         })
     }
 
+    /// Number of draws of an epoch.
+    pub fn epoch_len(&self) -> u64 {
+        self.epoch_len
+    }
+
     /// The draws of one epoch.
     pub fn draws(&self, seed: u64, epoch: u64) -> EpochDraws<'_> {
         let key = RngKey {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use framespool::batch_sampler::grouped_shuffle::{GroupedOptions, VideoClips, WeightConfig};
 use framespool::batch_sampler::{
-    BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, Shuffle,
+    BatchSampler, BatchSamplerConfig, LastBatchPolicy, MixConfig, Shuffle,
 };
 
 use super::{MIB, Target, USUAL, check_error};
@@ -37,11 +37,6 @@ const MAX_CLIPS: u64 = 4096;
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);
     let config = config(&mut case);
-    // Some orders keep a list of all clips, as documented.
-    let listed = config.clip_order != ClipOrder::Framespool && config.shuffle != Shuffle::Off;
-    if listed && (1 << 20..=u64::from(u32::MAX)).contains(&config.num_clips) {
-        return;
-    }
     let Ok(order) = check_error(BatchSampler::new(config.clone())) else {
         return;
     };
@@ -56,12 +51,7 @@ fn run(input: &[u8]) {
     if most > MAX_CLIPS {
         return;
     }
-    // DALI's ring is advanced from the first epoch, so Python limits the epoch.
-    let epoch = if listed {
-        case.long() % 50
-    } else {
-        case.long()
-    };
+    let epoch = case.long();
     let mix = config.mix.as_ref();
     for batch in [
         0,
@@ -208,11 +198,6 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
     });
     BatchSamplerConfig {
         num_clips: sum.unwrap_or_else(|| case.long()),
-        clip_order: if mix.is_some() {
-            ClipOrder::Framespool
-        } else {
-            case.one_of(&[ClipOrder::Framespool, ClipOrder::Torch, ClipOrder::Dali])
-        },
         shuffle: match case.next_below(3) {
             0 if mix.is_some() => Shuffle::Full,
             _ if video_clips.is_some() => Shuffle::Grouped(GroupedOptions {

@@ -1,10 +1,88 @@
-//! Computes which positions of an order one rank delivers in one batch. [`GlobalBatchSplit`]
-//! divides global batches between the ranks, [`ContiguousBatches`] cuts the list of one rank into
-//! batches.
+//! A split: which positions of an order one rank delivers in one batch, and which of them are
+//! padding.
 
 use std::ops::Range;
 
-use super::LastBatchPolicy;
+use super::order::Order;
+use super::{BatchSamplerConfig, LastBatchPolicy};
+
+/// How the positions of an order become the batches of one rank.
+///
+/// The ranks that share the order divide its global batches: all of them, those of a machine, or a
+/// single one that sticks to its shard.
+#[derive(Debug)]
+pub(super) struct Split {
+    rank: u32,
+    own: GlobalBatchSplit,
+    /// The batches that all orders must have: those of another part, or the own ones.
+    required: GlobalBatchSplit,
+    /// Whether a rank has the positions that leave its number as the remainder, and so all places
+    /// of its own streams of a grouped shuffle, in place of consecutive positions.
+    strided: bool,
+}
+
+/// The positions of a batch: those of real clips, then padding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BatchPositions {
+    pub positions: Vec<u64>,
+    /// How many of them are real clips.
+    pub num_real: usize,
+}
+
+impl Split {
+    /// The split of an order for the rank of a configuration.
+    pub fn new(config: &BatchSamplerConfig, order: &dyn Order) -> Self {
+        let ranks = match config.stick_to_shard {
+            true => 1,
+            false => config.num_shards / config.num_nodes,
+        };
+        let split = |num_clips| GlobalBatchSplit {
+            num_clips,
+            batch_size: config.batch_size,
+            num_shards: ranks,
+            last_batch: config.last_batch,
+        };
+        Self {
+            rank: config.shard_id % ranks,
+            own: split(order.num_clips()),
+            required: split(order.required_clips()),
+            strided: order.grouped().is_some(),
+        }
+    }
+
+    /// Number of batches of the rank.
+    pub fn len_batches(&self) -> u64 {
+        self.required.len_batches()
+    }
+
+    /// Number of slots in all batches of the rank, including padding.
+    pub fn num_samples(&self) -> u64 {
+        self.required.num_samples()
+    }
+
+    /// The positions of a batch of the rank; none past the last batch.
+    pub fn batch(&self, batch: u64) -> BatchPositions {
+        let Some(share) = self.required.rank_slice(batch, self.rank) else {
+            return BatchPositions::default();
+        };
+        let of_own = |batch| self.own.positions(batch, self.rank, self.strided);
+        let length = (share.clips + share.padding) as usize;
+        let mut found = of_own(batch);
+        found.positions.truncate(length);
+        found.num_real = found.num_real.min(length);
+        // The own part has fewer clips than another one: its first batches follow again.
+        let mut again = (0..self.own.len_batches()).cycle();
+        while found.positions.len() < length
+            && let Some(first) = again.next()
+        {
+            let missing = length - found.positions.len();
+            found
+                .positions
+                .extend(of_own(first).positions.iter().take(missing));
+        }
+        found
+    }
+}
 
 /// Divides the positions of the global order into batches of each rank.
 ///
@@ -83,6 +161,26 @@ impl GlobalBatchSplit {
         })
     }
 
+    /// The positions of a rank's batch, consecutive or strided; none past the last batch.
+    fn positions(&self, batch: u64, rank: u32, strided: bool) -> BatchPositions {
+        let Some(share) = self.rank_slice(batch, rank) else {
+            return BatchPositions::default();
+        };
+        let (first, step) = match strided {
+            true => (
+                batch * self.global_batch() + u64::from(rank),
+                u64::from(self.num_shards),
+            ),
+            false => (share.first, 1),
+        };
+        let clips = (0..share.clips).map(|n| first + n * step);
+        let padding = share.padding_first..share.padding_first + share.padding;
+        BatchPositions {
+            positions: clips.chain(padding).collect(),
+            num_real: share.clips as usize,
+        }
+    }
+
     /// Number of slots in all batches of one rank, including padding; the same on all ranks.
     pub fn num_samples(&self) -> u64 {
         let last = self.len_batches().checked_sub(1);
@@ -102,48 +200,6 @@ impl GlobalBatchSplit {
     }
 }
 
-/// Cuts the list of one rank into batches of `batch_size` consecutive positions.
-///
-/// The positions of the list's clips come first. [`LastBatchPolicy::Fill`] adds positions up to a
-/// full batch; [`LastBatchPolicy::Drop`] removes the positions behind the last full batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContiguousBatches {
-    slots: u64,
-    batch_size: u32,
-}
-
-impl ContiguousBatches {
-    /// The batches of a list of `length` positions.
-    pub fn new(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Self {
-        let (batch_size, each) = (batch_size.max(1), u64::from(batch_size.max(1)));
-        let slots = match last_batch {
-            LastBatchPolicy::Partial => length,
-            LastBatchPolicy::Fill => length.div_ceil(each).saturating_mul(each),
-            LastBatchPolicy::Drop => length / each * each,
-        };
-        Self { slots, batch_size }
-    }
-
-    /// Number of batches.
-    pub fn len_batches(&self) -> u64 {
-        self.slots.div_ceil(u64::from(self.batch_size))
-    }
-
-    /// Number of positions in all batches.
-    pub fn num_samples(&self) -> u64 {
-        self.slots
-    }
-
-    /// The positions of a batch; `None` past the last batch.
-    pub fn positions(&self, batch: u64) -> Option<Range<u64>> {
-        let each = u64::from(self.batch_size);
-        let begin = batch
-            .checked_mul(each)
-            .filter(|&begin| begin < self.slots)?;
-        Some(begin..begin.saturating_add(each).min(self.slots))
-    }
-}
-
 /// The range of the dataset that belongs to a shard: shard `i` begins at `floor(num_clips * i /
 /// num_shards)`.
 ///
@@ -158,39 +214,6 @@ pub fn shard_range(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn chunks(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Vec<Range<u64>> {
-        let batches = ContiguousBatches::new(length, batch_size, last_batch);
-        let all: Vec<_> = (0..batches.len_batches())
-            .map(|b| batches.positions(b).unwrap())
-            .collect();
-        assert_eq!(batches.positions(batches.len_batches()), None);
-        assert_eq!(
-            all.iter().map(|r| r.end - r.start).sum::<u64>(),
-            batches.num_samples()
-        );
-        all
-    }
-
-    #[test]
-    fn a_list_is_cut_into_batches() {
-        assert_eq!(chunks(7, 3, LastBatchPolicy::Partial), [0..3, 3..6, 6..7]);
-        assert_eq!(chunks(7, 3, LastBatchPolicy::Drop), [0..3, 3..6]);
-        assert_eq!(chunks(7, 3, LastBatchPolicy::Fill), [0..3, 3..6, 6..9]);
-        for policy in [
-            LastBatchPolicy::Partial,
-            LastBatchPolicy::Drop,
-            LastBatchPolicy::Fill,
-        ] {
-            assert_eq!(chunks(6, 3, policy), [0..3, 3..6]);
-            assert!(chunks(0, 3, policy).is_empty());
-            let huge = ContiguousBatches::new(u64::MAX, u32::MAX, policy);
-            assert!(
-                huge.positions(huge.len_batches() - 1).is_some()
-                    && huge.positions(u64::MAX).is_none()
-            );
-        }
-    }
 
     #[test]
     fn shard_ranges_differ_by_at_most_one_clip() {

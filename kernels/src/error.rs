@@ -228,7 +228,7 @@ impl fmt::Display for PassError {
                 )
             }
             Self::InvalidPeak { peak } => {
-                let (least, most) = crate::ToneMap::PEAKS;
+                let (least, most) = crate::types::TONE_MAP_PEAKS;
                 write!(
                     f,
                     "the tone mapping peak is {peak} cd/m2: it must be from {least} to {most}"

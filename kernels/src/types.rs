@@ -3,6 +3,9 @@
 /// Maximum side length of a frame or of a resized frame.
 pub const MAX_SIDE: u32 = 65_535;
 
+/// The minimum and maximum peak luminance of a tone mapping, in cd/m2.
+pub const TONE_MAP_PEAKS: (f64, f64) = (10.0, 10_000.0);
+
 /// Maximum number of pixels of a window that is kept completely: 1.6 GB of components.
 pub(crate) const MAX_WINDOW_PIXELS: usize = 1 << 28;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Stream};
 
-use super::pool::{ALIGN, Block, MemoryPool};
+use super::heap_block::ALIGN;
+use super::pool::{Block, MemoryPool};
 use super::stream_order::{DeviceSliceMut, OutputMut, StreamOrder};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard, PoisonError};

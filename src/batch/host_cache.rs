@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use super::pool::HeapBlock;
+use super::heap_block::HeapBlock;
 
 /// Free bytes that are kept at most: a quarter of the default of `memory_budget`.
 const MAX_FREE_BYTES: usize = 512 << 20;

@@ -6,14 +6,17 @@
     reason = "lists of ranges, of which there is often one"
 )]
 
+mod address;
 mod aws_profile;
 mod backend;
 mod block_cache;
 mod bucket;
 mod client;
 mod credential_process;
+mod environment;
 pub mod fuzzing;
 mod host;
+mod http_service;
 mod hugging_face;
 mod parsed_url;
 mod ranged_get;
@@ -27,9 +30,10 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result, Site};
 use crate::source::interrupt::{self, RemoteStats, TrafficCounters};
 use crate::source::{ByteSource, Identity};
-use backend::{RemoteObject, RequestTraffic};
+use backend::RemoteObject;
 use block_cache::{BLOCK_BYTES, BlockFetch, Lookup, blocks_of};
 use client::{CachedMetadata, RemoteClient, remote_client};
+use http_service::RequestTraffic;
 use parsed_url::ParsedUrl;
 use ranged_get::{RangeRequest, RangeResponse, Version, outage_timeout_from_env};
 use readahead::Readahead;

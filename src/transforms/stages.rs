@@ -5,10 +5,9 @@ use framespool_kernels as kernels;
 use kernels::{
     Channels, ColorRange, Colorimetry, DeviceFrame, DevicePlane, DeviceSlot, FrameView,
     GenericPlanes, Geometry, MatrixCoefficients, OutputSlot, PassError, PixelPass, Plane,
-    RgbOperation,
 };
 
-use super::compile::Stage;
+use super::compile::{CompiledStage, Stage};
 use super::cuda_executor::CudaExecutor;
 use super::pass_id::PassId;
 use crate::error::{Error, Result, Site};
@@ -18,13 +17,6 @@ use crate::limits::resize;
 #[derive(Clone, Debug)]
 pub(super) struct CompiledView {
     stages: Vec<CompiledStage>,
-}
-
-/// A pass and the operations on the codes that it writes; the last stage has none.
-#[derive(Clone, Debug)]
-pub(super) struct CompiledStage {
-    pub pass: PixelPass,
-    pub operations: Vec<RgbOperation>,
 }
 
 /// Scratch memory of one worker.
@@ -52,10 +44,7 @@ impl CompiledView {
     pub fn new(stages: Vec<Stage>, first: Geometry) -> Result<Self, PassError> {
         let compile = |(number, stage): (usize, Stage)| {
             let geometry = if number == 0 { first } else { stage.geometry };
-            Ok(CompiledStage {
-                pass: PixelPass::new(geometry, stage.spec)?,
-                operations: stage.operations,
-            })
+            stage.compile(geometry)
         };
         Ok(Self {
             stages: stages

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::bucket::variable;
+use super::environment::variable;
 
 /// Maximum number of bytes that are read of a file.
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::{RemoteObject, RequestTraffic};
+use super::backend::RemoteObject;
 use super::client::remote_client;
+use super::http_service::RequestTraffic;
 use super::parsed_url::ParsedUrl;
 use super::ranged_get::{RangeRequest, Version};
 use crate::error::Result;

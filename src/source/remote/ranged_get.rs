@@ -10,9 +10,11 @@ use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, ObjectStore};
 use tokio::time::timeout;
 
-use super::backend::{RemoteObject, RequestTraffic, ResponseInfo, root_cause};
+use super::address::Address;
+use super::backend::RemoteObject;
 use super::host::{Admission, Host, pause};
-use super::parsed_url::{Address, ParsedUrl};
+use super::http_service::{RequestTraffic, ResponseInfo, root_cause};
+use super::parsed_url::ParsedUrl;
 use crate::error::{Error, Location, Result, Site};
 use crate::source::interrupt::RemoteStats;
 

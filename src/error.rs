@@ -312,7 +312,7 @@ impl Error {
 
     /// Whether the process or the system has reached its limit of open files, which is not the
     /// fault of the file that was to be opened.
-    pub fn is_out_of_descriptors(&self) -> bool {
+    pub(crate) fn is_out_of_descriptors(&self) -> bool {
         matches!(self, Error::Io { source, .. } if out_of_descriptors(source))
     }
 
@@ -343,7 +343,7 @@ impl Error {
 
     /// Converts `Argument` to `Clip` at `site`: the request is valid in general, but not for this
     /// video.
-    pub fn into_clip_error(self, site: &Site) -> Self {
+    pub(crate) fn into_clip_error(self, site: &Site) -> Self {
         match self {
             Error::Argument(reason) => Error::Clip {
                 site: site.clone(),

@@ -160,7 +160,7 @@ impl ImageHeader {
     }
 
     /// Whether its pixels may be labels: one number each, of at most 8 bits.
-    pub fn holds_labels(&self) -> bool {
+    pub(crate) fn holds_labels(&self) -> bool {
         // Values of a gray JPEG only approximate those that were encoded, and labels must be exact.
         self.format == ImageFormat::Png
             && matches!(

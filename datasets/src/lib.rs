@@ -83,7 +83,7 @@ pub use tfrecord::{TfRecordOptions, tfrecord};
 pub use webdataset::{LabelSource, webdataset};
 
 /// The label of a video that has none.
-pub const NO_LABEL: i64 = -1;
+pub(crate) const NO_LABEL: i64 = -1;
 
 /// The extensions that count as videos unless the caller gives others.
 pub const VIDEO_EXTENSIONS: [&str; 37] = [
@@ -189,7 +189,7 @@ mod tests {
     pub(crate) struct TempFolder(pub PathBuf);
 
     impl TempFolder {
-        pub fn new() -> Self {
+        pub(crate) fn new() -> Self {
             static COUNT: AtomicU32 = AtomicU32::new(0);
             let unique = format!(
                 "{}-{}",
@@ -202,7 +202,7 @@ mod tests {
         }
 
         /// Writes a file and creates its parent folders.
-        pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
             let path = self.0.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, content).unwrap();

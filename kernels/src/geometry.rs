@@ -408,7 +408,7 @@ pub(crate) struct StoredCanvas {
 
 impl StoredCanvas {
     /// In displayed orientation, with the window in its corner.
-    pub fn from_size(size: (u32, u32)) -> Self {
+    pub(crate) fn from_size(size: (u32, u32)) -> Self {
         Self {
             size,
             corner: (0, 0),

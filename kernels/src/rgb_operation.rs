@@ -114,7 +114,7 @@ impl RgbOperation {
     }
 
     /// [`apply`](Self::apply) on a certain backend.
-    pub fn apply_by(
+    pub(crate) fn apply_by(
         &self,
         backend: Backend,
         codes: &mut [u8],

@@ -46,7 +46,7 @@
 
 pub mod caps;
 pub mod cuda;
-pub mod cuvid;
+mod cuvid;
 mod error;
 pub mod format;
 pub mod jpeg;
@@ -54,7 +54,7 @@ mod parser;
 pub mod pool;
 pub mod session;
 pub mod switches;
-pub mod sys;
+mod sys;
 pub mod throughput;
 
 pub use error::{Error, Result};

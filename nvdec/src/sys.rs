@@ -11,7 +11,7 @@
 
 mod bindings;
 
-pub use bindings::*;
+pub(crate) use bindings::*;
 
 // The layout on x86-64 and aarch64 Linux, the same in API 11.1 and 13.0. bindgen asserts the values
 // that it computed; these come from a C compiler that compiled the headers.

@@ -110,7 +110,7 @@ impl BatchBuffer {
     }
 
     /// The bytes, mutable; `None` for device memory.
-    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.block() {
             Block::Host(block) => {
                 block.wait();
@@ -156,7 +156,7 @@ impl BatchBuffer {
 
     /// Enqueues work on the whole buffer on a stream: after all earlier writes, and before all
     /// users that call [`Self::written`] from now on.
-    pub fn modify_on_stream(
+    pub(crate) fn modify_on_stream(
         &mut self,
         stream: &Stream,
         work: impl FnOnce(u64, &Stream) -> Result<()>,

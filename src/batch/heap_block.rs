@@ -26,7 +26,7 @@ unsafe impl Sync for HeapBlock {}
 impl HeapBlock {
     /// The size of the block for `len` bytes, at most an eighth larger: sizes are rounded so that
     /// results of different sizes can use the same blocks. `None` if it overflows.
-    pub fn size_class(len: usize) -> Option<usize> {
+    pub(super) fn size_class(len: usize) -> Option<usize> {
         if !Self::is_reusable(len) {
             return Some(len);
         }
@@ -34,12 +34,12 @@ impl HeapBlock {
     }
 
     /// Whether free blocks of this size are kept for reuse.
-    pub fn is_reusable(len: usize) -> bool {
+    pub(super) fn is_reusable(len: usize) -> bool {
         len >= MIN_MAPPED_BYTES
     }
 
     /// Allocates a block of zeros. Returns `None` if there is not enough memory.
-    pub fn new(len: usize) -> Option<Self> {
+    pub(super) fn new(len: usize) -> Option<Self> {
         let base = if Self::is_reusable(len) {
             let (access, kind) = (
                 libc::PROT_READ | libc::PROT_WRITE,
@@ -65,16 +65,16 @@ impl HeapBlock {
         Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()
     }
 
-    pub fn start(&self) -> *mut u8 {
+    pub(super) fn start(&self) -> *mut u8 {
         let base = self.base.as_ptr();
         base.wrapping_add(base.addr().wrapping_neg() % ALIGN) // mappings start at a page
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    pub fn fill(&mut self, value: u8) {
+    pub(super) fn fill(&mut self, value: u8) {
         // SAFETY: the block has `len` bytes from `start`, and is borrowed exclusively.
         unsafe { std::ptr::write_bytes(self.start(), value, self.len) };
     }

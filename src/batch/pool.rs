@@ -60,7 +60,7 @@ impl Drop for PageLockedBlock {
 }
 
 impl HostBlock {
-    pub fn start(&self) -> *mut u8 {
+    pub(super) fn start(&self) -> *mut u8 {
         match self {
             HostBlock::Pageable(block) => block.start(),
             HostBlock::PageLocked(block) => block.memory.start(),
@@ -68,7 +68,7 @@ impl HostBlock {
     }
 
     /// Waits for the copies of earlier contents: the bytes may be written then.
-    pub fn wait(&self) {
+    pub(super) fn wait(&self) {
         if let HostBlock::PageLocked(block) = self {
             block.wait();
         }
@@ -85,7 +85,7 @@ impl Block {
     }
 
     /// The uses of earlier contents that may still run.
-    pub fn pending_events(&self) -> &[Event] {
+    pub(crate) fn pending_events(&self) -> &[Event] {
         match self {
             Block::Host(HostBlock::Pageable(_)) => &[],
             Block::Host(HostBlock::PageLocked(block)) => &block.pending_events,
@@ -94,7 +94,7 @@ impl Block {
     }
 
     /// The device of the events; `None` for memory that no device uses.
-    pub fn event_device(&self) -> Option<&Arc<Device>> {
+    pub(crate) fn event_device(&self) -> Option<&Arc<Device>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
             Block::Host(HostBlock::PageLocked(block)) => Some(block.memory.device()),
@@ -102,7 +102,7 @@ impl Block {
         }
     }
 
-    pub fn pending_events_mut(&mut self) -> Option<&mut Vec<Event>> {
+    pub(crate) fn pending_events_mut(&mut self) -> Option<&mut Vec<Event>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
             Block::Host(HostBlock::PageLocked(block)) => Some(&mut block.pending_events),
@@ -111,14 +111,14 @@ impl Block {
     }
 
     /// Records that the contents may have been copied on streams that are not known.
-    pub fn mark_untracked(&mut self) {
+    pub(crate) fn mark_untracked(&mut self) {
         if let Block::Host(HostBlock::PageLocked(block)) = self {
             block.is_untracked = true;
         }
     }
 
     /// Waits for copies on streams that are not known, before the memory is used again.
-    pub fn wait_for_untracked(&mut self) {
+    pub(crate) fn wait_for_untracked(&mut self) {
         if let Block::Host(HostBlock::PageLocked(
             block @ PageLockedBlock {
                 is_untracked: true, ..
@@ -203,7 +203,7 @@ impl MemoryPool {
     }
 
     /// Returns why memory is no longer page-locked, once.
-    pub fn take_page_lock_failure(&self) -> Option<String> {
+    pub(crate) fn take_page_lock_failure(&self) -> Option<String> {
         let mut page_lock = self
             .page_lock
             .lock()
@@ -254,7 +254,7 @@ impl MemoryPool {
     }
 
     /// The memory that a buffer of `len` bytes may take: its block may be larger and used before.
-    pub fn block_bytes(&self, len: usize) -> usize {
+    pub(crate) fn block_bytes(&self, len: usize) -> usize {
         if self.device.is_some() {
             return len;
         }
@@ -262,7 +262,7 @@ impl MemoryPool {
     }
 
     /// Returns the free host memory of the process to the system.
-    pub fn trim_host_memory() {
+    pub(crate) fn trim_host_memory() {
         HOST_CACHE.clear();
     }
 

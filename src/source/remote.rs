@@ -55,12 +55,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 static PROCESS_TRAFFIC: TrafficCounters = TrafficCounters::new();
 
 /// Traffic of this process from reading by URL so far.
-pub fn process_traffic() -> RemoteStats {
+pub(crate) fn process_traffic() -> RemoteStats {
     PROCESS_TRAFFIC.read()
 }
 
 /// A file on a server.
-pub struct RemoteSource {
+pub(crate) struct RemoteSource {
     parsed_url: Arc<ParsedUrl>,
     metadata: Arc<CachedMetadata>,
     client: &'static RemoteClient,

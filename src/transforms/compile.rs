@@ -72,7 +72,7 @@ impl Stage {
     ///
     /// # Errors
     /// If the kernels refuse the geometry or the output.
-    pub fn compile(self, geometry: Geometry) -> Result<CompiledStage, PassError> {
+    pub(super) fn compile(self, geometry: Geometry) -> Result<CompiledStage, PassError> {
         Ok(CompiledStage {
             pass: PixelPass::new(geometry, self.spec)?,
             operations: self.operations,

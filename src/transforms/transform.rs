@@ -122,7 +122,7 @@ impl From<(u32, u32, u32, u32)> for Padding {
 
 /// An axis to mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flip {
+pub(crate) enum Flip {
     /// Swaps left and right.
     Horizontal,
     /// Swaps top and bottom.
@@ -601,7 +601,7 @@ impl Step {
 }
 
 /// Number of steps, with those in their lists.
-pub fn count_steps(steps: &[Step]) -> usize {
+pub(crate) fn count_steps(steps: &[Step]) -> usize {
     steps.iter().map(Step::count).sum()
 }
 
@@ -713,7 +713,7 @@ impl Transform {
     }
 
     /// Whether it changes colors.
-    pub fn changes_colors(&self) -> bool {
+    pub(crate) fn changes_colors(&self) -> bool {
         matches!(
             self,
             Self::ColorJitter { .. }
@@ -754,7 +754,7 @@ impl Transform {
     }
 
     /// Whether it covers pixels.
-    pub fn is_mask(&self) -> bool {
+    pub(crate) fn is_mask(&self) -> bool {
         self.cover().is_some()
     }
 }

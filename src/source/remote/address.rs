@@ -38,7 +38,7 @@ pub(super) enum Cloud {
 
 impl Cloud {
     /// The service of a lower-case URL scheme.
-    pub fn of_scheme(scheme: &str) -> Option<Self> {
+    pub(crate) fn of_scheme(scheme: &str) -> Option<Self> {
         match scheme {
             "s3" => Some(Self::S3),
             "gs" => Some(Self::Google),
@@ -48,7 +48,7 @@ impl Cloud {
     }
 
     /// Whether text may name a bucket; in particular, it contains no password.
-    pub fn is_bucket(self, text: &str) -> bool {
+    pub(crate) fn is_bucket(self, text: &str) -> bool {
         let has_account =
             self == Self::Azure && text.matches('@').count() == 1 && !text.starts_with('@');
         !text.is_empty() && !text.contains([':', '?', '#']) && (has_account || !text.contains('@'))

@@ -30,7 +30,7 @@ const GOOGLE_DEFAULT_CREDENTIALS: &str = ".config/gcloud/application_default_cre
 
 impl Cloud {
     /// What to do if the service refuses access.
-    pub fn credentials_hint(self) -> &'static str {
+    pub(crate) fn credentials_hint(self) -> &'static str {
         match self {
             Self::S3 => {
                 "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN \

@@ -64,7 +64,7 @@ impl ResponseInfo {
         Some(self.0.status.load(Relaxed)).filter(|&status| status > 0)
     }
 
-    pub fn retry_after(&self) -> Duration {
+    pub(crate) fn retry_after(&self) -> Duration {
         Duration::from_secs(self.0.retry_after.load(Relaxed))
     }
 
@@ -72,7 +72,7 @@ impl ResponseInfo {
         self.0.length.load(Relaxed)
     }
 
-    pub fn has_bytes(&self) -> bool {
+    pub(crate) fn has_bytes(&self) -> bool {
         self.0.has_bytes.load(Relaxed)
     }
 

@@ -146,7 +146,7 @@ impl ParsedUrl {
     }
 
     /// Removes the query of this URL, which may be secret, from a message of another library.
-    pub fn scrub(&self, text: &str) -> String {
+    pub(crate) fn scrub(&self, text: &str) -> String {
         let Address::Web { url, .. } = &self.address else {
             return text.into();
         };

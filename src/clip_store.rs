@@ -71,11 +71,9 @@ pub struct ClipStoreConfig {
 pub(crate) struct StoreCounts {
     /// Clips written.
     pub stored: u64,
-    /// Bytes written.
     pub bytes_written: u64,
     /// Clips read.
     pub read: u64,
-    /// Bytes read.
     pub bytes_read: u64,
     /// Clips that could not be read, or had another checksum.
     pub damaged: u64,

@@ -297,7 +297,6 @@ impl MemorySource {
         }
     }
 
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         (*self.bytes).as_ref()
     }

@@ -20,13 +20,11 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// An integer.
     Integer(i64),
     /// An integer beyond [`i64::MAX`].
     Unsigned(u64),
     /// Any other number.
     Float(f64),
-    /// Text.
     Text(String),
     /// Several values.
     List(Vec<Value>),

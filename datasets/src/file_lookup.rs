@@ -17,7 +17,6 @@ use crate::{VIDEO_EXTENSIONS, has_extension};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MissingFilePolicy {
-    /// An error.
     Error,
     /// Skip them, and add a note to the dataset.
     Skip,

@@ -8,10 +8,8 @@ use crate::range_reader::RangeReader;
 /// A range of a file: the first byte, and one past the last.
 pub(crate) type ByteRange = (u64, u64);
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValue {
-    /// A varint.
     Varint(u64),
     /// A message, a string, or packed numbers.
     Bytes(ByteRange),

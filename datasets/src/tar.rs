@@ -18,7 +18,6 @@ use pax::PaxRecords;
 /// Maximum length of a name or of a pax header.
 const MAX_EXTENDED_HEADER_BYTES: u64 = 1 << 20;
 
-/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TarMemberKind {
     /// A file whose bytes are stored here.
@@ -33,7 +32,6 @@ pub(crate) enum TarMemberKind {
     Other,
 }
 
-/// A member of a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TarMember {
     /// The name, with invalid UTF-8 replaced.

@@ -62,7 +62,6 @@ pub struct Warp {
     pub to_x: [i64; 3],
     /// Row of the window.
     pub to_y: [i64; 3],
-    /// The interpolation.
     pub interpolation: Interpolation,
 }
 

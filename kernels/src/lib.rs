@@ -49,7 +49,7 @@
 //! ```
 
 #![deny(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(unreachable_pub)]
 
 mod color;
 mod colorimetry;

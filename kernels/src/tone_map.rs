@@ -268,7 +268,6 @@ impl ToneTables {
     }
 }
 
-/// Maps a row.
 #[inline(always)]
 pub(crate) fn map_row(out: [&mut [i16]; 3], codes: [&[u16]; 3], tone: &ToneTables) {
     let [r, g, b] = out;

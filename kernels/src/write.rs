@@ -39,11 +39,8 @@ pub struct Normalize {
 pub struct OutputSlot<'a> {
     /// At least up to the end of the last element.
     pub data: &'a mut [u8],
-    /// Channel stride.
     pub channel_stride: usize,
-    /// Row stride.
     pub row_stride: usize,
-    /// Column stride.
     pub column_stride: usize,
 }
 

@@ -12,7 +12,6 @@ pub enum Codec {
     H264,
     /// HEVC, Annex B.
     Hevc,
-    /// VP8.
     Vp8,
     /// VP9, with complete superframes.
     Vp9,
@@ -158,7 +157,6 @@ pub struct Rect {
 /// The stream properties that determine a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamFormat {
-    /// The codec.
     pub codec: Codec,
     /// Chroma subsampling.
     pub chroma: Chroma,

@@ -44,6 +44,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+#![warn(unreachable_pub)]
+
 pub mod caps;
 pub mod cuda;
 mod cuvid;

@@ -6,7 +6,6 @@
 //! them. `docs/reference/` documents the package, and `_framespool.pyi` this module. It keeps no
 //! state of its own: loaders, videos and datasets are objects of the engine, and an engine's error
 //! becomes an exception of `framespool.errors`.
-#![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
 
 mod annotation_readers;
 mod archive_readers;

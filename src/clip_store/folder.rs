@@ -24,7 +24,6 @@ const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 /// A new folder may not have its lock file yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
 
-/// The name of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentName {
     pub number: u32,
@@ -97,7 +96,6 @@ impl Writer {
         })
     }
 
-    /// The folder of the run.
     pub(crate) fn run_folder(&self) -> &Path {
         &self.run
     }

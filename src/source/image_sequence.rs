@@ -23,7 +23,6 @@ use file_names::{list_images, numbered_names};
 /// Selects the files of a folder that are the frames of a video.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageSequence {
-    /// The folder.
     pub folder: PathBuf,
     /// File name of a frame, with `{}`, `{:05}`, `%d` or `%05d` for its number. Without a pattern
     /// all images of the folder are frames, sorted by name with numbers inside names compared by

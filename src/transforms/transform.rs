@@ -157,7 +157,6 @@ pub struct Affine {
 pub enum EraseFill {
     /// R, G, B: code values 0 to 255 before `Normalize`, elements of the result after it.
     Value([f64; 3]),
-    /// Noise.
     #[serde(deserialize_with = "random")]
     Noise,
 }
@@ -448,7 +447,6 @@ pub enum Transform {
     },
     /// Inverts codes that are at least a threshold with probability `p`.
     RandomSolarize {
-        /// The threshold.
         threshold: f64,
         /// Probability.
         p: f64,
@@ -570,7 +568,6 @@ pub enum Transform {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The transform.
     pub transform: Transform,
     /// Draws the parameters for each frame, instead of once per clip.
     pub per_frame: bool,

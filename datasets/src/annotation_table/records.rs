@@ -242,7 +242,6 @@ impl Records {
         format!("{record} {number}{id}{part}")
     }
 
-    /// The error for a cell.
     pub(crate) fn cell_error(&self, row: usize, column: &str, reason: &str) -> Error {
         Error::Argument(format!(
             "{}, column '{}': {reason}",

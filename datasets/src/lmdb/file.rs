@@ -113,7 +113,6 @@ impl LmdbFile {
         })
     }
 
-    /// Offset of a page.
     pub(crate) fn page_offset(&self, page: u64) -> u64 {
         page.saturating_mul(self.page_bytes)
     }

@@ -19,7 +19,6 @@ const F_DUPDATA: u16 = 0x04;
 /// Size of a node header, which precedes the key.
 const NODE_HEADER_BYTES: usize = 8;
 
-/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageKind {
     Branch,

@@ -22,9 +22,7 @@ const DATA_PAGE_HEADER_V2: u64 = 8;
 /// A page of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageLocation {
-    /// Offset of its header.
     pub header_offset: u64,
-    /// Offset of its data.
     pub data_offset: u64,
     /// Size of its data in the file.
     pub compressed_size: u64,
@@ -43,7 +41,6 @@ impl PageLocation {
     }
 }
 
-/// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageContents {
     Dictionary,

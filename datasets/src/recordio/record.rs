@@ -11,7 +11,6 @@ pub(super) const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
 /// Parts are padded to a multiple of this.
 const ALIGNMENT: u64 = 4;
 
-/// A record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// Offset of its first byte.

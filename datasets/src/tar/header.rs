@@ -3,7 +3,6 @@
 /// Headers and contents in a tar are aligned to this many bytes.
 pub(super) const BLOCK_BYTES: u64 = 512;
 
-/// A tar header.
 pub(crate) struct TarHeader {
     /// The name, with the prefix field of the POSIX format prepended.
     pub name: String,

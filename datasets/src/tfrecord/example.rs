@@ -12,10 +12,16 @@ pub(crate) enum Feature {
     /// The example has no feature of this name, or an empty one.
     Absent,
     /// Byte strings: how many, and the range of the last one.
-    Bytes { count: u64, begin: u64, end: u64 },
+    Bytes {
+        count: u64,
+        begin: u64,
+        end: u64,
+    },
     /// Integers: how many, and the last one.
-    Int64 { count: u64, value: i64 },
-    /// Floats.
+    Int64 {
+        count: u64,
+        value: i64,
+    },
     Float,
 }
 

@@ -26,7 +26,6 @@ impl Device {
 }
 
 impl Stream {
-    /// Its device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }

@@ -181,7 +181,6 @@ impl PictureTracker {
         }
     }
 
-    /// The state of a surface.
     pub(crate) fn surface_state(&self, index: i32) -> Option<&SurfaceState> {
         usize::try_from(index)
             .ok()

@@ -17,7 +17,6 @@ use crate::source::url_signature::split_signature;
 /// Maximum length of a URL in bytes; servers accept less.
 const MAX_URL_BYTES: usize = 32 << 10;
 
-/// A parsed URL.
 #[derive(Clone, Debug)]
 pub(super) struct ParsedUrl {
     /// Where its bytes are stored.

@@ -68,6 +68,79 @@ def flow() -> Drawing:
     return d
 
 
+def clip_counters() -> Drawing:
+    """The steps from a clip request to its delivery, each with the keys of ``stats()`` that count it."""
+    d = Drawing(860, 852, "From a clip request to a delivered clip, with the counters of stats()")
+    d.text(20, 28, "From a clip request to a delivered clip, and what stats() counts", size=15, bold=True)
+    left, middle, right, height = 70, 300, 560, 44
+
+    def box(y: float, name: str, note: str, *, x: float = middle - 150, width: float = 300, fill: str = LIGHT) -> None:
+        d.box(x, y, width, height, fill, edge="#b8c4cc", rx=6)
+        d.text(x + width / 2, y + 18, name, size=13.5, at="middle", bold=True)
+        d.text(x + width / 2, y + 35, note, size=11.5, at="middle")
+
+    def arrow(x: float, y: float, to: float, *lines: str) -> None:
+        """An arrow with lines of text at its right; those that begin with a dot describe a step, others are keys."""
+        d.arrow(x, y, x, to - 1)
+        for number, line in enumerate(lines):
+            is_step = line.startswith(".")
+            color = "#555555" if is_step else INK
+            d.text(x + 14, y + 18 + 15 * number, line.lstrip("."), size=11.5, color=color, code=not is_step)
+
+    box(44, "clip request", "in the lookahead window")
+    arrow(middle, 88, 144, ".open, index, sample", "index_hits videos_indexed planning_seconds")
+    box(144, "plan", "the clips of one video that share packets")
+    arrow(middle, 188, 244, ".join ranges that overlap", "decode_ranges gops_shared")
+    box(244, "decode range", "from a random access point to the last picture")
+    arrow(
+        middle,
+        288,
+        374,
+        ".read, skip, decode",
+        "bytes_read remote_bytes reading_seconds packets_skipped",
+        "frames_decoded frames_decoded_by_gpu decoding_seconds",
+        "decoders_opened decode_ranges_repeated cpu_fallbacks",
+    )
+    box(374, "frames", "exactly the requested ones", fill="#dcefe7")
+    arrow(middle, 418, 474, ".given to the clips that contain them", "frames_used transform_seconds")
+    box(474, "transforms", "write each clip to where it waits for delivery", x=20, width=820, fill="#dcefe7")
+    arrow(left, 518, 584, ".batch is not open", "clip_cache_peak_bytes")
+    arrow(middle, 518, 724, ".batch is open")
+    arrow(right, 518, 584, ".clip of a later epoch", "disk_clips_stored disk_bytes_written", "disk_clips_not_stored")
+    box(584, "clip cache", "in memory, cache=", x=20, width=250, fill="#fbf0dc")
+    box(584, "disk cache", "in a folder, Cache(disk=...)", x=500, width=340, fill="#fbf0dc")
+    arrow(
+        left,
+        628,
+        724,
+        ".a worker copies the clip",
+        "clip_cache_hits",
+        ".or evicted, and made again",
+        "clips_evicted",
+        "clips_decoded_again",
+    )
+    arrow(
+        right,
+        628,
+        724,
+        ".a worker reads the clip",
+        "disk_clips_read disk_bytes_read",
+        ".or evicted or damaged, and made again",
+        "disk_clips_evicted disk_clips_damaged",
+    )
+    box(724, "slot of an open batch", "a part of the memory that the training loop gets", x=20, width=820)
+    arrow(
+        middle,
+        768,
+        824,
+        ".all its clips are finished, and all earlier batches are delivered",
+        "batches clips frames consumer_wait_seconds",
+        "errors clips_skipped clips_replaced",
+    )
+    d.text(middle, 840, "delivered", size=13.5, at="middle", bold=True)
+    return d
+
+
 def clips_of_one_video() -> Drawing:
     """Six random clips of one video: each decoded independently, and all by one plan."""
     file = CORPUS / "video" / "action" / "robot_sink_960x540.mp4"
@@ -368,6 +441,7 @@ def counts() -> Drawing:
 
 EXACT: dict[str, Callable[[], Drawing]] = {
     "flow": flow,
+    "stats": clip_counters,
     "clips": clips_of_one_video,
     "times": frame_times,
     "shuffles": shuffles,

@@ -2,6 +2,7 @@
 //! each clip. Each byte has one writer at a time.
 
 mod buffer;
+mod heap_block;
 mod host_cache;
 mod pool;
 mod stream_order;

@@ -103,7 +103,7 @@ mod common {
     use crate::error::{Error, Result};
 
     /// Rejects a count of zero.
-    pub fn check_nonzero(name: &str, value: u32, hint: &str) -> Result<u32> {
+    pub(crate) fn check_nonzero(name: &str, value: u32, hint: &str) -> Result<u32> {
         if value == 0 {
             return Err(Error::Argument(format!(
                 "{name} must be at least 1, got 0; {hint}"
@@ -113,7 +113,7 @@ mod common {
     }
 
     /// Rejects a clip number that the video does not have.
-    pub fn check_clip_index(clip: u64, clips: u64, video: &dyn VideoTiming) -> Result<()> {
+    pub(crate) fn check_clip_index(clip: u64, clips: u64, video: &dyn VideoTiming) -> Result<()> {
         if clip < clips {
             return Ok(());
         }

@@ -34,7 +34,7 @@ use segment::Header;
 pub use segment::record_bytes;
 
 /// In place of an epoch: the clip is the same in every epoch.
-pub const EVERY_EPOCH: u64 = u64::MAX;
+pub(crate) const EVERY_EPOCH: u64 = u64::MAX;
 
 /// Maximum size of a segment. A smaller store has smaller segments, because segments are evicted
 /// whole.
@@ -68,14 +68,12 @@ pub struct ClipStoreConfig {
 
 /// What a store did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoreCounts {
+pub(crate) struct StoreCounts {
     /// Clips written.
     pub stored: u64,
-    /// Bytes written.
     pub bytes_written: u64,
     /// Clips read.
     pub read: u64,
-    /// Bytes read.
     pub bytes_read: u64,
     /// Clips that could not be read, or had another checksum.
     pub damaged: u64,
@@ -87,7 +85,7 @@ pub struct StoreCounts {
 }
 
 /// Clips on disk.
-pub struct ClipStore {
+pub(crate) struct ClipStore {
     config: ClipStoreConfig,
     writer: Writer,
     state: Mutex<State>,
@@ -164,7 +162,7 @@ struct State {
 }
 
 /// A clip that was found.
-pub struct StoredClip {
+pub(crate) struct StoredClip {
     file: Arc<File>,
     header: Header,
     /// Position of its bytes in the file.
@@ -173,12 +171,12 @@ pub struct StoredClip {
 
 impl StoredClip {
     /// The numbers that were stored with it.
-    pub fn tag(&self) -> [u32; 4] {
+    pub(crate) fn tag(&self) -> [u32; 4] {
         self.header.tag
     }
 
     /// Its length in bytes.
-    pub fn num_bytes(&self) -> u64 {
+    pub(crate) fn num_bytes(&self) -> u64 {
         self.header.len
     }
 }
@@ -190,7 +188,7 @@ impl ClipStore {
     ///
     /// # Errors
     /// `Argument` if the folder cannot be created or written.
-    pub fn open(config: ClipStoreConfig, run: u64) -> Result<Self> {
+    pub(crate) fn open(config: ClipStoreConfig, run: u64) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::Argument(format!(
                 "the folder {} for clips cannot be used: {error}; name a folder on a local disk that this user may write",
@@ -224,12 +222,12 @@ impl ClipStore {
     }
 
     /// What the store did so far.
-    pub fn counts(&self) -> StoreCounts {
+    pub(crate) fn counts(&self) -> StoreCounts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes the clips of epochs before this one.
-    pub fn begin_epoch(&self, epoch: u64) {
+    pub(crate) fn begin_epoch(&self, epoch: u64) {
         let mut state = self.lock();
         state.epoch = epoch;
         state.open.retain(|&due, _| due >= epoch);
@@ -241,18 +239,18 @@ impl ClipStore {
     }
 
     /// Whether the store has a clip, as far as this process knows.
-    pub fn contains(&self, key: u128) -> bool {
+    pub(crate) fn contains(&self, key: u128) -> bool {
         self.lock().places.contains_key(&(key as u64))
     }
 
     /// Whether a clip that is due in this epoch would be written.
-    pub fn has_room(&self, due: u64) -> bool {
+    pub(crate) fn has_room(&self, due: u64) -> bool {
         !self.failed.load(Ordering::Relaxed)
             && due_order(due) < self.full_from.load(Ordering::Relaxed)
     }
 
     /// Finds a clip.
-    pub fn find(&self, key: u128) -> Option<StoredClip> {
+    pub(crate) fn find(&self, key: u128) -> Option<StoredClip> {
         let place = {
             let mut state = self.lock();
             if !state.places.contains_key(&(key as u64))
@@ -284,7 +282,7 @@ impl ClipStore {
     }
 
     /// Reads the bytes of a clip; false if they are damaged. `to` has the length of the clip.
-    pub fn read(&self, clip: &StoredClip, to: &mut [u8]) -> bool {
+    pub(crate) fn read(&self, clip: &StoredClip, to: &mut [u8]) -> bool {
         let intact = to.len() as u64 == clip.header.len
             && clip.header.read_bytes(&clip.file, clip.start, to);
         if intact {
@@ -327,7 +325,7 @@ impl ClipStore {
 
     /// Stores a clip that is due in an epoch, or in [`EVERY_EPOCH`]. Returns false if it is not
     /// stored.
-    pub fn put(&self, key: u128, due: u64, tag: [u32; 4], bytes: &[u8]) -> bool {
+    pub(crate) fn put(&self, key: u128, due: u64, tag: [u32; 4], bytes: &[u8]) -> bool {
         let header = Header::new(key, tag, bytes);
         let stored = self.has_room(due) && self.append(due, &header, bytes);
         self.count(|counts| match stored {
@@ -341,7 +339,7 @@ impl ClipStore {
     }
 
     /// Counts a clip that was made for the store and cannot be passed to it.
-    pub fn count_not_stored(&self) {
+    pub(crate) fn count_not_stored(&self) {
         self.count(|counts| counts.not_stored += 1);
     }
 

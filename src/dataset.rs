@@ -21,7 +21,6 @@ use string_arena::StringArena;
 /// One video of a dataset.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Its location.
     pub location: MediaLocation,
     /// The label of a video.
     pub label: i64,
@@ -217,7 +216,6 @@ impl SampleTable {
         }
     }
 
-    /// Its label.
     pub fn label(&self, number: usize) -> i64 {
         self.labels[number]
     }

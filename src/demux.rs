@@ -3,7 +3,7 @@
 //! libavformat ([`libavformat`]).
 
 mod encryption;
-pub mod libavformat;
+pub(crate) mod libavformat;
 pub mod mp4;
 
 use crate::media::{StreamInfo, StreamSummary};

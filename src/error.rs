@@ -21,7 +21,6 @@ pub struct Site {
 /// Location inside a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The file as a whole.
     WholeFile,
     /// A byte offset.
     Byte(u64),
@@ -84,14 +83,10 @@ impl fmt::Display for Site {
 pub enum Error {
     /// The file does not exist.
     #[error("{site}: no such file; check the path")]
-    NotFound {
-        /// Where.
-        site: Site,
-    },
+    NotFound { site: Site },
     /// An operation of the operating system failed.
     #[error("{site}: {source}{}", hint(source))]
     Io {
-        /// Where.
         site: Site,
         /// The system's error.
         source: Arc<std::io::Error>,
@@ -101,7 +96,6 @@ pub enum Error {
         "{site}: {reason}; check the server and the network, then try again. OnError(outage=) and FRAMESPOOL_REMOTE_TIMEOUT determine how long to wait"
     )]
     Unavailable {
-        /// Where.
         site: Site,
         /// The server, how long it has been unavailable, and the last error.
         reason: String,
@@ -109,7 +103,6 @@ pub enum Error {
     /// The bytes are not a valid video or image.
     #[error("{site}: {reason}; the file is damaged or not of this type, skip or replace it")]
     Malformed {
-        /// Where.
         site: Site,
         /// What is wrong.
         reason: String,
@@ -119,7 +112,6 @@ pub enum Error {
         "{site}: needs bytes {offset}..{end} but the file has {len}; it is truncated, download it again or skip it"
     )]
     Truncated {
-        /// Where.
         site: Site,
         /// First byte needed.
         offset: u64,
@@ -131,7 +123,6 @@ pub enum Error {
     /// The container has no video stream that can be decoded.
     #[error("{site}: no video stream ({reason}); give a file with a video track")]
     NoVideo {
-        /// Where.
         site: Site,
         /// What the container has instead.
         reason: String,
@@ -141,7 +132,6 @@ pub enum Error {
         "{site}: stream {stream} is not a video stream; the file has {streams}; give the index of a video stream, or none for the default one"
     )]
     NotVideo {
-        /// Where.
         site: Site,
         /// The requested index.
         stream: u32,
@@ -151,7 +141,6 @@ pub enum Error {
     /// Valid, but not supported by this build.
     #[error("{site}: {what} is not supported by this build; convert the file or omit it")]
     Unsupported {
-        /// Where.
         site: Site,
         /// Codec, pixel format or feature.
         what: String,
@@ -159,7 +148,6 @@ pub enum Error {
     /// A picture could not be decoded exactly.
     #[error("{site}: {reason}; {}skip or replace the file", site.affected_frames_hint())]
     Decode {
-        /// Where.
         site: Site,
         /// The decoder error.
         reason: String,
@@ -169,11 +157,9 @@ pub enum Error {
         "{site}: {what} is {value}, above the limit of {cap}; the file is damaged or needs higher limits"
     )]
     Limit {
-        /// Where.
         site: Site,
         /// Which number.
         what: &'static str,
-        /// Its value.
         value: u64,
         /// The limit.
         cap: u64,
@@ -181,7 +167,6 @@ pub enum Error {
     /// A frame index that the video does not have.
     #[error("{site}: frame {index} requested, but there are {frames} frames (0 to {}, or -{frames} to -1 from the end)", .frames.saturating_sub(1))]
     FrameIndex {
-        /// Where.
         site: Site,
         /// The requested index.
         index: i64,
@@ -193,7 +178,6 @@ pub enum Error {
         "{site}: no frame is displayed at {seconds} s; the video lasts from {begin} s up to, not including, {end} s"
     )]
     FrameTime {
-        /// Where.
         site: Site,
         /// The requested time.
         seconds: f64,
@@ -205,7 +189,6 @@ pub enum Error {
     /// This video cannot provide the requested clip: it is too short, or smaller than a crop.
     #[error("{site}: {reason}")]
     Clip {
-        /// Where.
         site: Site,
         /// What was requested, what is available, and what to change.
         reason: String,
@@ -248,7 +231,6 @@ pub enum Error {
     /// A worker thread panicked: a bug in this library, reported instead of hanging.
     #[error("{site}: a worker failed unexpectedly ({reason}); please report it with this file")]
     Internal {
-        /// Where.
         site: Site,
         /// The panic message.
         reason: String,
@@ -312,7 +294,7 @@ impl Error {
 
     /// Whether the process or the system has reached its limit of open files, which is not the
     /// fault of the file that was to be opened.
-    pub fn is_out_of_descriptors(&self) -> bool {
+    pub(crate) fn is_out_of_descriptors(&self) -> bool {
         matches!(self, Error::Io { source, .. } if out_of_descriptors(source))
     }
 
@@ -343,7 +325,7 @@ impl Error {
 
     /// Converts `Argument` to `Clip` at `site`: the request is valid in general, but not for this
     /// video.
-    pub fn into_clip_error(self, site: &Site) -> Self {
+    pub(crate) fn into_clip_error(self, site: &Site) -> Self {
         match self {
             Error::Argument(reason) => Error::Clip {
                 site: site.clone(),

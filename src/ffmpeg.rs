@@ -1,14 +1,14 @@
 //! Wraps libavformat and libavcodec in safe types. Each C object has one owner, every return code
 //! becomes a `Result`, and no callback unwinds into C.
 
-pub mod codec_params;
+pub(crate) mod codec_params;
 pub mod decoder;
-pub mod demuxer;
+mod demuxer;
 pub mod frame;
 pub mod frame_view;
 mod io;
 pub mod log;
-pub mod packet;
+mod packet;
 pub mod parser;
 mod signatures;
 

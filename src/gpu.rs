@@ -75,7 +75,6 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// The device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }

@@ -86,7 +86,6 @@ fn unsupported_format(head: &[u8]) -> Option<&'static str> {
 pub enum ColorModel {
     /// One component.
     Gray,
-    /// Gray and alpha.
     GrayAlpha,
     /// Y, Cb, Cr; horizontal and vertical sampling factor of each.
     Ycc([(u8, u8); 3]),
@@ -144,7 +143,6 @@ pub struct ImageHeader {
     pub orientation: DisplayOrientation,
     /// Its components.
     pub color_model: ColorModel,
-    /// Its coding.
     pub coding: CodingProcess,
     /// Bits of a sample, or of a palette index.
     pub sample_bits: u8,
@@ -160,7 +158,7 @@ impl ImageHeader {
     }
 
     /// Whether its pixels may be labels: one number each, of at most 8 bits.
-    pub fn holds_labels(&self) -> bool {
+    pub(crate) fn holds_labels(&self) -> bool {
         // Values of a gray JPEG only approximate those that were encoded, and labels must be exact.
         self.format == ImageFormat::Png
             && matches!(
@@ -254,7 +252,6 @@ impl DctScale {
 /// How an image is to be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DecodeOptions {
-    /// Its scale.
     pub scale: DctScale,
     /// Return exactly the bytes of Pillow's `Image.open(file).convert("RGB")`, which interpolates
     /// chroma, rather than planes as stored. Has no effect on AVIF, whose conversion differs

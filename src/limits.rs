@@ -52,7 +52,7 @@ impl Default for Limits {
 impl Limits {
     /// These limits for a file of `len` bytes, which bounds the number of packets that its tables
     /// may claim.
-    pub fn for_file_len(&self, len: u64) -> Self {
+    pub(crate) fn for_file_len(&self, len: u64) -> Self {
         Self {
             packets: self.packets.min(Self::max_packets_of(len)),
             ..self.clone()
@@ -60,13 +60,13 @@ impl Limits {
     }
 
     /// Maximum number of packets, over all streams, of a file of `len` bytes.
-    pub fn max_packets_of(len: u64) -> u64 {
+    pub(crate) fn max_packets_of(len: u64) -> u64 {
         (MIN_PACKET_LIMIT + len / MIN_BYTES_PER_PACKET).min(len)
     }
 
     /// Maximum size of all packets of a file of `len` bytes. Tables may place every packet in the
     /// same bytes, so that reading all of them takes far longer than reading the file.
-    pub fn max_payload_of(len: u64) -> u64 {
+    pub(crate) fn max_payload_of(len: u64) -> u64 {
         len.saturating_mul(MAX_PAYLOAD_FACTOR)
             .max(MIN_PAYLOAD_LIMIT)
     }
@@ -101,7 +101,7 @@ pub fn check_allocatable<T>(site: &Site, count: usize) -> Result<()> {
 ///
 /// # Errors
 /// As [`reserve`].
-pub fn check_index_allocatable(site: &Site, packets: usize) -> Result<()> {
+pub(crate) fn check_index_allocatable(site: &Site, packets: usize) -> Result<()> {
     check_allocatable::<[u8; INDEX_BYTES_PER_PACKET]>(site, packets)
 }
 

@@ -300,7 +300,6 @@ impl MemorySource {
         }
     }
 
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         (*self.bytes).as_ref()
     }

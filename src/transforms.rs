@@ -31,7 +31,7 @@ pub use shape::{ClipShape, Layout};
 use crate::decode::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::frame_view::ColorOverride;
-use framespool_kernels::ToneMap;
+use framespool_kernels::TONE_MAP_PEAKS;
 use transform::{EraseFill, Step, Target, Transform, count_steps};
 
 /// What to make of each frame. Validated once, on construction.
@@ -268,7 +268,7 @@ impl TransformPipeline {
                 if self.tone.is_some() {
                     return Err(Error::Argument("two ToneMap in one list; use one".into()));
                 }
-                let (least, most) = ToneMap::PEAKS;
+                let (least, most) = TONE_MAP_PEAKS;
                 for (name, peak) in [("source_peak", *source_peak), ("target_peak", *target_peak)] {
                     if !(least..=most).contains(&peak) {
                         return Err(Error::Argument(format!(

@@ -64,7 +64,7 @@ impl TimeBase {
     }
 
     /// Converts `ticks` of this base to ticks of `to`, rounded to nearest, halves away from zero.
-    pub fn rescale(self, ticks: i64, to: TimeBase) -> i64 {
+    pub(crate) fn rescale(self, ticks: i64, to: TimeBase) -> i64 {
         let num = i128::from(ticks) * i128::from(self.num.get()) * i128::from(to.den.get());
         let den = i128::from(self.den.get()) * i128::from(to.num.get());
         let half = if num < 0 { -den / 2 } else { den / 2 };

@@ -1,5 +1,5 @@
 //! Checks the structural rules of ARCHITECTURE.md that the compiler does not check: imports follow
-//! the layers, `unsafe` occurs only in the listed files, and modules begin with a summary. Each
+//! the layers, files of one folder do not import each other in a circle, `unsafe` occurs only in the listed files, and modules begin with a summary. Each
 //! failure names the file, the line and the remedy.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,26 @@ const FOLDERS: [&str; 5] = [
     "datasets/src",
     "python/src",
 ];
+
+/// Circles that remain, each with the reason.
+const ALLOWED_CIRCLES: [(&str, &[&str], &str); 3] = [
+    (
+        "src/batch_sampler",
+        &["config", "dali", "shard"],
+        "to be removed",
+    ),
+    (
+        "src/batch_sampler/grouped_shuffle",
+        &["chunks", "weighted"],
+        "to be removed",
+    ),
+    (
+        "src/bitstream",
+        &["h264", "hevc", "mpeg4", "sample_aspect"],
+        "to be removed",
+    ),
+];
+
 #[test]
 fn imports_point_from_later_to_earlier() {
     let layers = Layers::parse(&architecture("layers"));
@@ -60,6 +80,59 @@ fn imports_point_from_later_to_earlier() {
         );
     }
     report("imports against the layers table", &breaches);
+}
+
+#[test]
+fn files_of_one_folder_do_not_import_each_other_in_a_circle() {
+    let mut breaches = Vec::new();
+    let mut allowed = ALLOWED_CIRCLES.to_vec();
+    for folder in FOLDERS {
+        let imports = crate_imports(folder);
+        for (parent, siblings) in sibling_imports(&imports) {
+            let below = parent.iter().fold(folder.to_owned(), |p, m| p + "/" + m);
+            for circle in circles(&siblings) {
+                let known = allowed
+                    .iter()
+                    .position(|&(folder, files, _)| folder == below && files == circle);
+                match known {
+                    Some(known) => drop(allowed.remove(known)),
+                    None => breaches.push(format!(
+                        "{below}/: {} import each other in a circle (a file counts with its folder); move what they share to a file that imports none of them",
+                        circle.join(", ")
+                    )),
+                }
+            }
+        }
+    }
+    for (folder, files, reason) in allowed {
+        breaches.push(format!(
+            "{folder}/: {} are no longer a circle ({reason}); remove them from ALLOWED_CIRCLES",
+            files.join(", ")
+        ));
+    }
+    report("circles of imports", &breaches);
+}
+
+#[test]
+fn circles_are_found_through_re_exports_and_folders() {
+    let imports_of = |module: &str, uses: &[&str]| {
+        let uses = uses.iter().map(|used| Import {
+            line: 1,
+            path: path(used),
+            is_use: true,
+        });
+        (path(module), uses.collect::<Vec<_>>())
+    };
+    // `low` is used as `top::Low`, a re-export of `top::low::Low`; `high` uses it in a child.
+    let all = BTreeMap::from([
+        imports_of("top", &["top::low::Low"]),
+        imports_of("top::low", &["top::high::part::run"]),
+        imports_of("top::high", &[]),
+        imports_of("top::high::part", &["top::Low::new"]),
+        imports_of("top::alone", &["top::Low::new"]),
+    ]);
+    let siblings = sibling_imports(&all);
+    assert_eq!(circles(&siblings[&path("top")]), [["high", "low"]]);
 }
 
 #[test]
@@ -226,6 +299,101 @@ struct Import {
     line: usize,
     /// The path without the leading `crate`.
     path: Vec<String>,
+    /// Whether it is a `use` declaration, which gives the item a name in this module too.
+    is_use: bool,
+}
+
+/// Returns the imports of each module of a crate, except its test modules.
+fn crate_imports(folder: &str) -> BTreeMap<Vec<String>, Vec<Import>> {
+    let mut found = BTreeMap::new();
+    let mut modules = vec![Vec::new()];
+    while let Some(module) = modules.pop() {
+        let file = if module.is_empty() {
+            "lib".to_owned()
+        } else {
+            module.join("/")
+        };
+        let text = read(format!("{folder}/{file}.rs"));
+        let tokens = without_tests(lex(&text));
+        for declared in tokens
+            .windows(3)
+            .filter(|t| t[0].text == "mod" && t[2].text == ";")
+        {
+            modules.push([&module[..], &path(&declared[1].text)].concat());
+        }
+        let imports = imports(&text, &module, &BTreeMap::new());
+        found.insert(module, imports);
+    }
+    found
+}
+
+type Siblings = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns, for each module, which of its children imports which others. A child counts with all
+/// modules below it.
+fn sibling_imports(all: &BTreeMap<Vec<String>, Vec<Import>>) -> BTreeMap<Vec<String>, Siblings> {
+    let mut names = BTreeMap::new();
+    for (module, imports) in all {
+        for import in imports.iter().filter(|import| import.is_use) {
+            if let Some(name) = import.path.last() {
+                names.insert([&module[..], &path(name)].concat(), &import.path);
+            }
+        }
+    }
+    // Follows re-exports; a name that is exported again and again would be a circle of them.
+    let resolve = |path: &Vec<String>| {
+        let mut path = path.clone();
+        for _ in 0..8 {
+            let module = (0..=path.len())
+                .rev()
+                .find(|&n| all.contains_key(&path[..n]));
+            let name = module.and_then(|n| path.get(..=n));
+            let Some(real) = name.and_then(|name| names.get(name)) else {
+                break;
+            };
+            path = [real, &path[name.map_or(0, <[String]>::len)..]].concat();
+        }
+        path
+    };
+    let mut siblings: BTreeMap<Vec<String>, Siblings> = BTreeMap::new();
+    for (module, imports) in all {
+        for import in imports {
+            let used = resolve(&import.path);
+            let common = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
+            let is_child = |m: &Vec<String>| m.len() > common && all.contains_key(&m[..=common]);
+            if is_child(module) && is_child(&used) {
+                let users = siblings.entry(module[..common].to_vec()).or_default();
+                users
+                    .entry(module[common].clone())
+                    .or_default()
+                    .insert(used[common].clone());
+            }
+        }
+    }
+    siblings
+}
+
+/// Returns the groups of names each of which leads to all others of its group, sorted.
+fn circles(edges: &Siblings) -> Vec<Vec<&str>> {
+    let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for start in edges.keys() {
+        let mut next: Vec<&str> = vec![start];
+        while let Some(name) = next.pop() {
+            let used = edges.get(name).into_iter().flatten().map(String::as_str);
+            let others = reached.entry(start).or_default();
+            next.extend(used.filter(|&name| others.insert(name)));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for (name, others) in reached
+        .iter()
+        .filter(|(name, others)| others.contains(*name))
+    {
+        let leads_back =
+            |other: &&&str| reached.get(*other).is_some_and(|back| back.contains(name));
+        found.insert(others.iter().filter(leads_back).copied().collect());
+    }
+    found.into_iter().collect()
 }
 
 /// Returns every path into the crate in a file of module `module`, except in test modules.
@@ -263,7 +431,7 @@ fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>
         let continues = i > 0 && text_at(i - 1) == "::";
         let base = match text_at(i) {
             "crate" => Some(Vec::new()),
-            "super" => Some(module[..module.len() - 1].to_vec()),
+            "super" => Some(module[..module.len().saturating_sub(1)].to_vec()),
             "self" => Some(module.to_vec()),
             // `use child::…` and `pub use child::…` of a child module declared in this file.
             name if children.contains(name) && i > 0 && text_at(i - 1) == "use" => {
@@ -272,6 +440,7 @@ fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>
             _ => None,
         };
         let line = tokens[i].line;
+        let is_use = i > 0 && text_at(i - 1) == "use";
         i += 1;
         let Some(mut base) = base.filter(|_| !continues && text_at(i) == "::") else {
             continue;
@@ -289,7 +458,7 @@ fn imports(text: &str, module: &[String], exports: &BTreeMap<String, Vec<String>
                 Some(real) => real.clone(), // `crate::Error` is `crate::error::Error`
                 None => path,
             };
-            found.push(Import { line, path });
+            found.push(Import { line, path, is_use });
         }
     }
     found

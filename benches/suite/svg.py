@@ -78,9 +78,11 @@ class Drawing:
         color: str = INK,
         at: str = "start",
         bold: bool = False,
+        code: bool = False,
     ) -> None:
-        """A line of text; ``at``: ``start``, ``middle`` or ``end``."""
+        """A line of text; ``at``: ``start``, ``middle`` or ``end``; ``code``: names of the API."""
         weight = ' font-weight="bold"' if bold else ""
+        weight += ' font-family="monospace"' if code else ""
         self.parts.append(
             f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{color}" text-anchor="{at}"{weight}>'
             f"{escape(words)}</text>"

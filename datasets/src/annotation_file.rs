@@ -25,7 +25,6 @@ pub enum AnnotationColumn {
     Total,
     /// A duration in any unit. It becomes a column and is not used.
     Duration,
-    /// The label.
     Label,
     /// Labels; must be the last field.
     Labels,

@@ -16,7 +16,7 @@ pub(crate) struct Classes {
 
 impl Classes {
     /// Sorts these names and removes duplicates.
-    pub fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names
             .collect::<BTreeSet<_>>()
             .into_iter()
@@ -26,7 +26,7 @@ impl Classes {
     }
 
     /// The given names in their order, or else the found ones, sorted.
-    pub fn given_or<'a>(
+    pub(crate) fn given_or<'a>(
         given: Option<&[String]>,
         found: impl Iterator<Item = &'a str>,
     ) -> Result<Self> {
@@ -48,13 +48,13 @@ impl Classes {
     }
 
     /// These names in their order, the first with label 0.
-    pub fn numbered(names: Vec<String>) -> Self {
+    pub(crate) fn numbered(names: Vec<String>) -> Self {
         let labels = names.iter().cloned().zip(0..).collect();
         Self { names, labels }
     }
 
     /// The label of a name.
-    pub fn label(&self, name: &str) -> Result<i64, String> {
+    pub(crate) fn label(&self, name: &str) -> Result<i64, String> {
         self.labels.get(name).copied().ok_or_else(|| {
             format!(
                 "'{}' is not one of the {} classes",

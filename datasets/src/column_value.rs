@@ -20,13 +20,11 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// An integer.
     Integer(i64),
     /// An integer beyond [`i64::MAX`].
     Unsigned(u64),
     /// Any other number.
     Float(f64),
-    /// Text.
     Text(String),
     /// Several values.
     List(Vec<Value>),
@@ -262,7 +260,7 @@ pub(crate) struct ColumnsBuilder {
 
 impl ColumnsBuilder {
     /// Sets the value of a sample under `name`; sample numbers must not decrease.
-    pub fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
+    pub(crate) fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
         let is_next = self
             .columns
             .get(self.next)
@@ -304,7 +302,7 @@ impl ColumnsBuilder {
     }
 
     /// The columns, padded to the length of the dataset.
-    pub fn finish(mut self, samples: usize) -> Vec<Column> {
+    pub(crate) fn finish(mut self, samples: usize) -> Vec<Column> {
         self.columns
             .iter_mut()
             .for_each(|column| column.values.resize(samples, Value::Null));

@@ -246,7 +246,7 @@ pub(crate) struct RowConverter<'a> {
 }
 
 impl<'a> RowConverter<'a> {
-    pub fn new(
+    pub(crate) fn new(
         path: &'a Arc<Path>,
         options: &'a TableOptions,
         wanted: &'a [TableColumn],
@@ -265,7 +265,7 @@ impl<'a> RowConverter<'a> {
 
     /// Appends a row with its values of the wanted columns. `cell` is the column of bytes, and
     /// where the bytes of the row are stored.
-    pub fn push_row(
+    pub(crate) fn push_row(
         &self,
         row: u64,
         values: Vec<Value>,

@@ -17,7 +17,6 @@ use crate::{VIDEO_EXTENSIONS, has_extension};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MissingFilePolicy {
-    /// An error.
     Error,
     /// Skip them, and add a note to the dataset.
     Skip,
@@ -38,7 +37,7 @@ struct FolderListing {
 
 impl FileLookup {
     /// The path, if its folder has a file of that name.
-    pub fn existing(&mut self, path: PathBuf) -> Result<Option<PathBuf>> {
+    pub(crate) fn existing(&mut self, path: PathBuf) -> Result<Option<PathBuf>> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(None);
         };
@@ -46,7 +45,7 @@ impl FileLookup {
     }
 
     /// The sorted names of the videos in a folder that have this stem.
-    pub fn with_stem(&mut self, folder: &Path, stem: &str) -> Result<&[OsString]> {
+    pub(crate) fn with_stem(&mut self, folder: &Path, stem: &str) -> Result<&[OsString]> {
         Ok(self
             .listing(folder)?
             .stems
@@ -115,14 +114,14 @@ pub(crate) struct MissingFiles {
 
 impl MissingFiles {
     /// Adds one: its position in the list, and what was looked for.
-    pub fn add(&mut self, what: impl FnOnce() -> (String, String)) {
+    pub(crate) fn add(&mut self, what: impl FnOnce() -> (String, String)) {
         self.count += 1;
         self.first.get_or_insert_with(what);
     }
 
     /// The error or the note if any files are missing. `missing` is `None` if the user cannot
     /// choose; `samples` is the number of samples whose files exist.
-    pub fn report(
+    pub(crate) fn report(
         self,
         list: &str,
         missing: Option<MissingFilePolicy>,

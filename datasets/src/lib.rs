@@ -1,6 +1,47 @@
 //! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a
-//! [`ArchiveListing`]. The order of samples is the same on every machine. The readers open no
-//! video, and report every sample that they skip.
+//! [`ArchiveListing`].
+//!
+//! # Where to start
+//!
+//! - [`folder`], [`annotation_file`], [`json_lines`] and [`dali_file_list`] list files, and return a
+//!   [`Dataset`]: a [`Sample`] (path, label, segment) for each video, and further [`Column`]s.
+//! - [`annotation_table`] reads the annotations of a published dataset from a description of its
+//!   columns, and [`lerobot`] the episodes of a robot dataset.
+//! - [`webdataset`], [`tfrecord`], [`recordio`] and [`lmdb`] list the members of archives, and return
+//!   an [`ArchiveListing`]: where the bytes of each video are inside of an archive.
+//! - [`parquet`] and [`arrow`] do the same for tables with a column of bytes.
+//!
+//! # How a call flows
+//!
+//! A reader reads the list, index or headers, in parallel if there are several archives, and sorts
+//! what it found. Each description of a video becomes one entry of the result; the loader opens the
+//! video much later, by the path or the range of bytes.
+//!
+//! # What always holds
+//!
+//! - The order of samples is the same on every machine: names are compared byte by byte.
+//! - No video is opened, and every sample that is skipped is counted, with its reason.
+//! - Damage is reported with the file and the line or offset, and never causes a panic.
+//!
+//! # Example
+//!
+//! ```
+//! let root = std::env::temp_dir().join(format!("framespool-example-{}", std::process::id()));
+//! for (class, file) in [("jump", "b.mp4"), ("jump", "a.mp4"), ("clap", "c.mp4")] {
+//!     std::fs::create_dir_all(root.join(class))?;
+//!     std::fs::write(root.join(class).join(file), "")?;
+//! }
+//! let dataset = framespool_datasets::folder(&root, None)?;
+//! std::fs::remove_dir_all(&root)?;
+//!
+//! assert_eq!(dataset.classes, ["clap", "jump"]);
+//! let labels: Vec<i64> = dataset.samples.iter().map(|sample| sample.label).collect();
+//! assert_eq!(labels, [0, 1, 1]);
+//! assert!(dataset.samples[1].path.ends_with("jump/a.mp4"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![warn(unreachable_pub)]
 
 mod annotation_file;
 mod annotation_table;
@@ -44,7 +85,7 @@ pub use tfrecord::{TfRecordOptions, tfrecord};
 pub use webdataset::{LabelSource, webdataset};
 
 /// The label of a video that has none.
-pub const NO_LABEL: i64 = -1;
+pub(crate) const NO_LABEL: i64 = -1;
 
 /// The extensions that count as videos unless the caller gives others.
 pub const VIDEO_EXTENSIONS: [&str; 37] = [
@@ -150,7 +191,7 @@ mod tests {
     pub(crate) struct TempFolder(pub PathBuf);
 
     impl TempFolder {
-        pub fn new() -> Self {
+        pub(crate) fn new() -> Self {
             static COUNT: AtomicU32 = AtomicU32::new(0);
             let unique = format!(
                 "{}-{}",
@@ -163,7 +204,7 @@ mod tests {
         }
 
         /// Writes a file and creates its parent folders.
-        pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
             let path = self.0.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, content).unwrap();

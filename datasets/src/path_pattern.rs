@@ -37,7 +37,7 @@ enum Format {
 
 impl PathPattern {
     /// `known` are the names that braces may contain.
-    pub fn parse(text: &str, known: &[&str]) -> Result<Self> {
+    pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Self> {
         let wrong = |reason: String| Error::Argument(format!("file \"{text}\" {reason}"));
         let (mut rest, any_extension) = match text.strip_suffix(".*") {
             Some(rest) => (rest, true),
@@ -86,7 +86,7 @@ impl PathPattern {
     }
 
     /// The names in braces.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             PatternPart::Name(name, _) => Some(name.as_str()),
             PatternPart::Text(_) => None,
@@ -95,7 +95,7 @@ impl PathPattern {
 
     /// The file name of one video, without the extension if that has to be looked up. An error is a
     /// name in braces, and what is wrong with its value.
-    pub fn expand<'a>(
+    pub(crate) fn expand<'a>(
         &self,
         value: impl Fn(&str) -> Option<Cow<'a, str>>,
     ) -> Result<String, (String, String)> {
@@ -130,7 +130,7 @@ impl PathPattern {
 
     /// The path for a filled-in name. `None` if the extension has to be looked up and there is no
     /// such file. If the extension is given, the existence of the file is not checked.
-    pub fn resolve(
+    pub(crate) fn resolve(
         &self,
         root: &Path,
         name: &str,
@@ -159,7 +159,7 @@ impl PathPattern {
     }
 
     /// The name of a file for messages.
-    pub fn shown(&self, name: &str) -> String {
+    pub(crate) fn shown(&self, name: &str) -> String {
         format!("{name}{}", if self.any_extension { ".*" } else { "" })
     }
 }

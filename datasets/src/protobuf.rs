@@ -6,12 +6,10 @@ use framespool::error::Result;
 use crate::range_reader::RangeReader;
 
 /// A range of a file: the first byte, and one past the last.
-pub type ByteRange = (u64, u64);
+pub(crate) type ByteRange = (u64, u64);
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValue {
-    /// A varint.
+pub(crate) enum FieldValue {
     Varint(u64),
     /// A message, a string, or packed numbers.
     Bytes(ByteRange),
@@ -20,28 +18,28 @@ pub enum FieldValue {
 }
 
 /// An iterator over the fields of a message, which reads on demand.
-pub struct ProtobufReader {
+pub(crate) struct ProtobufReader {
     at: u64,
     end: u64,
 }
 
 impl ProtobufReader {
-    pub fn new((at, end): ByteRange) -> Self {
+    pub(crate) fn new((at, end): ByteRange) -> Self {
         Self { at, end }
     }
 
     /// Offset of the next byte.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.at
     }
 
     /// Whether the range is consumed.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.at == self.end
     }
 
     /// Number and value of the next field; `None` after the last one.
-    pub fn next(&mut self, reader: &mut RangeReader) -> Result<Option<(u64, FieldValue)>> {
+    pub(crate) fn next(&mut self, reader: &mut RangeReader) -> Result<Option<(u64, FieldValue)>> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -66,7 +64,7 @@ impl ProtobufReader {
     }
 
     /// A varint: seven bits per byte, the lowest first.
-    pub fn varint(&mut self, reader: &mut RangeReader) -> Result<u64> {
+    pub(crate) fn varint(&mut self, reader: &mut RangeReader) -> Result<u64> {
         let begin = self.at;
         let mut number = 0;
         for shift in (0..70).step_by(7) {
@@ -86,7 +84,7 @@ impl ProtobufReader {
     }
 
     /// Skips `len` bytes and returns their range.
-    pub fn skip(&mut self, reader: &RangeReader, begin: u64, len: u64) -> Result<ByteRange> {
+    pub(crate) fn skip(&mut self, reader: &RangeReader, begin: u64, len: u64) -> Result<ByteRange> {
         let from = self.at;
         let end = from.checked_add(len).filter(|&end| end <= self.end);
         self.at = end.ok_or_else(|| {

@@ -21,12 +21,12 @@ pub(crate) struct RangeReader {
 }
 
 impl RangeReader {
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         Ok(Self::new(source::open(path)?))
     }
 
     /// Wraps a source that is already open.
-    pub fn new(source: Arc<dyn ByteSource>) -> Self {
+    pub(crate) fn new(source: Arc<dyn ByteSource>) -> Self {
         Self {
             source,
             cached: Vec::new(),
@@ -35,22 +35,22 @@ impl RangeReader {
     }
 
     /// Length of the file.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.source.len()
     }
 
     /// An offset in the file, for error messages.
-    pub fn site(&self, offset: u64) -> Site {
+    pub(crate) fn site(&self, offset: u64) -> Site {
         Site::file(self.source.name()).with(Location::Byte(offset))
     }
 
     /// The error for damage at an offset.
-    pub fn malformed(&self, offset: u64, reason: impl Into<String>) -> Error {
+    pub(crate) fn malformed(&self, offset: u64, reason: impl Into<String>) -> Error {
         Error::malformed(&self.site(offset), reason)
     }
 
     /// An error if the file ends before `offset + len`.
-    pub fn check(&self, offset: u64, len: u64) -> Result<()> {
+    pub(crate) fn check(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len);
         if end > self.len() {
             return Err(Error::Truncated {
@@ -64,7 +64,7 @@ impl RangeReader {
     }
 
     /// Bytes `offset..offset + len`.
-    pub fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+    pub(crate) fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         self.check(offset, len as u64)?;
         let held = offset
             .checked_sub(self.cached_offset)
@@ -97,7 +97,7 @@ impl RangeReader {
     }
 
     /// The `N` bytes from `offset` on.
-    pub fn read_array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N]> {
+    pub(crate) fn read_array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.get(offset, N)?);
         Ok(array)
@@ -105,13 +105,13 @@ impl RangeReader {
 }
 
 /// A sequential reader over a source.
-pub struct SourceReader {
+pub(crate) struct SourceReader {
     source: Arc<dyn ByteSource>,
     at: u64,
 }
 
 impl SourceReader {
-    pub fn new(source: Arc<dyn ByteSource>, at: u64) -> Self {
+    pub(crate) fn new(source: Arc<dyn ByteSource>, at: u64) -> Self {
         Self { source, at }
     }
 }

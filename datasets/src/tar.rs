@@ -18,7 +18,6 @@ use pax::PaxRecords;
 /// Maximum length of a name or of a pax header.
 const MAX_EXTENDED_HEADER_BYTES: u64 = 1 << 20;
 
-/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TarMemberKind {
     /// A file whose bytes are stored here.
@@ -33,7 +32,6 @@ pub(crate) enum TarMemberKind {
     Other,
 }
 
-/// A member of a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TarMember {
     /// The name, with invalid UTF-8 replaced.
@@ -58,7 +56,7 @@ impl TarReader {
     /// # Errors
     /// `Unsupported` for a compressed file, `Truncated` for an empty file, and the errors of
     /// opening it.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut reader = RangeReader::open(path)?;
         let head = reader.len().min(6) as usize;
         if let Some((format, command)) = compression_format(reader.get(0, head)?) {
@@ -77,13 +75,13 @@ impl TarReader {
     }
 
     /// Length of the file.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.reader.len()
     }
 
     /// Compares a member listed in an index file with its header, and fails unless offset and
     /// length match.
-    pub fn check(&mut self, member: &TarMember) -> Result<()> {
+    pub(crate) fn check(&mut self, member: &TarMember) -> Result<()> {
         let at = member
             .offset
             .checked_sub(BLOCK_BYTES)
@@ -110,7 +108,7 @@ impl TarReader {
     }
 
     /// An offset in the file, for error messages.
-    pub fn site(&self, offset: u64) -> Site {
+    pub(crate) fn site(&self, offset: u64) -> Site {
         self.reader.site(offset)
     }
 
@@ -118,7 +116,7 @@ impl TarReader {
     ///
     /// # Errors
     /// `Malformed` or `Truncated`, with the offset. After an error there are no further members.
-    pub fn next(&mut self) -> Result<Option<TarMember>> {
+    pub(crate) fn next(&mut self) -> Result<Option<TarMember>> {
         let Some(at) = self.next.take() else {
             return Ok(None);
         };
@@ -128,7 +126,7 @@ impl TarReader {
     }
 
     /// The bytes of a member, if there are at most `cap`.
-    pub fn content(
+    pub(crate) fn content(
         &mut self,
         member: &TarMember,
         what: &'static str,

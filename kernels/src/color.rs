@@ -105,7 +105,7 @@ fn to_fixed_point(value: f64, bits: u32) -> i64 {
 }
 
 impl ColorCoefficients {
-    pub fn new(
+    pub(crate) fn new(
         color: Colorimetry,
         depth_bits: u8,
         model: ComponentModel,
@@ -150,7 +150,7 @@ impl ColorCoefficients {
     }
 
     /// Coefficients for a frame whose window has this mean.
-    pub fn with_mean(&self, mean: [i16; 3]) -> FrameCoefficients {
+    pub(crate) fn with_mean(&self, mean: [i16; 3]) -> FrameCoefficients {
         let at = |affine: &MeanDependentColor| {
             [0, 1, 2].map(|r| {
                 let mean_factors = (0..3).map(|k| {
@@ -174,41 +174,41 @@ impl ColorCoefficients {
     }
 
     /// Coefficients that do not depend on the mean.
-    pub fn without_mean(&self) -> FrameCoefficients {
+    pub(crate) fn without_mean(&self) -> FrameCoefficients {
         self.with_mean(self.zero)
     }
 }
 
 impl FrameCoefficients {
     /// The factors that are not zero without a color map: luma, V to R, U to G, V to G, U to B.
-    pub fn sparse_factors(&self) -> [i16; 5] {
+    pub(crate) fn sparse_factors(&self) -> [i16; 5] {
         let [[luma, _, v_to_r], [_, u_to_g, v_to_g], [_, u_to_b, _]] = self.factors;
         [luma, v_to_r, u_to_g, v_to_g, u_to_b]
     }
 
     /// The neutral components, used outside the window.
-    pub fn zero(&self) -> [i16; 3] {
+    pub(crate) fn zero(&self) -> [i16; 3] {
         self.zero
     }
 
     /// The fill color.
-    pub fn fill(&self) -> [u8; 3] {
+    pub(crate) fn fill(&self) -> [u8; 3] {
         self.fill.map(|value| self.to_u8(value + self.half()))
     }
 
     /// The same in 16 bits.
-    pub fn fill_u16(&self) -> [u16; 3] {
+    pub(crate) fn fill_u16(&self) -> [u16; 3] {
         self.fill.map(|value| self.to_u16(value))
     }
 
     /// A pixel that the frame covers in part (of [`FULL_COVERAGE`]).
-    pub fn blend_pixel(&self, components: [i16; 3], coverage: i32) -> [u8; 3] {
+    pub(crate) fn blend_pixel(&self, components: [i16; 3], coverage: i32) -> [u8; 3] {
         self.blend_coverage(components, coverage)
             .map(|value| self.to_u8(value + self.half()))
     }
 
     /// The same in 16 bits.
-    pub fn blend_pixel_u16(&self, components: [i16; 3], coverage: i32) -> [u16; 3] {
+    pub(crate) fn blend_pixel_u16(&self, components: [i16; 3], coverage: i32) -> [u16; 3] {
         self.blend_coverage(components, coverage)
             .map(|value| self.to_u16(value))
     }

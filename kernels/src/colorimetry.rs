@@ -48,7 +48,7 @@ pub(crate) enum ComponentModel {
 
 impl ComponentModel {
     /// Number of components in the planes.
-    pub fn components(self) -> usize {
+    pub(crate) fn components(self) -> usize {
         match self {
             Self::Gray => 1,
             Self::Yuv | Self::Rgb => 3,
@@ -56,7 +56,7 @@ impl ComponentModel {
     }
 
     /// The components in the order that the color conversion expects.
-    pub fn broadcast_gray(self, components: [i16; 3]) -> [i16; 3] {
+    pub(crate) fn broadcast_gray(self, components: [i16; 3]) -> [i16; 3] {
         match self {
             Self::Gray => [components[0]; 3],
             Self::Yuv | Self::Rgb => components,

@@ -13,18 +13,14 @@ pub enum PassError {
     Empty {
         /// Which one: `frame`, `crop`, `grid`, `resized`, `window`, `output`, `mask`.
         what: &'static str,
-        /// Its width.
         width: u32,
-        /// Its height.
         height: u32,
     },
     /// A side longer than [`MAX_SIDE`](crate::MAX_SIDE).
     TooLarge {
         /// Which one: `frame`, `grid`, `resized`, `output`.
         what: &'static str,
-        /// Its width.
         width: u32,
-        /// Its height.
         height: u32,
     },
     /// A rectangle that exceeds its frame.
@@ -45,18 +41,11 @@ pub enum PassError {
     InvalidNormalize {
         /// Channel, 0 to 2.
         channel: usize,
-        /// Its mean.
         mean: f32,
-        /// Its std.
         std: f32,
     },
     /// A window that is too large to be held completely, which a warp or its mean requires.
-    WindowTooLarge {
-        /// Its width.
-        width: usize,
-        /// Its height.
-        height: usize,
-    },
+    WindowTooLarge { width: usize, height: usize },
     /// A warp whose positions are too far from the frame to be represented.
     WarpOutOfRange {
         /// The coefficients of one axis.
@@ -83,10 +72,7 @@ pub enum PassError {
         primaries: [[f64; 2]; 3],
     },
     /// A grid mask whose limit is above 2^32.
-    InvalidMaskGrid {
-        /// The limit.
-        limit: u64,
-    },
+    InvalidMaskGrid { limit: u64 },
     /// An element mask was requested with an integer dtype.
     MaskElementNeedsFloat,
     /// Samples of this depth and bit position are not supported in this plane arrangement.
@@ -118,7 +104,6 @@ pub enum PassError {
         plane: usize,
         /// Row stride in bytes.
         stride_bytes: usize,
-        /// Bytes in a row.
         row_bytes: usize,
     },
     /// A plane that ends before its last pixel.
@@ -161,7 +146,6 @@ pub enum PassError {
     Misaligned {
         /// Which: `tables`, `scratch`, `slot`, `out`.
         what: &'static str,
-        /// Its address.
         address: u64,
         /// The required alignment in bytes.
         alignment: usize,
@@ -228,7 +212,7 @@ impl fmt::Display for PassError {
                 )
             }
             Self::InvalidPeak { peak } => {
-                let (least, most) = crate::ToneMap::PEAKS;
+                let (least, most) = crate::types::TONE_MAP_PEAKS;
                 write!(
                     f,
                     "the tone mapping peak is {peak} cd/m2: it must be from {least} to {most}"

@@ -48,7 +48,6 @@ pub enum GenericPlanes<P> {
     PlanarRgb([P; 3]),
     /// Interleaved R, G, B bytes.
     PackedRgb {
-        /// The plane.
         plane: P,
         /// 3 for RGB24, 4 for RGBA.
         pixel_bytes: u8,
@@ -118,7 +117,6 @@ pub struct GenericFrame<P> {
     pub depth_bits: u8,
     /// A sample's value is `word >> shift`: 6 for P010, 0 for yuv420p10le. 0 for 8 bit.
     pub shift: u8,
-    /// The planes.
     pub planes: GenericPlanes<P>,
     /// The meaning of code values. RGB and gray planes ignore the matrix; all use the range.
     pub color: Colorimetry,
@@ -175,7 +173,6 @@ pub(crate) struct CheckedPlane<P> {
     pub offsets: [Option<usize>; 3],
 }
 
-/// A checked frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedFrame<P> {
     pub planes: [Option<CheckedPlane<P>>; 3],

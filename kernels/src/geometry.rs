@@ -62,7 +62,6 @@ pub struct Warp {
     pub to_x: [i64; 3],
     /// Row of the window.
     pub to_y: [i64; 3],
-    /// The interpolation.
     pub interpolation: Interpolation,
 }
 
@@ -408,7 +407,7 @@ pub(crate) struct StoredCanvas {
 
 impl StoredCanvas {
     /// In displayed orientation, with the window in its corner.
-    pub fn from_size(size: (u32, u32)) -> Self {
+    pub(crate) fn from_size(size: (u32, u32)) -> Self {
         Self {
             size,
             corner: (0, 0),

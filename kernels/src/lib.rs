@@ -7,6 +7,23 @@
 //! [`mod@reference`] contains the references: the contract as plain loops, and the exact result in
 //! `f64`.
 //!
+//! # Where to start
+//!
+//! - A [`FrameView`] borrows the planes of a decoded frame, with its [`Colorimetry`].
+//! - A [`PixelPass`] is a [`Geometry`] and an [`OutputSpec`], checked and compiled once;
+//!   [`PixelPass::run`] writes a frame into an [`OutputSlot`].
+//! - An [`RgbOperation`] changes the 8-bit codes of a complete frame between two passes.
+//! - A [`DevicePass`] describes the same for a GPU: tables to upload, and each [`Launch`] of the
+//!   kernels in [`PTX`]. The caller owns streams and memory; this crate calls no driver.
+//!
+//! # What always holds
+//!
+//! - Each [`Backend`] and the GPU write the same bytes.
+//! - Sizes, strides and geometries are checked before a pixel is read or written; a wrong one is a
+//!   [`PassError`].
+//!
+//! # Example
+//!
 //! ```
 //! use framespool_kernels::*;
 //! let (luma, chroma) = (vec![128u8; 64 * 48], vec![128u8; 32 * 24]);
@@ -32,7 +49,7 @@
 //! ```
 
 #![deny(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(unreachable_pub)]
 
 mod color;
 mod colorimetry;
@@ -43,6 +60,7 @@ mod frame;
 mod geometry;
 mod lut;
 mod mask;
+mod operation_rows;
 mod output_spec;
 mod pixel_pass;
 pub mod reference;
@@ -72,5 +90,5 @@ pub use pixel_pass::{PixelPass, Scratch};
 pub use rgb_operation::{OperationScratch, RgbOperation};
 pub use simd::{Backend, backend_name};
 pub use tone_map::{HdrCurve, ToneMap};
-pub use types::{Channels, MAX_SIDE, Rect};
+pub use types::{Channels, MAX_SIDE, Rect, TONE_MAP_PEAKS};
 pub use write::{Dtype, Normalize, OutputSlot};

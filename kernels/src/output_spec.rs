@@ -113,7 +113,6 @@ impl Default for ColorMap {
 }
 
 impl ColorMap {
-    /// The identity.
     pub const IDENTITY: Self = Self {
         matrix: ONE,
         mean: ZERO,

@@ -1,8 +1,8 @@
 //! References for a [`PixelPass`](crate::PixelPass) with the same frame, geometry and output spec,
 //! which share no arithmetic with it.
 //!
-//! [`integer()`] and [`elements()`] (for 16-bit colors [`integer_u16`] and [`elements_u16`]) are
-//! the contract as plain loops: the pass must equal them byte for byte. [`exact()`] is the exact
+//! [`integer()`] and [`elements()`] (and the same for 16-bit colors) are the contract as plain
+//! loops: the pass must equal them byte for byte. [`exact()`] is the exact
 //! result in `f64`, to which the pass must be close, and [`exact_full_size`] is its first half.
 //! [`codes`] states what precedes the pass where a frame is deinterlaced.
 
@@ -11,9 +11,12 @@ mod elements;
 mod exact;
 mod integer;
 
-pub use elements::{elements, elements_u16};
+pub use elements::elements;
 pub use exact::{exact, exact_full_size};
-pub use integer::{integer, integer_u16};
+pub use integer::integer;
+
+use elements::elements_u16;
+use integer::integer_u16;
 
 use crate::deinterlace::{Deinterlace, DeinterlaceMethod, Field};
 use crate::error::PassError;

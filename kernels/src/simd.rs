@@ -11,8 +11,8 @@ mod neon;
 mod x86;
 
 use crate::color::{self, FrameCoefficients};
+use crate::operation_rows;
 use crate::resample::{self, SampleFormat};
-use crate::rgb_operation;
 use crate::tone_map::{self, ToneTables};
 use crate::types::{Channels, OutputStrides};
 use crate::warp::{self, WarpRow, WindowPlanes};
@@ -149,10 +149,10 @@ dispatch_to_backends! {
     fn bilinear_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row, neon neon::bilinear_row;
     fn write_row(writer: &ElementWriter, rgb: [&mut [u8]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row, x86 x86::write_row, neon neon::elements::write_row;
     fn write_codes(writer: &ElementWriter, codes: &[u8], channels: (usize, usize), out: &mut [u8], streaming: bool) = ElementWriter::write_codes, x86 x86::elements::write_codes, neon neon::elements::write_codes;
-    fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) = rgb_operation::rotate_hue;
-    fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) = rgb_operation::sharpen_row;
-    fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) = rgb_operation::blur_row;
-    fn blur_column(out: &mut [u8], plane: &[u16], span: (isize, usize), weights: &[u32]) = rgb_operation::blur_column;
+    fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) = operation_rows::rotate_hue;
+    fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) = operation_rows::sharpen_row;
+    fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) = operation_rows::blur_row;
+    fn blur_column(out: &mut [u8], plane: &[u16], span: (isize, usize), weights: &[u32]) = operation_rows::blur_column;
     fn write_transposed(writer: &ElementWriter, tile: TransposeTile<'_>, channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_transposed, x86 x86::write_transposed, neon neon::write_transposed;
 }
 

@@ -7,7 +7,7 @@ use crate::colorimetry::{
     COMPONENT_BITS, ColorRange, Colorimetry, ComponentModel, MatrixCoefficients,
 };
 use crate::error::PassError;
-use crate::types::{Matrix3, product};
+use crate::types::{Matrix3, TONE_MAP_PEAKS, product};
 
 /// The transfer function of high dynamic range video (ITU-R BT.2100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,9 +73,6 @@ static TABLE_CACHE: Mutex<Vec<(ToneMap, Arc<ToneTables>)>> = Mutex::new(Vec::new
 const TABLE_CACHE_SIZE: usize = 16;
 
 impl ToneMap {
-    /// The minimum and maximum peak, in cd/m2.
-    pub const PEAKS: (f64, f64) = (10.0, 10_000.0);
-
     pub(crate) fn tables(&self) -> Result<Arc<ToneTables>, PassError> {
         let mut made = TABLE_CACHE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, tone)) = made.iter().find(|(known, _)| known == self) {
@@ -197,7 +194,7 @@ impl ToneTables {
             source_peak,
             target_peak,
         } = *map;
-        let (least, most) = ToneMap::PEAKS;
+        let (least, most) = TONE_MAP_PEAKS;
         for peak in [source_peak, target_peak] {
             if !(least..=most).contains(&peak) {
                 return Err(PassError::InvalidPeak { peak });
@@ -271,7 +268,6 @@ impl ToneTables {
     }
 }
 
-/// Maps a row.
 #[inline(always)]
 pub(crate) fn map_row(out: [&mut [i16]; 3], codes: [&[u16]; 3], tone: &ToneTables) {
     let [r, g, b] = out;

@@ -3,6 +3,9 @@
 /// Maximum side length of a frame or of a resized frame.
 pub const MAX_SIDE: u32 = 65_535;
 
+/// The minimum and maximum peak luminance of a tone mapping, in cd/m2.
+pub const TONE_MAP_PEAKS: (f64, f64) = (10.0, 10_000.0);
+
 /// Maximum number of pixels of a window that is kept completely: 1.6 GB of components.
 pub(crate) const MAX_WINDOW_PIXELS: usize = 1 << 28;
 
@@ -64,7 +67,7 @@ pub(crate) struct OutputStrides {
 
 impl OutputStrides {
     /// The strides of rows that run forward, whose pixels it reverses in `rgb`.
-    pub fn reversed(self, rgb: &mut [&mut [u8]; 3]) -> Self {
+    pub(crate) fn reversed(self, rgb: &mut [&mut [u8]; 3]) -> Self {
         let length = rgb[0].len() as isize;
         rgb.iter_mut().for_each(|row| row.reverse());
         Self {
@@ -75,7 +78,7 @@ impl OutputStrides {
     }
 
     /// Offset of row j, if its pixels are in forward order.
-    pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
+    pub(crate) fn forward(&self, j: usize, length: usize) -> Option<usize> {
         let begin = self.origin + j as isize * self.step_j;
         (self.step_i > 0 && length > 0).then_some(begin as usize)
     }

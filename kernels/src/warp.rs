@@ -38,7 +38,7 @@ const FRACTION_SHIFT: u32 = WARP_FRACTION_BITS - 14;
 
 impl WarpRow {
     /// The row of the map for output row j.
-    pub fn new(to_x: [i64; 3], to_y: [i64; 3], j: usize) -> Self {
+    pub(crate) fn new(to_x: [i64; 3], to_y: [i64; 3], j: usize) -> Self {
         let at = |to: [i64; 3]| to[1] * j as i64 + to[2];
         Self {
             x: at(to_x),
@@ -57,12 +57,12 @@ impl WarpRow {
         }
     }
 
-    pub fn at(&self, i: usize) -> (i64, i64) {
+    pub(crate) fn at(&self, i: usize) -> (i64, i64) {
         (self.x + self.dx * i as i64, self.y + self.dy * i as i64)
     }
 
     /// Classifies `length` pixels.
-    pub fn spans(
+    pub(crate) fn spans(
         &self,
         interpolation: Interpolation,
         length: usize,

@@ -61,7 +61,7 @@ pub(crate) struct Repeat {
 
 impl AxisTable {
     /// The table for samples that each cover `2^log2` luma pixels.
-    pub fn new(axis: ResampleAxis, log2: u8) -> Self {
+    pub(crate) fn new(axis: ResampleAxis, log2: u8) -> Self {
         // A frame with its own crop has its own table, so memory is not allocated per position.
         let positions = axis.window_length as usize;
         let (mut starts, mut counts) =
@@ -136,7 +136,7 @@ impl AxisTable {
 
     /// First pair and weights of a position, two in a word.
     #[cfg(target_arch = "x86_64")]
-    pub fn pairs_at(&self, position: usize) -> (usize, &[i32]) {
+    pub(crate) fn pairs_at(&self, position: usize) -> (usize, &[i32]) {
         let (start, begin) = self.pairs[position];
         let end = self
             .pairs
@@ -146,13 +146,13 @@ impl AxisTable {
     }
 
     /// First sample and weights of a position.
-    pub fn taps_at(&self, position: usize) -> (usize, &[i16]) {
+    pub(crate) fn taps_at(&self, position: usize) -> (usize, &[i16]) {
         let weights = &self.weights[position * self.taps..][..self.counts[position] as usize];
         (self.starts[position] as usize, weights)
     }
 
     /// Number of samples between the first and the last that are needed.
-    pub fn sample_count(&self) -> usize {
+    pub(crate) fn sample_count(&self) -> usize {
         (self.end - self.first) as usize
     }
 }
@@ -164,7 +164,7 @@ pub(crate) fn overshoots(weights: &[i16]) -> bool {
 
 impl ResampleAxis {
     /// The horizontal axis of the stored frame.
-    pub fn columns(
+    pub(crate) fn columns(
         StoredGeometry {
             crop,
             crop_subpixels,
@@ -185,7 +185,7 @@ impl ResampleAxis {
     }
 
     /// The vertical axis of the stored frame.
-    pub fn rows(
+    pub(crate) fn rows(
         StoredGeometry {
             crop,
             crop_subpixels,
@@ -206,7 +206,7 @@ impl ResampleAxis {
     }
 
     /// The luma pixels that any position of the window needs.
-    pub fn luma_range(self) -> Range<u32> {
+    pub(crate) fn luma_range(self) -> Range<u32> {
         let mut weights = Vec::new();
         let first = luma_weights(self, self.window_start, &mut weights);
         let start = luma_weights(

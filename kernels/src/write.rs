@@ -39,11 +39,8 @@ pub struct Normalize {
 pub struct OutputSlot<'a> {
     /// At least up to the end of the last element.
     pub data: &'a mut [u8],
-    /// Channel stride.
     pub channel_stride: usize,
-    /// Row stride.
     pub row_stride: usize,
-    /// Column stride.
     pub column_stride: usize,
 }
 
@@ -64,7 +61,7 @@ impl Dtype {
 
     /// Whether elements of frames of this depth are computed from 16-bit colors rather than from
     /// 8-bit ones. The result of tone mapping has 15 bits.
-    pub const fn uses_16_bit(self, depth_bits: u8) -> bool {
+    pub(crate) const fn uses_16_bit(self, depth_bits: u8) -> bool {
         match self {
             Self::U8 => false,
             Self::U16 => true,
@@ -75,7 +72,7 @@ impl Dtype {
 
 impl Normalize {
     /// Scale and bias of a channel: an element is `fma(code_value, scale, bias)`.
-    pub fn scale_and_bias(normalize: Option<Self>, channel: usize) -> (f32, f32) {
+    pub(crate) fn scale_and_bias(normalize: Option<Self>, channel: usize) -> (f32, f32) {
         let (mean, std) = normalize.map_or((0.0, 1.0), |n| {
             (f64::from(n.mean[channel]), f64::from(n.std[channel]))
         });
@@ -83,7 +80,7 @@ impl Normalize {
     }
 
     /// The same for 16-bit colors.
-    pub fn scale_and_bias_u16(normalize: Option<Self>, channel: usize) -> (f32, f32) {
+    pub(crate) fn scale_and_bias_u16(normalize: Option<Self>, channel: usize) -> (f32, f32) {
         let std = normalize.map_or(1.0, |n| f64::from(n.std[channel]));
         (
             (1.0 / (65_535.0 * std)) as f32,
@@ -225,7 +222,7 @@ const NOISE_SCALE: f32 = 1.0 / 37_837.2;
 const NOISE_SUM_MEAN: i32 = 131_070;
 
 impl ElementWriter {
-    pub fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
+    pub(crate) fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
         if let Some(normalize) = normalize {
             normalize.check()?;
             if dtype.is_integer() {
@@ -256,17 +253,17 @@ impl ElementWriter {
         })
     }
 
-    pub fn dtype(&self) -> Dtype {
+    pub(crate) fn dtype(&self) -> Dtype {
         self.dtype
     }
 
     /// Scale and bias of the elements of a channel's 16-bit colors.
-    pub fn scale_and_bias_u16(&self, channel: usize) -> (f32, f32) {
+    pub(crate) fn scale_and_bias_u16(&self, channel: usize) -> (f32, f32) {
         self.wide.of_channel(channel)
     }
 
     /// The element of a code value.
-    pub fn element_of_u8(&self, channel: usize, code: u8) -> Element {
+    pub(crate) fn element_of_u8(&self, channel: usize, code: u8) -> Element {
         match &self.tables {
             ElementTables::U8 => [code, 0, 0, 0],
             ElementTables::Bytes2(table) => {
@@ -279,7 +276,7 @@ impl ElementWriter {
 
     /// The element of a 16-bit color.
     #[inline(always)]
-    pub fn element_of_u16(&self, channel: usize, code: u16) -> Element {
+    pub(crate) fn element_of_u16(&self, channel: usize, code: u16) -> Element {
         if self.dtype == Dtype::U16 {
             let [a, b] = code.to_ne_bytes();
             return [a, b, 0, 0];
@@ -290,7 +287,7 @@ impl ElementWriter {
 
     /// Writes row j of 16-bit colors.
     #[inline(always)]
-    pub fn write_row_u16(
+    pub(crate) fn write_row_u16(
         &self,
         rgb: [&[u16]; 3],
         channels: Channels,
@@ -311,7 +308,7 @@ impl ElementWriter {
     }
 
     /// The element of a number in the units of the result.
-    pub fn element_of_f32(&self, value: f32) -> Element {
+    pub(crate) fn element_of_f32(&self, value: f32) -> Element {
         let two = |[a, b]: [u8; 2]| [a, b, 0, 0];
         match self.dtype {
             Dtype::U8 => [value.round_ties_even().clamp(0.0, 255.0) as u8, 0, 0, 0],
@@ -323,7 +320,7 @@ impl ElementWriter {
     }
 
     /// The element of 64 random bits.
-    pub fn noise_element(&self, random: u64) -> Element {
+    pub(crate) fn noise_element(&self, random: u64) -> Element {
         match self.dtype {
             Dtype::U8 => return [random as u8, 0, 0, 0],
             Dtype::U16 => {
@@ -340,7 +337,7 @@ impl ElementWriter {
 
     /// Writes one element `count` times, `step` elements apart, starting at element `at`.
     #[inline]
-    pub fn repeat(
+    pub(crate) fn repeat(
         &self,
         element: Element,
         slot: &mut OutputSlot<'_>,
@@ -357,7 +354,7 @@ impl ElementWriter {
     }
 
     /// The factors of 8-bit colors, or of 16-bit ones if `wide`.
-    pub fn factors(&self, wide: bool) -> &ColorFactors {
+    pub(crate) fn factors(&self, wide: bool) -> &ColorFactors {
         if wide { &self.wide } else { &self.narrow }
     }
 
@@ -365,7 +362,7 @@ impl ElementWriter {
     /// `channels` in turn beginning with `first`. `_streaming`: past the caches, on backends that
     /// can.
     #[inline(always)]
-    pub fn write_codes(
+    pub(crate) fn write_codes(
         &self,
         codes: &[u8],
         (first, channels): (usize, usize),
@@ -390,7 +387,7 @@ impl ElementWriter {
 
     /// Writes row j; reverses `rgb` in place when the slot runs backwards.
     #[inline(always)]
-    pub fn write_row(
+    pub(crate) fn write_row(
         &self,
         mut rgb: [&mut [u8]; 3],
         channels: Channels,
@@ -436,7 +433,7 @@ pub(crate) struct TransposeTile<'a> {
 impl ElementWriter {
     /// Writes rows `j..j + tile.rows`.
     #[inline(always)]
-    pub fn write_transposed(
+    pub(crate) fn write_transposed(
         &self,
         tile: TransposeTile<'_>,
         channels: Channels,

@@ -109,7 +109,7 @@ impl Caps {
     }
 
     /// Whether a decoder can be created for pictures up to this size.
-    pub fn supports_size(&self, size: (u32, u32)) -> bool {
+    pub(crate) fn supports_size(&self, size: (u32, u32)) -> bool {
         size.0 <= self.max_size.0
             && size.1 <= self.max_size.1
             && macroblocks(size) <= self.max_macroblocks.into()

@@ -46,7 +46,7 @@ table! {
 }
 
 /// The functions of libnvcuvid. All but those of the parser need a current context.
-pub struct Cuvid {
+pub(crate) struct Cuvid {
     table: FunctionTable,
     driver: &'static Driver,
 }
@@ -78,7 +78,7 @@ impl Cuvid {
     ///
     /// # Errors
     /// [`Error::NoDriver`] without CUDA, [`Error::NoNvcuvid`] if there is CUDA but no libnvcuvid.
-    pub fn get() -> Result<&'static Cuvid> {
+    pub(crate) fn get() -> Result<&'static Cuvid> {
         static CUVID: OnceLock<Result<Cuvid, String>> = OnceLock::new();
         let driver = Driver::get()?;
         let open = || {

@@ -72,7 +72,6 @@ pub enum Error {
     /// A call of nvJPEG failed for a reason that is not in the file.
     #[error("{call} returned {status} {name}; decode JPEG on the CPU instead")]
     Nvjpeg {
-        /// The call.
         call: &'static str,
         /// Its `nvjpegStatus_t`.
         status: i32,
@@ -119,7 +118,6 @@ pub enum Error {
         bytes: usize,
         /// The driver's code.
         code: i32,
-        /// Its name.
         name: String,
     },
     /// The driver rejected the PTX of a kernel.
@@ -131,7 +129,6 @@ pub enum Error {
         driver_version: u32,
         /// The driver's code.
         code: i32,
-        /// Its name.
         name: String,
         /// The log of the just-in-time compiler.
         log: String,
@@ -146,17 +143,14 @@ pub enum Error {
         call: &'static str,
         /// The driver's code.
         code: i32,
-        /// Its name.
         name: String,
     },
     /// Another failure of a driver call.
     #[error("{call} returned {code} {name}: {text}")]
     Call {
-        /// The call.
         call: &'static str,
         /// The driver's code.
         code: i32,
-        /// Its name.
         name: String,
         /// The driver's description.
         text: String,

@@ -12,7 +12,6 @@ pub enum Codec {
     H264,
     /// HEVC, Annex B.
     Hevc,
-    /// VP8.
     Vp8,
     /// VP9, with complete superframes.
     Vp9,
@@ -33,7 +32,7 @@ impl Codec {
     }
 
     /// Its number in the C interface.
-    pub fn to_raw(self) -> sys::cudaVideoCodec {
+    pub(crate) fn to_raw(self) -> sys::cudaVideoCodec {
         match self {
             Codec::H264 => sys::cudaVideoCodec_H264,
             Codec::Hevc => sys::cudaVideoCodec_HEVC,
@@ -76,7 +75,7 @@ impl Chroma {
     }
 
     /// Its number in the C interface.
-    pub fn to_raw(self) -> sys::cudaVideoChromaFormat {
+    pub(crate) fn to_raw(self) -> sys::cudaVideoChromaFormat {
         match self {
             Chroma::Gray => sys::cudaVideoChromaFormat_Monochrome,
             Chroma::C420 => sys::cudaVideoChromaFormat_420,
@@ -118,7 +117,7 @@ impl SurfaceFormat {
 
     /// Its number in the C interface, which is also its bit in the mask of layouts that a GPU
     /// supports.
-    pub fn to_raw(self) -> sys::cudaVideoSurfaceFormat {
+    pub(crate) fn to_raw(self) -> sys::cudaVideoSurfaceFormat {
         match self {
             SurfaceFormat::Nv12 => sys::cudaVideoSurfaceFormat_NV12,
             SurfaceFormat::P016 => sys::cudaVideoSurfaceFormat_P016,
@@ -158,7 +157,6 @@ pub struct Rect {
 /// The stream properties that determine a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamFormat {
-    /// The codec.
     pub codec: Codec,
     /// Chroma subsampling.
     pub chroma: Chroma,
@@ -189,7 +187,7 @@ impl StreamFormat {
 
 /// The format of a sequence, including properties that the decoder does not depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SequenceInfo {
+pub(crate) struct SequenceInfo {
     /// The properties that determine the decoder.
     pub format: StreamFormat,
     /// The displayed region.

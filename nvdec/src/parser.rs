@@ -43,7 +43,7 @@ struct CallbackContext {
 unsafe impl Send for Parser {}
 
 impl Parser {
-    pub fn new(cuvid: &'static Cuvid, codec: Codec) -> Result<Parser> {
+    pub(crate) fn new(cuvid: &'static Cuvid, codec: Codec) -> Result<Parser> {
         let context = Box::new(CallbackContext {
             target: Cell::new(None),
             panic: Cell::new(None),
@@ -82,7 +82,7 @@ impl Parser {
     /// Passes data to the parser, which reports what it finds to `target`. Returns the driver's
     /// code, which does not necessarily reflect a failed callback. A panic of `target` is resumed
     /// here.
-    pub fn parse(
+    pub(crate) fn parse(
         &mut self,
         data: &[u8],
         flags: u32,

@@ -44,7 +44,8 @@ pub struct PoolStats {
 }
 
 impl DecoderPool {
-    /// Returns the pool of a device. Its default limit is a quarter of the device's memory.
+    /// Returns the pool of a device. All decoders, idle or in use, may take a quarter of the
+    /// device's memory; those in use are kept even above that.
     ///
     /// # Errors
     /// Fails if the device has no usable video engines, or does not respond.
@@ -62,12 +63,6 @@ impl DecoderPool {
             })
         });
         Ok(pool.clone())
-    }
-
-    /// Limits the memory of all decoders, including those in use; decoders in use are kept even
-    /// above the limit.
-    pub fn set_limit_bytes(&self, bytes: u64) {
-        self.cache.set_limit_bytes(bytes);
     }
 
     /// Destroys all idle decoders, to free memory for other purposes; returns how many there were.

@@ -145,7 +145,6 @@ pub struct SessionStats {
     pub maps_for_status: u64,
     /// Pictures whose decode status was unknown even after they were mapped.
     pub late_statuses: u64,
-    /// Decoders created.
     pub decoders_created: u64,
     /// Decoders reused without change.
     pub reused: u64,

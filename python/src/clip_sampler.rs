@@ -14,9 +14,9 @@ use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
 pub use callback_guard::with_cause;
-pub use callback_sampler::ClipInfo;
+pub use callback_sampler::{Callable, ClipInfo};
 use scripted_rng::ScriptedRng;
-pub use spec::{Callable, SamplerArg};
+pub use spec::SamplerArg;
 
 /// The timing of a video: a number of frames at a constant rate, or the presentation time of every
 /// frame and the end of the video, in seconds.

@@ -1,6 +1,11 @@
 //! Python module of framespool: converts arguments, results and errors between Python and the
 //! engine crate. It releases the GIL while files are read or frames are decoded.
-#![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
+//!
+//! The Python package `framespool` is the API; this module is private to it. A class of the package
+//! checks its arguments and sets the defaults, then calls a function of this module with all of
+//! them. `docs/reference/` documents the package, and `_framespool.pyi` this module. It keeps no
+//! state of its own: loaders, videos and datasets are objects of the engine, and an engine's error
+//! becomes an exception of `framespool.errors`.
 
 mod annotation_readers;
 mod archive_readers;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Stream};
 
-use super::pool::{ALIGN, Block, MemoryPool};
+use super::heap_block::ALIGN;
+use super::pool::{Block, MemoryPool};
 use super::stream_order::{DeviceSliceMut, OutputMut, StreamOrder};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,7 +110,7 @@ impl BatchBuffer {
     }
 
     /// The bytes, mutable; `None` for device memory.
-    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.block() {
             Block::Host(block) => {
                 block.wait();
@@ -155,7 +156,7 @@ impl BatchBuffer {
 
     /// Enqueues work on the whole buffer on a stream: after all earlier writes, and before all
     /// users that call [`Self::written`] from now on.
-    pub fn modify_on_stream(
+    pub(crate) fn modify_on_stream(
         &mut self,
         stream: &Stream,
         work: impl FnOnce(u64, &Stream) -> Result<()>,

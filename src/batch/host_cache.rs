@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use super::pool::HeapBlock;
+use super::heap_block::HeapBlock;
 
 /// Free bytes that are kept at most: a quarter of the default of `memory_budget`.
 const MAX_FREE_BYTES: usize = 512 << 20;
@@ -42,7 +42,7 @@ pub(super) struct HostCache {
 impl HostCache {
     /// Returns a block of at least `len` bytes with unspecified, initialized content; `None` if
     /// there is not enough memory.
-    pub fn allocate(&self, len: usize) -> Option<HeapBlock> {
+    pub(super) fn allocate(&self, len: usize) -> Option<HeapBlock> {
         let len = HeapBlock::size_class(len)?;
         let mut block = self
             .take(len, Instant::now())
@@ -69,7 +69,7 @@ impl HostCache {
     }
 
     /// Keeps a block for reuse, or frees it.
-    pub fn release(&self, block: HeapBlock) {
+    pub(super) fn release(&self, block: HeapBlock) {
         self.keep(block, Instant::now());
     }
 
@@ -85,7 +85,7 @@ impl HostCache {
     }
 
     /// Returns all free blocks to the system.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         let free = self
             .lock()
             .map(|mut free| std::mem::replace(&mut *free, FreeBlocks::new()));

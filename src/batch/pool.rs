@@ -2,21 +2,16 @@
 //! ones first. Host memory that it does not keep goes to the free blocks of the process
 //! (`host_cache.rs`). A block that a device reads or writes is reused only with the events of its
 //! last writes and reads.
-#![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, HostMemory, Memory};
 use framespool_nvdec::pool::DecoderPool;
 
+use super::heap_block::HeapBlock;
 use super::host_cache::HOST_CACHE;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
-
-/// Alignment for AVX-512 stores and for a GPU's copy engine.
-pub(super) const ALIGN: usize = 64;
 
 /// A block of memory with one owner at a time.
 pub(super) enum Block {
@@ -40,96 +35,10 @@ pub(super) struct PageLockedBlock {
     is_untracked: bool,
 }
 
-/// Memory of the allocator or, if it is large, of the system.
-pub(super) struct HeapBlock {
-    /// The address as allocated.
-    base: NonNull<u8>,
-    len: usize,
-}
-
-/// Blocks of at least this size come from the system and are reused: the allocator of the C library
-/// would keep them in its heaps when they are freed, or return them to the system each time.
-const MIN_MAPPED_BYTES: usize = 128 << 10;
-
 /// Device memory, with the events of its last writes and reads.
 pub(super) struct DeviceBlock {
     pub memory: Memory,
     pub pending_events: Vec<Event>,
-}
-
-// SAFETY: plain memory with a single owner.
-unsafe impl Send for HeapBlock {}
-// SAFETY: shared references to a block give no access to its memory (see BatchBuffer and ClipSlot).
-unsafe impl Sync for HeapBlock {}
-
-impl HeapBlock {
-    /// The size of the block for `len` bytes, at most an eighth larger: sizes are rounded so that
-    /// results of different sizes can use the same blocks. `None` if it overflows.
-    pub fn size_class(len: usize) -> Option<usize> {
-        if !Self::is_reusable(len) {
-            return Some(len);
-        }
-        len.checked_next_multiple_of((1 << len.ilog2()) / 8)
-    }
-
-    /// Whether free blocks of this size are kept for reuse.
-    pub fn is_reusable(len: usize) -> bool {
-        len >= MIN_MAPPED_BYTES
-    }
-
-    /// Allocates a block of zeros. Returns `None` if there is not enough memory.
-    pub fn new(len: usize) -> Option<Self> {
-        let base = if Self::is_reusable(len) {
-            let (access, kind) = (
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            );
-            // SAFETY: a new mapping at an address that the system chooses; nothing else refers to
-            // it.
-            let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
-            if base == libc::MAP_FAILED {
-                return None;
-            }
-            base.cast()
-        } else {
-            // SAFETY: the layout's size is at least ALIGN, not zero.
-            unsafe { alloc_zeroed(Self::layout(len)?) }
-        };
-        NonNull::new(base).map(|base| Self { base, len })
-    }
-
-    /// Leaves room to start at a multiple of ALIGN. The layout does not request that alignment,
-    /// because the allocator would then write zeros into fresh pages, which are zero already.
-    fn layout(len: usize) -> Option<Layout> {
-        Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()
-    }
-
-    pub fn start(&self) -> *mut u8 {
-        let base = self.base.as_ptr();
-        base.wrapping_add(base.addr().wrapping_neg() % ALIGN) // mappings start at a page
-    }
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn fill(&mut self, value: u8) {
-        // SAFETY: the block has `len` bytes from `start`, and is borrowed exclusively.
-        unsafe { std::ptr::write_bytes(self.start(), value, self.len) };
-    }
-}
-
-impl Drop for HeapBlock {
-    fn drop(&mut self) {
-        if Self::is_reusable(self.len) {
-            // SAFETY: mapped in `new` with the same length, unmapped once.
-            unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-            return;
-        }
-        let layout = Self::layout(self.len).expect("as when it was allocated");
-        // SAFETY: allocated in `new` with the same layout, freed once.
-        unsafe { dealloc(self.base.as_ptr(), layout) };
-    }
 }
 
 impl PageLockedBlock {
@@ -151,7 +60,7 @@ impl Drop for PageLockedBlock {
 }
 
 impl HostBlock {
-    pub fn start(&self) -> *mut u8 {
+    pub(super) fn start(&self) -> *mut u8 {
         match self {
             HostBlock::Pageable(block) => block.start(),
             HostBlock::PageLocked(block) => block.memory.start(),
@@ -159,7 +68,7 @@ impl HostBlock {
     }
 
     /// Waits for the copies of earlier contents: the bytes may be written then.
-    pub fn wait(&self) {
+    pub(super) fn wait(&self) {
         if let HostBlock::PageLocked(block) = self {
             block.wait();
         }
@@ -176,7 +85,7 @@ impl Block {
     }
 
     /// The uses of earlier contents that may still run.
-    pub fn pending_events(&self) -> &[Event] {
+    pub(crate) fn pending_events(&self) -> &[Event] {
         match self {
             Block::Host(HostBlock::Pageable(_)) => &[],
             Block::Host(HostBlock::PageLocked(block)) => &block.pending_events,
@@ -185,7 +94,7 @@ impl Block {
     }
 
     /// The device of the events; `None` for memory that no device uses.
-    pub fn event_device(&self) -> Option<&Arc<Device>> {
+    pub(crate) fn event_device(&self) -> Option<&Arc<Device>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
             Block::Host(HostBlock::PageLocked(block)) => Some(block.memory.device()),
@@ -193,7 +102,7 @@ impl Block {
         }
     }
 
-    pub fn pending_events_mut(&mut self) -> Option<&mut Vec<Event>> {
+    pub(crate) fn pending_events_mut(&mut self) -> Option<&mut Vec<Event>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
             Block::Host(HostBlock::PageLocked(block)) => Some(&mut block.pending_events),
@@ -202,14 +111,14 @@ impl Block {
     }
 
     /// Records that the contents may have been copied on streams that are not known.
-    pub fn mark_untracked(&mut self) {
+    pub(crate) fn mark_untracked(&mut self) {
         if let Block::Host(HostBlock::PageLocked(block)) = self {
             block.is_untracked = true;
         }
     }
 
     /// Waits for copies on streams that are not known, before the memory is used again.
-    pub fn wait_for_untracked(&mut self) {
+    pub(crate) fn wait_for_untracked(&mut self) {
         if let Block::Host(HostBlock::PageLocked(
             block @ PageLockedBlock {
                 is_untracked: true, ..
@@ -294,7 +203,7 @@ impl MemoryPool {
     }
 
     /// Returns why memory is no longer page-locked, once.
-    pub fn take_page_lock_failure(&self) -> Option<String> {
+    pub(crate) fn take_page_lock_failure(&self) -> Option<String> {
         let mut page_lock = self
             .page_lock
             .lock()
@@ -345,7 +254,7 @@ impl MemoryPool {
     }
 
     /// The memory that a buffer of `len` bytes may take: its block may be larger and used before.
-    pub fn block_bytes(&self, len: usize) -> usize {
+    pub(crate) fn block_bytes(&self, len: usize) -> usize {
         if self.device.is_some() {
             return len;
         }
@@ -353,7 +262,7 @@ impl MemoryPool {
     }
 
     /// Returns the free host memory of the process to the system.
-    pub fn trim_host_memory() {
+    pub(crate) fn trim_host_memory() {
         HOST_CACHE.clear();
     }
 
@@ -452,32 +361,6 @@ mod tests {
             pool.allocate(len).unwrap().len()
         };
         assert_eq!([1601, 1600, 100, 99].map(taken), [1601, 1600, 1600, 99]);
-    }
-
-    #[test]
-    fn size_classes_are_at_most_an_eighth_larger() {
-        for len in [
-            MIN_MAPPED_BYTES,
-            MIN_MAPPED_BYTES + 1,
-            1 << 20,
-            (1 << 20) + 1,
-            99_532_800,
-            (1 << 40) - 1,
-        ] {
-            let class = HeapBlock::size_class(len).unwrap();
-            assert!(
-                class >= len && class - len < len / 8 && class.is_multiple_of(4096),
-                "{len}: {class}"
-            );
-            assert_eq!(HeapBlock::size_class(class), Some(class));
-        }
-        assert_eq!(
-            (
-                HeapBlock::size_class(100),
-                HeapBlock::size_class(usize::MAX)
-            ),
-            (Some(100), None)
-        );
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl ClipSpec {
     /// `stride - 1` frames, or 0 up to `1 / fps` seconds. A clip then needs this distance after its
     /// last frame as well.
     #[must_use]
-    pub fn with_jitter(self, jitter: bool) -> Self {
+    pub(crate) fn with_jitter(self, jitter: bool) -> Self {
         Self { jitter, ..self }
     }
 
@@ -126,7 +126,7 @@ impl ClipSpec {
 
     /// Number of frames at which a clip can start and fit into the video: frames 0, 1, … below this
     /// number.
-    pub fn num_starts(&self, video: &dyn VideoTiming) -> u64 {
+    pub(crate) fn num_starts(&self, video: &dyn VideoTiming) -> u64 {
         let frames = video.num_frames();
         match self.spacing {
             Spacing::Stride(stride) => {
@@ -177,7 +177,7 @@ impl ClipSpec {
 
     /// The frame positions of a clip that starts at timestamp `begin` of the video, in seconds.
     /// Empty with a stride.
-    pub fn positions_from_seconds(
+    pub(crate) fn positions_from_seconds(
         &self,
         video: &dyn VideoTiming,
         begin: f64,

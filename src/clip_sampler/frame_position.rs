@@ -23,7 +23,7 @@ pub enum OutOfRange {
 
 impl FramePosition {
     /// The position with frame number `at`.
-    pub fn at_frame(video: &dyn VideoTiming, at: i64) -> Self {
+    pub(crate) fn at_frame(video: &dyn VideoTiming, at: i64) -> Self {
         match u32::try_from(at).ok().filter(|&at| at < video.num_frames()) {
             Some(at) => FramePosition::InRange(at),
             None => FramePosition::OutOfRange(OutOfRange::Frame(at)),
@@ -33,7 +33,7 @@ impl FramePosition {
     /// The frame on screen at `seconds`: frame *i* is on screen from its own timestamp to the next
     /// frame's, each less the video's slack. A frame is on screen at its own timestamp even if the
     /// video ends at that time.
-    pub fn at_seconds(video: &dyn VideoTiming, seconds: f64) -> Self {
+    pub(crate) fn at_seconds(video: &dyn VideoTiming, seconds: f64) -> Self {
         let frames = video.num_frames();
         let outside = FramePosition::OutOfRange(OutOfRange::Seconds(seconds));
         let Some(at) = video.num_frames_until(seconds).checked_sub(1) else {
@@ -48,7 +48,7 @@ impl FramePosition {
     }
 
     /// Whether the position has a frame.
-    pub fn is_in_range(self) -> bool {
+    pub(crate) fn is_in_range(self) -> bool {
         matches!(self, FramePosition::InRange(_))
     }
 }

@@ -37,7 +37,7 @@ macro_rules! presets {
         #[derive(Debug, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Preset {
-            $(#[allow(missing_docs)] $name($options),)*
+            $($name($options),)*
         }
 
         impl Preset {

@@ -16,7 +16,6 @@ pub enum SegmentMode {
     /// At a random start, sampled for each segment.
     #[default]
     Random,
-    /// In the middle.
     Middle,
 }
 

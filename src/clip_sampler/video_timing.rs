@@ -10,7 +10,7 @@ use crate::units::{PresentationIndex, TimeBase};
 
 /// Timestamps that differ by less than this, in seconds, are equal: less than a tick of any usual
 /// time base, more than the rounding error of a sum of seconds.
-pub const PTS_EPSILON_SECONDS: f64 = 1e-6;
+pub(crate) const PTS_EPSILON_SECONDS: f64 = 1e-6;
 
 /// Maximum slack for the coarse clock of a container.
 const MAX_PTS_TOLERANCE_SECONDS: f64 = 1e-3;
@@ -214,7 +214,7 @@ impl VideoSegment {
     }
 
     /// The presentation index in the video of a frame of the part.
-    pub fn display_index(&self, frame: u32) -> PresentationIndex {
+    pub(crate) fn display_index(&self, frame: u32) -> PresentationIndex {
         PresentationIndex(self.first + frame)
     }
 }

@@ -24,9 +24,8 @@ const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 /// A new folder may not have its lock file yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
 
-/// The name of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentName {
+pub(crate) struct SegmentName {
     pub number: u32,
     pub due: u64,
 }
@@ -41,7 +40,7 @@ impl fmt::Display for SegmentName {
 }
 
 impl SegmentName {
-    pub fn parse(path: &Path) -> Option<Self> {
+    pub(super) fn parse(path: &Path) -> Option<Self> {
         let name = path
             .file_name()?
             .to_str()?
@@ -61,7 +60,7 @@ impl SegmentName {
 }
 
 /// The folder of this process.
-pub struct Writer {
+pub(crate) struct Writer {
     run: PathBuf,
     folder: PathBuf,
     log: Mutex<LogWriter>,
@@ -71,7 +70,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn create(folder: &Path, run: u64) -> Result<Self> {
+    pub(super) fn create(folder: &Path, run: u64) -> Result<Self> {
         let run = folder.join(STORE_NAME).join(format!("{run:016x}"));
         create_folder(&run)?;
         let now = SystemTime::now()
@@ -97,17 +96,16 @@ impl Writer {
         })
     }
 
-    /// The folder of the run.
-    pub fn run_folder(&self) -> &Path {
+    pub(crate) fn run_folder(&self) -> &Path {
         &self.run
     }
 
     /// The folder of this process.
-    pub fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    pub fn log(&self, entry: &LogEntry) -> Result<()> {
+    pub(super) fn log(&self, entry: &LogEntry) -> Result<()> {
         self.log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -130,7 +128,7 @@ fn create_folder(path: &Path) -> Result<()> {
 }
 
 /// Creates a file that only this user may read.
-pub fn create_file(path: &Path) -> Result<File> {
+pub(crate) fn create_file(path: &Path) -> Result<File> {
     OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -147,7 +145,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 }
 
 /// The folders of the processes of a run.
-pub fn writers(run: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+pub(super) fn writers(run: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let is_writer = |name: &str| {
         name.split_once('-')
             .is_some_and(|(pid, time)| pid.parse::<u32>().is_ok() && is_hex(time))
@@ -187,7 +185,7 @@ fn file_bytes(path: &Path) -> u64 {
 }
 
 /// Bytes of all segments in a folder.
-pub fn used_bytes(folder: &Path) -> u64 {
+pub(super) fn used_bytes(folder: &Path) -> u64 {
     runs(folder).map(|run| run_bytes(&run)).sum()
 }
 
@@ -335,7 +333,7 @@ fn remove_if_present(path: &Path) -> Result<()> {
 }
 
 /// Deletes runs that ended long ago.
-pub fn remove_leftovers(folder: &Path, own: &Path) {
+pub(crate) fn remove_leftovers(folder: &Path, own: &Path) {
     for run in runs(folder).filter(|run| run != own) {
         if dead_since(&run).is_some_and(|age| age > MAX_AGE) {
             let _ = fs::remove_dir_all(&run);
@@ -345,7 +343,7 @@ pub fn remove_leftovers(folder: &Path, own: &Path) {
 
 /// Deletes the run that ended first. Returns the bytes that it had; `None` if all other runs are
 /// alive.
-pub fn remove_oldest_run(folder: &Path, own: &Path) -> Option<u64> {
+pub(crate) fn remove_oldest_run(folder: &Path, own: &Path) -> Option<u64> {
     let others = runs(folder).filter(|run| run != own);
     let oldest = others
         .filter_map(|run| Some((dead_since(&run)?, run)))
@@ -359,7 +357,7 @@ pub fn remove_oldest_run(folder: &Path, own: &Path) -> Option<u64> {
 /// Deletes the segments of epochs before this one, of this process and of dead ones, and the
 /// folders of dead processes that are empty then. Another process that is alive may still be in an
 /// earlier epoch.
-pub fn remove_past(run: &Path, own: &Path, epoch: u64) {
+pub(crate) fn remove_past(run: &Path, own: &Path, epoch: u64) {
     for writer in writers(run).filter(|writer| writer == own || is_dead(writer)) {
         let mut is_empty = true;
         for (path, name) in segments(&writer) {

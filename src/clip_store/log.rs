@@ -7,7 +7,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Name of the log in the folder of a process.
-pub const LOG_NAME: &str = "log";
+pub(crate) const LOG_NAME: &str = "log";
 
 /// Length of an entry in the file.
 const ENTRY_BYTES: usize = 40;
@@ -17,7 +17,7 @@ const ENTRIES_PER_READ: usize = 4096;
 
 /// One stored clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEntry {
+pub(crate) struct LogEntry {
     pub key: u128,
     pub due: u64,
     /// Number of the segment.
@@ -53,18 +53,18 @@ impl LogEntry {
 }
 
 /// Appends to the log of this process.
-pub struct LogWriter {
+pub(crate) struct LogWriter {
     file: File,
     /// Its length in bytes.
     len: u64,
 }
 
 impl LogWriter {
-    pub fn new(file: File) -> Self {
+    pub(super) fn new(file: File) -> Self {
         Self { file, len: 0 }
     }
 
-    pub fn append(&mut self, entry: &LogEntry) -> Result<()> {
+    pub(super) fn append(&mut self, entry: &LogEntry) -> Result<()> {
         if let Err(error) = self.file.write_all(&entry.encode()) {
             self.undo_partial()?;
             return Err(error);
@@ -75,27 +75,27 @@ impl LogWriter {
 
     /// Removes a part of an entry, such as a full disk has taken: it would end the log for its
     /// readers.
-    pub fn undo_partial(&mut self) -> Result<()> {
+    pub(crate) fn undo_partial(&mut self) -> Result<()> {
         self.file.set_len(self.len)
     }
 }
 
 /// Reads the log of another process, from where it stopped the last time.
 #[derive(Default)]
-pub struct LogReader {
+pub(crate) struct LogReader {
     position: u64,
 }
 
 impl LogReader {
     /// The number of entries that are not read yet, at most.
-    pub fn num_new(&self, folder: &Path) -> u64 {
+    pub(crate) fn num_new(&self, folder: &Path) -> u64 {
         let len = std::fs::metadata(folder.join(LOG_NAME)).map_or(0, |metadata| metadata.len());
         len.saturating_sub(self.position) / ENTRY_BYTES as u64
     }
 
     /// Calls `take` for each new entry. A damaged entry, such as a cut last one, ends the log for
     /// good: the positions after it are unknown.
-    pub fn read_new(&mut self, folder: &Path, mut take: impl FnMut(LogEntry)) -> Result<()> {
+    pub(crate) fn read_new(&mut self, folder: &Path, mut take: impl FnMut(LogEntry)) -> Result<()> {
         let mut file = File::open(folder.join(LOG_NAME))?;
         file.seek(SeekFrom::Start(self.position))?;
         let mut bytes = vec![0; ENTRY_BYTES * ENTRIES_PER_READ];

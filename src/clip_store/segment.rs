@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Records begin at multiples of this.
-pub const ALIGN: u64 = 64;
+pub(super) const ALIGN: u64 = 64;
 
 /// Length of a header.
-pub const HEADER_BYTES: u64 = 64;
+pub(super) const HEADER_BYTES: u64 = 64;
 
 /// Identifies the format of a record.
 const MAGIC: [u8; 8] = *b"fspclip1";
@@ -22,7 +22,7 @@ pub fn record_bytes(len: u64) -> u64 {
 
 /// What precedes the bytes of a clip.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Header {
+pub(super) struct Header {
     pub key: u128,
     pub tag: [u32; 4],
     pub len: u64,
@@ -30,7 +30,7 @@ pub struct Header {
 }
 
 impl Header {
-    pub fn new(key: u128, tag: [u32; 4], bytes: &[u8]) -> Self {
+    pub(super) fn new(key: u128, tag: [u32; 4], bytes: &[u8]) -> Self {
         Self {
             key,
             tag,
@@ -68,19 +68,19 @@ impl Header {
     }
 
     /// Reads the header at `start`; `None` if it is damaged or truncated.
-    pub fn read(file: &File, start: u64) -> Option<Self> {
+    pub(super) fn read(file: &File, start: u64) -> Option<Self> {
         let mut bytes = [0; HEADER_BYTES as usize];
         file.read_exact_at(&mut bytes, start).ok()?;
         Self::decode(&bytes)
     }
 
     /// Reads the bytes of the clip, which begin at `start`; false if they are damaged or truncated.
-    pub fn read_bytes(&self, file: &File, start: u64, to: &mut [u8]) -> bool {
+    pub(crate) fn read_bytes(&self, file: &File, start: u64, to: &mut [u8]) -> bool {
         file.read_exact_at(to, start).is_ok() && xxh3_64(to) == self.sum
     }
 
     /// Writes the record at `start`; the header last, so that an incomplete record has none.
-    pub fn write(&self, file: &File, start: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write(&self, file: &File, start: u64, bytes: &[u8]) -> Result<()> {
         file.write_all_at(bytes, start + HEADER_BYTES)?;
         file.write_all_at(&self.encode(), start)
     }

@@ -12,30 +12,30 @@ pub(super) struct StringArena {
 }
 
 impl StringArena {
-    pub fn push(&mut self, text: &[u8]) {
+    pub(super) fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len() as u64);
     }
 
-    pub fn get(&self, number: usize) -> &[u8] {
+    pub(super) fn get(&self, number: usize) -> &[u8] {
         let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[begin as usize..self.ends[number] as usize]
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    pub fn shrink_to_fit(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    pub fn memory_bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<u64>()
     }
 }

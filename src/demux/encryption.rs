@@ -264,7 +264,7 @@ pub(super) struct ScramblingMonitor {
 }
 
 impl ScramblingMonitor {
-    pub fn new(source: Arc<dyn ByteSource>) -> Self {
+    pub(super) fn new(source: Arc<dyn ByteSource>) -> Self {
         Self {
             source,
             seen: Mutex::default(),
@@ -272,7 +272,7 @@ impl ScramblingMonitor {
     }
 
     /// Whether the stream with this ID or, without an ID, any stream is scrambled.
-    pub fn is_scrambled(&self, id: Option<i32>) -> bool {
+    pub(crate) fn is_scrambled(&self, id: Option<i32>) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let reaches = |run: &u8| *run >= MIN_SCRAMBLED_PACKETS;
         match id {

@@ -19,7 +19,7 @@ const MAX_BLOCK_HEADER_BYTES: usize = 64;
 
 /// Reads all packets of video stream `stream`, or of the best one. `visit` is called with the
 /// stream's properties and each packet.
-pub fn read_packets(
+pub(crate) fn read_packets(
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
     limits: &Limits,

@@ -26,7 +26,7 @@ use edit_list::EditList;
 use sample_table::Mp4Sample;
 
 /// Name of the container for files that are read here; libavformat's name for it is longer.
-pub const CONTAINER: &str = "mov,mp4";
+pub(crate) const CONTAINER: &str = "mov,mp4";
 
 /// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat selects as best.
 /// `Ok(None)`: not an MP4 file, or an unusual one.

@@ -36,7 +36,7 @@ pub(super) fn named(number: c_int, get: NameOf) -> Option<String> {
 }
 
 /// libav's name for a codec number, "unknown" for numbers it does not know.
-pub fn codec_name(id: u32) -> String {
+pub(crate) fn codec_name(id: u32) -> String {
     // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes
     // through the C type without becoming a Rust enum value first.
     unsafe {
@@ -48,7 +48,7 @@ pub fn codec_name(id: u32) -> String {
 }
 
 /// libav's number for a codec name.
-pub fn codec_id(name: &str) -> Option<u32> {
+pub(crate) fn codec_id(name: &str) -> Option<u32> {
     let name = std::ffi::CString::new(name).ok()?;
     // SAFETY: a NUL-terminated name; the result is a static descriptor or null.
     unsafe {

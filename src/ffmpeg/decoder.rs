@@ -244,7 +244,7 @@ impl Decoder {
     }
 
     /// The first logged error that concerns no pixel, since the same time.
-    pub fn logged_harmless(&self) -> Option<String> {
+    pub(crate) fn logged_harmless(&self) -> Option<String> {
         self.sink
             .as_ref()
             .and_then(|sink| sink.first_harmless())
@@ -298,7 +298,7 @@ impl Drop for Decoder {
 }
 
 /// Whether a codec is intra-only (MJPEG, ProRes, FFV1, raw video).
-pub fn is_intra_only(params: &CodecParams) -> bool {
+pub(crate) fn is_intra_only(params: &CodecParams) -> bool {
     // SAFETY: the number goes through the C type; the result is a static descriptor or null.
     unsafe {
         let get: unsafe extern "C" fn(u32) -> *const ffi::AVCodecDescriptor = std::mem::transmute(

@@ -216,7 +216,7 @@ impl Demuxer {
     }
 
     /// All streams of the container, by index.
-    pub fn stream_summaries(&self) -> Vec<StreamSummary> {
+    pub(crate) fn stream_summaries(&self) -> Vec<StreamSummary> {
         let summary = |&stream: &*mut ffi::AVStream| {
             let kind = kind_of(stream);
             // SAFETY: live stream; the codec's number is read as an integer since unknown values
@@ -249,7 +249,7 @@ impl Demuxer {
     }
 
     /// Index of the chosen stream, and its ID in the container (MP4: the track ID).
-    pub fn selected_stream(&self) -> (u32, i32) {
+    pub(crate) fn selected_stream(&self) -> (u32, i32) {
         // SAFETY: live stream.
         (self.stream as u32, unsafe {
             (*self.streams()[self.stream as usize]).id
@@ -265,7 +265,7 @@ impl Demuxer {
     }
 
     /// Number of damaged units that were skipped so far.
-    pub fn skipped_corrupt(&self) -> u32 {
+    pub(crate) fn skipped_corrupt(&self) -> u32 {
         self.skipped_corrupt
     }
 
@@ -404,7 +404,7 @@ impl Demuxer {
     /// Reads the next packet of the chosen stream; `false` at the end. Damaged units that
     /// libavformat can skip are skipped and counted; other errors are returned as errors, not as an
     /// early end.
-    pub fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
+    pub(crate) fn next_packet(&mut self, packet: &mut Packet) -> Result<bool> {
         log::clear();
         let mut retries = 0;
         loop {
@@ -437,7 +437,7 @@ impl Demuxer {
 
     /// Seeks to a packet at or before `dts` where the container allows it. The caller must
     /// determine the position that was reached: containers only seek approximately.
-    pub fn seek_before(&mut self, dts: i64) -> bool {
+    pub(crate) fn seek_before(&mut self, dts: i64) -> bool {
         // SAFETY: context is live; the stream number is valid.
         unsafe { ffi::av_seek_frame(self.raw(), self.stream, dts, ffi::AVSEEK_FLAG_BACKWARD) >= 0 }
     }

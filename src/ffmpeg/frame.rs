@@ -98,7 +98,7 @@ impl Frame {
     }
 
     /// Whether the picture refers to no other.
-    pub fn is_intra(&self) -> bool {
+    pub(crate) fn is_intra(&self) -> bool {
         // SAFETY: an enum field of a live frame, read as an integer.
         let kind = unsafe { ptr::addr_of!(self.get().pict_type).cast::<u32>().read() };
         kind == ffi::AVPictureType::AV_PICTURE_TYPE_I as u32
@@ -157,11 +157,6 @@ impl Frame {
             matrix: matrix as u8,
             full_range,
         }
-    }
-
-    /// FFmpeg's number of the pixel format: a cheap key for caches.
-    pub fn format_id(&self) -> i32 {
-        self.get().format
     }
 
     fn descriptor(&self) -> Option<&'static ffi::AVPixFmtDescriptor> {

@@ -144,7 +144,9 @@ pub fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result
 }
 
 /// Matrix and range of a frame: from the stream, else from the container (libavcodec has merged
-/// them), else BT.601 limited range.
+/// them), else BT.601 limited range. libswscale assumes the same, at any height, and so do readers
+/// that convert with it (decord, torchvision): models were trained on these colors. A rule by
+/// height would differ from them, and guess.
 pub fn color(
     site: &Site,
     rgb: bool,

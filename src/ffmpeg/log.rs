@@ -31,15 +31,15 @@ impl ErrorSink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         *self.lock() = Logged::default();
     }
 
-    pub fn first(&self) -> Option<String> {
+    pub(super) fn first(&self) -> Option<String> {
         self.lock().damage.clone()
     }
 
-    pub fn first_harmless(&self) -> Option<String> {
+    pub(crate) fn first_harmless(&self) -> Option<String> {
         self.lock().harmless.clone()
     }
 }
@@ -187,7 +187,7 @@ pub fn first() -> Option<String> {
 }
 
 /// The first error logged on this thread since [`clear`] that concerns no pixel.
-pub fn first_harmless() -> Option<String> {
+pub(crate) fn first_harmless() -> Option<String> {
     THREAD.with(|logged| logged.borrow().harmless.clone())
 }
 

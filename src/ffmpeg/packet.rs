@@ -103,7 +103,7 @@ impl Packet {
     }
 
     /// To be decoded but not shown (edit list, pre-roll).
-    pub fn is_discard(&self) -> bool {
+    pub(crate) fn is_discard(&self) -> bool {
         self.get().flags & ffi::AV_PKT_FLAG_DISCARD != 0
     }
 
@@ -126,7 +126,7 @@ impl Packet {
     }
 
     /// Four characters that name the scheme of an encrypted packet, as MP4's `schm` box has them.
-    pub fn encryption_scheme(&self) -> Option<String> {
+    pub(crate) fn encryption_scheme(&self) -> Option<String> {
         let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_ENCRYPTION_INFO as u32;
         let (_, data) = self.side_data().find(|entry| entry.0 == kind)?;
         // The serialized information begins with the scheme.
@@ -136,7 +136,7 @@ impl Packet {
     /// Whether it carries side data that the decoder needs (a palette, changed parameters), so that
     /// its payload alone would not decode to the same picture. Changed extradata is not counted:
     /// the index stores it.
-    pub fn has_decoder_side_data(&self) -> bool {
+    pub(crate) fn has_decoder_side_data(&self) -> bool {
         use ffi::AVPacketSideDataType as T;
         let needed = [T::AV_PKT_DATA_PALETTE, T::AV_PKT_DATA_PARAM_CHANGE];
         self.side_data()
@@ -153,7 +153,7 @@ impl Packet {
 
     /// Removes the extradata. The decoder must not depend on whether the demuxer attached it: after
     /// a seek, it does so at other packets.
-    pub fn remove_new_extradata(&mut self) {
+    pub(crate) fn remove_new_extradata(&mut self) {
         // SAFETY: the packet is owned and valid, and its array of side data agrees with its count.
         unsafe {
             let packet = self.raw();

@@ -17,7 +17,7 @@ pub(super) struct HeaderReader<'a> {
 }
 
 impl<'a> HeaderReader<'a> {
-    pub fn new(source: &'a dyn ByteSource, limits: &Limits) -> Self {
+    pub(super) fn new(source: &'a dyn ByteSource, limits: &Limits) -> Self {
         let site = Site::file(source.name());
         Self {
             source,
@@ -28,18 +28,18 @@ impl<'a> HeaderReader<'a> {
         }
     }
 
-    pub fn site(&self) -> &Site {
+    pub(super) fn site(&self) -> &Site {
         &self.site
     }
 
     /// Number of bytes of the whole source.
-    pub fn source_len(&self) -> u64 {
+    pub(crate) fn source_len(&self) -> u64 {
         self.source.len()
     }
 
     /// `len` bytes from `offset` on, or as many as there are. `len` is at most that of a segment,
     /// 64 KiB.
-    pub fn read_up_to(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+    pub(crate) fn read_up_to(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let inside = |this: &Self| {
             let at = usize::try_from(offset.checked_sub(this.start)?).ok()?;
             (at.checked_add(len)? <= this.buffer.len()).then_some(at)
@@ -61,7 +61,7 @@ impl<'a> HeaderReader<'a> {
     }
 
     /// Exactly `len` bytes from `offset` on.
-    pub fn read_exact(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+    pub(crate) fn read_exact(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         if self.read_up_to(offset, len)?.len() < len {
             let end = offset.saturating_add(len as u64);
             return Err(Error::Truncated {
@@ -75,7 +75,7 @@ impl<'a> HeaderReader<'a> {
     }
 
     /// A big-endian number of `N` bytes.
-    pub fn read_be<const N: usize>(&mut self, offset: u64) -> Result<u32> {
+    pub(crate) fn read_be<const N: usize>(&mut self, offset: u64) -> Result<u32> {
         Ok(self
             .read_exact(offset, N)?
             .iter()

@@ -18,7 +18,7 @@ pub(super) struct KeyframeDecoder {
 impl KeyframeDecoder {
     /// A decoder for FFmpeg's codec of this name, whose keyframes contain all parameters. It is
     /// opened for the first picture.
-    pub fn new(codec: &'static str) -> Self {
+    pub(super) fn new(codec: &'static str) -> Self {
         Self {
             codec,
             decoder: None,
@@ -28,7 +28,7 @@ impl KeyframeDecoder {
     }
 
     /// Decodes a picture of this (width, height), whose data may be in several parts.
-    pub fn decode(&mut self, site: &Site, parts: &[&[u8]], size: (u32, u32)) -> Result<()> {
+    pub(super) fn decode(&mut self, site: &Site, parts: &[&[u8]], size: (u32, u32)) -> Result<()> {
         let failed = |reason: String| Error::Decode {
             site: site.clone(),
             reason,
@@ -78,7 +78,7 @@ impl KeyframeDecoder {
 
     /// Planes, bits of a sample and color of the last picture. `tags` of the container take
     /// precedence over those of the data.
-    pub fn planes(
+    pub(super) fn planes(
         &self,
         site: &Site,
         tags: Option<ColorTags>,

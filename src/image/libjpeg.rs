@@ -89,7 +89,7 @@ pub(super) struct JpegInfo {
 
 impl JpegInfo {
     /// The planes that are used.
-    pub fn planes(&self) -> &[JpegPlane] {
+    pub(super) fn planes(&self) -> &[JpegPlane] {
         &self.planes[..if self.layout == JpegLayout::Yuv { 3 } else { 1 }]
     }
 }
@@ -124,13 +124,13 @@ unsafe impl Send for Decompressor {}
 
 impl Decompressor {
     /// `None` when out of memory.
-    pub fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         // SAFETY: no arguments.
         NonNull::new(unsafe { framespool_jpeg_new() }).map(Self)
     }
 
     /// Reads the header.
-    pub fn open<'a>(
+    pub(super) fn open<'a>(
         &'a mut self,
         bytes: &'a [u8],
         params: JpegParams,
@@ -207,13 +207,13 @@ pub(super) struct OpenJpeg<'a> {
 }
 
 impl OpenJpeg<'_> {
-    pub fn info(&self) -> &JpegInfo {
+    pub(super) fn info(&self) -> &JpegInfo {
         &self.info
     }
 
     /// Decodes into `planes`, one for each plane of the info, with rows `strides` bytes apart. Of
     /// gray and YUV planes, only the pixels of `rows` are defined.
-    pub fn read(
+    pub(super) fn read(
         mut self,
         planes: &mut [&mut [u8]],
         strides: &[usize],

@@ -16,7 +16,7 @@ pub(super) struct PlaneBuffer {
 
 impl PlaneBuffer {
     /// Memory for up to three planes. Its content is left over from earlier images.
-    pub fn reserve(&mut self, site: &Site, sizes: [usize; 3]) -> Result<[&mut [u8]; 3]> {
+    pub(super) fn reserve(&mut self, site: &Site, sizes: [usize; 3]) -> Result<[&mut [u8]; 3]> {
         let padded = sizes.map(|size| size.next_multiple_of(ALIGN));
         let need = padded.iter().sum::<usize>() + ALIGN;
         let too_much = self.block.len() > MAX_KEPT_BYTES && need < self.block.len() / 2;
@@ -37,14 +37,14 @@ impl PlaneBuffer {
     }
 
     /// Frees the memory if it is larger than that of a typical image.
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         if self.block.len() > MAX_KEPT_BYTES {
             self.block = Vec::new();
         }
     }
 
     #[cfg(test)]
-    pub fn capacity_bytes(&self) -> usize {
+    pub(crate) fn capacity_bytes(&self) -> usize {
         self.block.capacity()
     }
 }

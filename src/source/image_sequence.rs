@@ -23,7 +23,6 @@ use file_names::{list_images, numbered_names};
 /// Selects the files of a folder that are the frames of a video.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageSequence {
-    /// The folder.
     pub folder: PathBuf,
     /// File name of a frame, with `{}`, `{:05}`, `%d` or `%05d` for its number. Without a pattern
     /// all images of the folder are frames, sorted by name with numbers inside names compared by
@@ -221,7 +220,7 @@ impl ImageSequenceSource {
     /// Whether no file was added, removed or renamed since the files were listed, according to the
     /// folder's timestamps: one system call, where listing takes one per file. Files changed in
     /// place are detected when they are read; from then on the list is not current any more.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         let now = || {
             std::fs::metadata(&self.folder)
                 .ok()
@@ -254,7 +253,7 @@ impl ImageSequenceSource {
     }
 
     /// Path of one file of the folder.
-    pub fn file_path(&self, number: usize) -> Option<PathBuf> {
+    pub(crate) fn file_path(&self, number: usize) -> Option<PathBuf> {
         self.files.get(number).map(|file| self.folder.join(file))
     }
 

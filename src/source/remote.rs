@@ -6,14 +6,17 @@
     reason = "lists of ranges, of which there is often one"
 )]
 
+mod address;
 mod aws_profile;
 mod backend;
 mod block_cache;
 mod bucket;
 mod client;
 mod credential_process;
+mod environment;
 pub mod fuzzing;
 mod host;
+mod http_service;
 mod hugging_face;
 mod parsed_url;
 mod ranged_get;
@@ -27,9 +30,10 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result, Site};
 use crate::source::interrupt::{self, RemoteStats, TrafficCounters};
 use crate::source::{ByteSource, Identity};
-use backend::{RemoteObject, RequestTraffic};
+use backend::RemoteObject;
 use block_cache::{BLOCK_BYTES, BlockFetch, Lookup, blocks_of};
 use client::{CachedMetadata, RemoteClient, remote_client};
+use http_service::RequestTraffic;
 use parsed_url::ParsedUrl;
 use ranged_get::{RangeRequest, RangeResponse, Version, outage_timeout_from_env};
 use readahead::Readahead;
@@ -51,12 +55,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 static PROCESS_TRAFFIC: TrafficCounters = TrafficCounters::new();
 
 /// Traffic of this process from reading by URL so far.
-pub fn process_traffic() -> RemoteStats {
+pub(crate) fn process_traffic() -> RemoteStats {
     PROCESS_TRAFFIC.read()
 }
 
 /// A file on a server.
-pub struct RemoteSource {
+pub(crate) struct RemoteSource {
     parsed_url: Arc<ParsedUrl>,
     metadata: Arc<CachedMetadata>,
     client: &'static RemoteClient,

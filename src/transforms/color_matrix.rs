@@ -11,12 +11,12 @@ fn scaled(factor: f64) -> [[f64; 3]; 3] {
 }
 
 /// `factor * rgb`.
-pub fn brightness(factor: f64) -> ColorMap {
+pub(super) fn brightness(factor: f64) -> ColorMap {
     ColorMap::linear(scaled(factor))
 }
 
 /// `factor * rgb + (1 - factor) * mean gray of the frame`: torchvision's `adjust_contrast`.
-pub fn contrast(factor: f64) -> ColorMap {
+pub(super) fn contrast(factor: f64) -> ColorMap {
     ColorMap {
         mean: [GRAY.map(|w| w * (1.0 - factor)); 3],
         ..ColorMap::linear(scaled(factor))
@@ -24,7 +24,7 @@ pub fn contrast(factor: f64) -> ColorMap {
 }
 
 /// `factor * (rgb - 128) + 128`, as DALI's `color_twist`.
-pub fn contrast_about_middle(factor: f64) -> ColorMap {
+pub(crate) fn contrast_about_middle(factor: f64) -> ColorMap {
     ColorMap {
         offset: [128.0 * (1.0 - factor); 3],
         ..ColorMap::linear(scaled(factor))
@@ -32,7 +32,7 @@ pub fn contrast_about_middle(factor: f64) -> ColorMap {
 }
 
 /// `factor * rgb + (1 - factor) * gray`: torchvision's `adjust_saturation`.
-pub fn saturation(factor: f64) -> ColorMap {
+pub(super) fn saturation(factor: f64) -> ColorMap {
     let mut matrix = scaled(factor);
     for row in &mut matrix {
         for (value, weight) in row.iter_mut().zip(GRAY) {
@@ -43,13 +43,13 @@ pub fn saturation(factor: f64) -> ColorMap {
 }
 
 /// Sets all three channels to gray.
-pub fn grayscale() -> ColorMap {
+pub(crate) fn grayscale() -> ColorMap {
     ColorMap::linear([GRAY; 3])
 }
 
 /// DALI's hue and saturation: rotates I and Q of YIQ by `degrees` and multiplies them by
 /// `saturation` (NTSC's matrix as DALI rounds it; its inverse is computed).
-pub fn yiq(degrees: f64, saturation: f64) -> ColorMap {
+pub(crate) fn yiq(degrees: f64, saturation: f64) -> ColorMap {
     const TO_YIQ: [[f64; 3]; 3] = [
         [0.299, 0.587, 0.114],
         [0.596, -0.274, -0.321],

@@ -10,7 +10,7 @@ mod policy;
 
 use framespool_kernels::{
     Channels, ColorMap, Dtype, Fill, Filter, Geometry, Interpolation, MAX_SIDE, Mask, MaskRegion,
-    Orientation, OutputSpec, RgbOperation, ToneMap,
+    Orientation, OutputSpec, PassError, PixelPass, RgbOperation, ToneMap,
 };
 
 use super::TransformPipeline;
@@ -58,6 +58,26 @@ pub(super) struct Stage {
     pub geometry: Geometry,
     pub spec: OutputSpec,
     pub operations: Vec<RgbOperation>,
+}
+
+/// A pass and the operations on the codes that it writes; the last stage has none.
+#[derive(Clone, Debug)]
+pub(super) struct CompiledStage {
+    pub pass: PixelPass,
+    pub operations: Vec<RgbOperation>,
+}
+
+impl Stage {
+    /// Compiles the pass for this geometry.
+    ///
+    /// # Errors
+    /// If the kernels refuse the geometry or the output.
+    pub(super) fn compile(self, geometry: Geometry) -> Result<CompiledStage, PassError> {
+        Ok(CompiledStage {
+            pass: PixelPass::new(geometry, self.spec)?,
+            operations: self.operations,
+        })
+    }
 }
 
 impl TransformPipeline {

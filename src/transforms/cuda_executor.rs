@@ -9,9 +9,9 @@ use kernels::{
     Deinterlace, DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DeviceSlot,
 };
 
+use super::compile::CompiledStage;
 use super::pass_id::PassId;
 use super::shape::ClipShape;
-use super::stages::CompiledStage;
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
 

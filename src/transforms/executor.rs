@@ -53,7 +53,7 @@ pub enum InputFrame<'a> {
 
 impl InputFrame<'_> {
     /// Whether its samples have more than 8 bits.
-    pub fn is_deep(&self) -> bool {
+    pub(crate) fn is_deep(&self) -> bool {
         match self {
             InputFrame::Cpu(frame) => frame.depth_bits() > 8,
             InputFrame::Image(image) => image.header().sample_bits > 8,
@@ -164,7 +164,7 @@ impl TransformExecutor {
 
     /// Uses nvJPEG for JPEG files whose results go to the device. Its samples are close to the
     /// CPU's, not identical.
-    pub fn by_nvjpeg(self) -> Self {
+    pub(crate) fn by_nvjpeg(self) -> Self {
         Self {
             nvjpeg: Nvjpeg::Wanted,
             ..self
@@ -216,7 +216,7 @@ impl TransformExecutor {
     ///
     /// # Errors
     /// `Argument` for a size to which the transforms cannot be applied.
-    pub fn size_of_frame(
+    pub(crate) fn size_of_frame(
         &mut self,
         input: &InputFrame<'_>,
         display: DisplayGeometry,
@@ -394,7 +394,7 @@ impl TransformExecutor {
     ///
     /// # Errors
     /// Any error that transforming them would report.
-    pub fn same_params(
+    pub(crate) fn same_params(
         &mut self,
         size: (u32, u32),
         display: DisplayGeometry,

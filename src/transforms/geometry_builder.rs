@@ -47,7 +47,7 @@ pub(super) struct GeometryBuilder {
 
 impl GeometryBuilder {
     /// The whole of a frame of this displayed size.
-    pub fn new((width, height): (u32, u32), orientation: Orientation) -> Self {
+    pub(super) fn new((width, height): (u32, u32), orientation: Orientation) -> Self {
         let geometry = Geometry {
             orientation,
             ..Geometry::identity(width, height)
@@ -68,14 +68,14 @@ impl GeometryBuilder {
     }
 
     /// Current width and height of the frame.
-    pub fn size(&self) -> (u32, u32) {
+    pub(super) fn size(&self) -> (u32, u32) {
         self.mapped
             .map_or((self.view.width, self.view.height), |mapped| mapped.size)
     }
 
     /// Returns the map from the displayed frame to the current one, for pixels that are unit
     /// squares.
-    pub fn to_output(&self) -> Map {
+    pub(crate) fn to_output(&self) -> Map {
         self.to_output
     }
 
@@ -84,7 +84,7 @@ impl GeometryBuilder {
     }
 
     /// Whether this crop shows nothing that an earlier map has removed.
-    pub fn may_crop(&self, x: i64, y: i64, size: Size) -> bool {
+    pub(crate) fn may_crop(&self, x: i64, y: i64, size: Size) -> bool {
         let (width, height) = self.size();
         let within = |start: i64, length: u32, side: u32| {
             start >= 0 && start + i64::from(length) <= i64::from(side)
@@ -94,7 +94,7 @@ impl GeometryBuilder {
 
     /// Keeps `size` pixels from column `x` and row `y` on; the area outside of the frame is fill.
     /// Only if [`may_crop`](Self::may_crop).
-    pub fn crop(&mut self, x: i64, y: i64, size: Size) {
+    pub(super) fn crop(&mut self, x: i64, y: i64, size: Size) {
         debug_assert!(self.may_crop(x, y, size));
         self.follow(&[[1.0, 0.0, -x as f64], [0.0, 1.0, -y as f64]]);
         self.cut_window();
@@ -117,7 +117,7 @@ impl GeometryBuilder {
     /// Whether the frame may grow or be mapped again. After a map, only the edges of the latest
     /// frame are known, so a frame that grows must not have lost anything, which would be visible
     /// again instead of fill.
-    pub fn may_grow(&self) -> bool {
+    pub(crate) fn may_grow(&self) -> bool {
         let Some(Mapped { map, size, .. }) = self.mapped else {
             return true;
         };
@@ -142,7 +142,7 @@ impl GeometryBuilder {
     ///
     /// # Errors
     /// `Argument` if a side becomes too long.
-    pub fn pad(&mut self, padding: Padding) -> Result<()> {
+    pub(super) fn pad(&mut self, padding: Padding) -> Result<()> {
         let (width, height) = self.size();
         let side = |length: u32, before: u32, after: u32| {
             length
@@ -174,7 +174,7 @@ impl GeometryBuilder {
     }
 
     /// Mirrors the frame.
-    pub fn flip(&mut self, flip: Flip) {
+    pub(super) fn flip(&mut self, flip: Flip) {
         let (width, height) = self.size();
         self.follow(&match flip {
             Flip::Horizontal => [[-1.0, 0.0, f64::from(width)], [0.0, 1.0, 0.0]],
@@ -206,7 +206,7 @@ impl GeometryBuilder {
     }
 
     /// Resizes the frame.
-    pub fn resize(&mut self, width: u32, height: u32, filter: Filter) {
+    pub(super) fn resize(&mut self, width: u32, height: u32, filter: Filter) {
         if (width, height) == self.size() {
             return;
         }
@@ -258,7 +258,7 @@ impl GeometryBuilder {
 
     /// Rotates, shears or moves the frame by a map from the new frame, of this size, back to the
     /// current one. Only if [`may_grow`](Self::may_grow).
-    pub fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation) {
+    pub(super) fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation) {
         debug_assert!(self.may_grow());
         self.follow(&inverse(back));
         self.read_through(back, size, interpolation);
@@ -370,7 +370,7 @@ impl GeometryBuilder {
 
     /// Returns the geometry. `whole_window`: the whole window is needed, not only the part that a
     /// map reaches.
-    pub fn finish(mut self, whole_window: bool) -> Geometry {
+    pub(super) fn finish(mut self, whole_window: bool) -> Geometry {
         self.cut_window();
         if self.blank {
             // A map to positions outside of the frame.

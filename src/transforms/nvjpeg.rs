@@ -53,7 +53,7 @@ impl Nvjpeg {
     /// # Errors
     /// `Gpu` if it cannot be created: the CPU's samples differ, and all workers must produce the
     /// same ones.
-    pub fn take(&mut self, gpu: &Arc<Gpu>) -> Result<Option<Box<NvjpegWorker>>> {
+    pub(super) fn take(&mut self, gpu: &Arc<Gpu>) -> Result<Option<Box<NvjpegWorker>>> {
         if matches!(self, Self::Wanted) {
             let decoder = JpegDecoder::new(gpu.device())?;
             let cuda = CudaExecutor::new(gpu.clone(), decoder.stream().clone());
@@ -72,7 +72,7 @@ impl NvjpegWorker {
     ///
     /// # Errors
     /// `Gpu` if the device is lost; `Forked` in a forked process.
-    pub fn decode(
+    pub(super) fn decode(
         &mut self,
         image: &EncodedImage<'_>,
         assumed: ColorOverride,

@@ -86,7 +86,7 @@ impl ClipShape {
     }
 
     /// The ranges of bytes that frame `t` occupies: (start, length).
-    pub fn frame_ranges(&self, t: usize) -> Vec<(usize, usize)> {
+    pub(crate) fn frame_ranges(&self, t: usize) -> Vec<(usize, usize)> {
         let plane = self.height * self.width * self.dtype.bytes();
         let channels = self.channels.count();
         let view = self.frames * plane * channels;

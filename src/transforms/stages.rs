@@ -5,10 +5,9 @@ use framespool_kernels as kernels;
 use kernels::{
     Channels, ColorRange, Colorimetry, DeviceFrame, DevicePlane, DeviceSlot, FrameView,
     GenericPlanes, Geometry, MatrixCoefficients, OutputSlot, PassError, PixelPass, Plane,
-    RgbOperation,
 };
 
-use super::compile::Stage;
+use super::compile::{CompiledStage, Stage};
 use super::cuda_executor::CudaExecutor;
 use super::pass_id::PassId;
 use crate::error::{Error, Result, Site};
@@ -18,13 +17,6 @@ use crate::limits::resize;
 #[derive(Clone, Debug)]
 pub(super) struct CompiledView {
     stages: Vec<CompiledStage>,
-}
-
-/// A pass and the operations on the codes that it writes; the last stage has none.
-#[derive(Clone, Debug)]
-pub(super) struct CompiledStage {
-    pub pass: PixelPass,
-    pub operations: Vec<RgbOperation>,
 }
 
 /// Scratch memory of one worker.
@@ -37,7 +29,7 @@ pub(super) struct StageScratch {
 }
 
 impl StageScratch {
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let codes: usize = self.codes.iter().map(Vec::capacity).sum();
         self.pass.bytes() + self.operation.bytes() + codes
     }
@@ -49,13 +41,10 @@ impl CompiledView {
     ///
     /// # Errors
     /// If the kernels refuse a geometry or an output.
-    pub fn new(stages: Vec<Stage>, first: Geometry) -> Result<Self, PassError> {
+    pub(super) fn new(stages: Vec<Stage>, first: Geometry) -> Result<Self, PassError> {
         let compile = |(number, stage): (usize, Stage)| {
             let geometry = if number == 0 { first } else { stage.geometry };
-            Ok(CompiledStage {
-                pass: PixelPass::new(geometry, stage.spec)?,
-                operations: stage.operations,
-            })
+            stage.compile(geometry)
         };
         Ok(Self {
             stages: stages
@@ -67,16 +56,16 @@ impl CompiledView {
     }
 
     /// The pass that reads the frame.
-    pub fn first_pass(&self) -> &PixelPass {
+    pub(crate) fn first_pass(&self) -> &PixelPass {
         &self.stages[0].pass
     }
 
-    pub fn output_size(&self) -> (u32, u32) {
+    pub(super) fn output_size(&self) -> (u32, u32) {
         self.stages.last().expect("there is one").pass.output_size()
     }
 
     /// Whether another view computes the same pixels from the same frame.
-    pub fn has_same_output(&self, other: &Self) -> bool {
+    pub(super) fn has_same_output(&self, other: &Self) -> bool {
         let same = |(one, other): (&CompiledStage, &CompiledStage)| {
             one.pass.has_same_output(&other.pass) && one.operations == other.operations
         };
@@ -84,7 +73,7 @@ impl CompiledView {
     }
 
     /// Writes one frame into its slot.
-    pub fn run(
+    pub(super) fn run(
         &mut self,
         site: &Site,
         frame: &FrameView<'_>,
@@ -130,7 +119,7 @@ impl CompiledView {
     }
 
     /// Enqueues everything that writes one frame into its slot in device memory.
-    pub fn launch(
+    pub(super) fn launch(
         &self,
         site: &Site,
         id: PassId,

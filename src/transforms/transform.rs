@@ -122,7 +122,7 @@ impl From<(u32, u32, u32, u32)> for Padding {
 
 /// An axis to mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flip {
+pub(crate) enum Flip {
     /// Swaps left and right.
     Horizontal,
     /// Swaps top and bottom.
@@ -157,7 +157,6 @@ pub struct Affine {
 pub enum EraseFill {
     /// R, G, B: code values 0 to 255 before `Normalize`, elements of the result after it.
     Value([f64; 3]),
-    /// Noise.
     #[serde(deserialize_with = "random")]
     Noise,
 }
@@ -448,7 +447,6 @@ pub enum Transform {
     },
     /// Inverts codes that are at least a threshold with probability `p`.
     RandomSolarize {
-        /// The threshold.
         threshold: f64,
         /// Probability.
         p: f64,
@@ -570,7 +568,6 @@ pub enum Transform {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The transform.
     pub transform: Transform,
     /// Draws the parameters for each frame, instead of once per clip.
     pub per_frame: bool,
@@ -601,7 +598,7 @@ impl Step {
 }
 
 /// Number of steps, with those in their lists.
-pub fn count_steps(steps: &[Step]) -> usize {
+pub(crate) fn count_steps(steps: &[Step]) -> usize {
     steps.iter().map(Step::count).sum()
 }
 
@@ -713,7 +710,7 @@ impl Transform {
     }
 
     /// Whether it changes colors.
-    pub fn changes_colors(&self) -> bool {
+    pub(crate) fn changes_colors(&self) -> bool {
         matches!(
             self,
             Self::ColorJitter { .. }
@@ -754,7 +751,7 @@ impl Transform {
     }
 
     /// Whether it covers pixels.
-    pub fn is_mask(&self) -> bool {
+    pub(crate) fn is_mask(&self) -> bool {
         self.cover().is_some()
     }
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 import docs_snippets
 import framespool as fsp
 import pytest
+from framespool import _framespool
 from PIL import Image
 
 ROOT = docs_snippets.ROOT
@@ -176,6 +177,14 @@ def test_counts_of_generated_frames_are_those_of_the_test_media(videos):
         assert "more than 13,000 frames" in text and f"{len(codecs)} codecs" in text, page
 
 
+def test_figure_of_the_counters_has_keys_of_stats_only():
+    drawn = (ROOT / "docs" / "figures" / "stats.svg").read_text()
+    names = " ".join(re.findall(r'font-family="monospace">([^<]+)<', drawn)).split()
+    keys = {name for _, name, *_ in _framespool.counters()}
+    assert len(names) == len(set(names)) > 25
+    assert not set(names) - keys, "change the figure in scripts/docs_figures.py, and draw it again"
+
+
 #: Tables of ARCHITECTURE.md, by their header, and the columns with names and the files that define them.
 ARCHITECTURE_TABLES = {
     "| question | file |": [1],
@@ -194,9 +203,11 @@ def architecture_rows():
             yield line, [w for w in words if "/" not in w], [w for w in words if "/" in w]
 
 
-def test_architecture_names_existing_files():
+def test_architecture_and_development_name_existing_files():
     text = (ROOT / "ARCHITECTURE.md").read_text()
     assert len(text.encode()) <= 15_000, "ARCHITECTURE.md is an overview of at most 15,000 bytes"
+    development = (ROOT / "docs" / "development.md").read_text()
+    text += development[development.index("## How to add") : development.index("## Releases")]
     paths = {word for word in re.findall(r"`([\w./]+/[\w./]*)`", text) if "NAME" not in word}
     assert len(paths) > 80
     assert not [path for path in sorted(paths) if not (ROOT / path).exists()]

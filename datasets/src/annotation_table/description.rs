@@ -36,7 +36,7 @@ pub struct TableDescription {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TableLayout {
+pub(crate) struct TableLayout {
     pub delimiter: Option<char>,
     pub split: Split,
     pub names: Option<Vec<String>>,
@@ -46,7 +46,7 @@ pub struct TableLayout {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Split {
+pub(crate) enum Split {
     Quoted,
     Left,
     Right,
@@ -54,7 +54,7 @@ pub enum Split {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct JsonLayout {
+pub(crate) struct JsonLayout {
     pub record: String,
     pub at: Option<String>,
     pub keyed: bool,
@@ -65,7 +65,7 @@ pub struct JsonLayout {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ColumnType {
+pub(crate) enum ColumnType {
     Integer,
     Number,
     OneOf(Vec<String>),
@@ -73,14 +73,14 @@ pub enum ColumnType {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub(super) struct Group {
     pub by: Vec<String>,
     pub lists: Vec<(String, Vec<String>, Option<i64>)>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Label {
+pub(super) struct Label {
     pub column: String,
     pub content: LabelContent,
     pub remove: String,
@@ -91,7 +91,7 @@ pub struct Label {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LabelContent {
+pub(crate) enum LabelContent {
     Names,
     Numbers,
     Folder,
@@ -100,7 +100,7 @@ pub enum LabelContent {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClassFile {
+pub(crate) struct ClassFile {
     pub path: PathBuf,
     pub layout: TableLayout,
     pub name: String,
@@ -110,7 +110,7 @@ pub struct ClassFile {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Segment {
+pub(super) struct Segment {
     pub start: String,
     pub end: String,
     pub unit: SegmentUnit,
@@ -121,7 +121,7 @@ pub struct Segment {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SegmentUnit {
+pub(crate) enum SegmentUnit {
     Seconds,
     Clock,
     Frames,
@@ -130,7 +130,7 @@ pub enum SegmentUnit {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Filter {
+pub(super) struct Filter {
     pub argument: String,
     pub column: String,
     pub values: Vec<Value>,

@@ -45,7 +45,7 @@ pub(super) struct TextCells {
 }
 
 impl TextCells {
-    pub fn push(&mut self, field: &str) {
+    pub(super) fn push(&mut self, field: &str) {
         self.text.push_str(field);
         self.ends.push(self.text.len());
     }
@@ -66,7 +66,7 @@ impl TextCells {
 
 impl Cells {
     /// The text of a cell; `None` if it has no value.
-    pub fn text(&self, row: usize) -> Option<Cow<'_, str>> {
+    pub(super) fn text(&self, row: usize) -> Option<Cow<'_, str>> {
         match self {
             Cells::Text(cells) => Some(cells.get(row))
                 .filter(|text| !text.is_empty())
@@ -80,7 +80,7 @@ impl Cells {
     }
 
     /// Equal for cells with the same text: the text, or the bits of a number, which take less time.
-    pub fn key(&self, row: usize) -> Result<Option<Cow<'_, str>>, u64> {
+    pub(super) fn key(&self, row: usize) -> Result<Option<Cow<'_, str>>, u64> {
         if let Cells::Values(values) = self
             && let Value::Float(number) = values[row]
         {
@@ -90,7 +90,7 @@ impl Cells {
     }
 
     /// Whether a cell has no value.
-    pub fn is_missing(&self, row: usize) -> bool {
+    pub(super) fn is_missing(&self, row: usize) -> bool {
         match self {
             Cells::Text(cells) => cells.get(row).is_empty(),
             Cells::Values(values) => values[row] == Value::Null,
@@ -98,7 +98,7 @@ impl Cells {
     }
 
     /// The value of a cell as it is in the file.
-    pub fn value(&self, row: usize) -> Cow<'_, Value> {
+    pub(super) fn value(&self, row: usize) -> Cow<'_, Value> {
         match self {
             Cells::Values(values) => Cow::Borrowed(&values[row]),
             Cells::Text(_) => Cow::Owned(
@@ -109,7 +109,7 @@ impl Cells {
     }
 
     /// The number in a cell.
-    pub fn number(&self, row: usize) -> Option<f64> {
+    pub(super) fn number(&self, row: usize) -> Option<f64> {
         let number = match self {
             Cells::Text(cells) => cells.get(row).parse().ok(),
             Cells::Values(values) => values[row].as_f64(),
@@ -118,7 +118,7 @@ impl Cells {
     }
 
     /// The values of a column, as numbers if all of its fields are numbers.
-    pub fn into_typed(self, name: &str, infer_lists: bool) -> Vec<Value> {
+    pub(crate) fn into_typed(self, name: &str, infer_lists: bool) -> Vec<Value> {
         match self {
             Cells::Values(values) => values,
             Cells::Text(cells) => cells.typed(name, infer_lists),
@@ -126,7 +126,7 @@ impl Cells {
     }
 
     /// The integer in a cell; "12.0" is one.
-    pub fn integer(&self, row: usize) -> Option<i64> {
+    pub(super) fn integer(&self, row: usize) -> Option<i64> {
         match self {
             Cells::Values(values) => match values[row] {
                 Value::Integer(number) => Some(number),
@@ -139,11 +139,11 @@ impl Cells {
 }
 
 impl Records {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.positions.len()
     }
 
-    pub fn column(&self, name: &str) -> Option<&Cells> {
+    pub(super) fn column(&self, name: &str) -> Option<&Cells> {
         self.names
             .iter()
             .position(|known| known == name)
@@ -151,11 +151,11 @@ impl Records {
     }
 
     /// The cells of a column, or an error with the columns that exist.
-    pub fn needed(&self, name: &str) -> Result<&Cells> {
+    pub(super) fn needed(&self, name: &str) -> Result<&Cells> {
         self.column(name).ok_or_else(|| self.no_column(name))
     }
 
-    pub fn no_column(&self, name: &str) -> Error {
+    pub(crate) fn no_column(&self, name: &str) -> Error {
         let (source, names) = (self.source(), self.shown_names());
         Error::Argument(format!(
             "{source} has no column '{}'; it has {names}",
@@ -164,7 +164,7 @@ impl Records {
     }
 
     /// Adds the name of a file as the last cell of the records from `begin` on.
-    pub fn push_file_name(&mut self, name: &str, begin: usize) {
+    pub(crate) fn push_file_name(&mut self, name: &str, begin: usize) {
         if self.columns.len() == self.names.len() {
             self.columns.push(Cells::Text(TextCells::default()));
         }
@@ -174,7 +174,7 @@ impl Records {
     }
 
     /// The values of a column, as numbers if all of its fields are numbers.
-    pub fn typed(&self, name: &str, infer_lists: bool) -> Option<Cow<'_, [Value]>> {
+    pub(super) fn typed(&self, name: &str, infer_lists: bool) -> Option<Cow<'_, [Value]>> {
         Some(match self.column(name)? {
             Cells::Values(values) => Cow::Borrowed(values),
             Cells::Text(cells) => Cow::Owned(cells.typed(name, infer_lists)),
@@ -182,7 +182,7 @@ impl Records {
     }
 
     /// Converts the values of a column.
-    pub fn convert(&mut self, name: &str, kind: &ColumnType) -> Result<()> {
+    pub(super) fn convert(&mut self, name: &str, kind: &ColumnType) -> Result<()> {
         let Some(place) = self.names.iter().position(|known| known == name) else {
             return Ok(());
         };
@@ -225,13 +225,13 @@ impl Records {
     }
 
     /// Where a record is, for messages.
-    pub fn place(&self, row: usize) -> String {
+    pub(super) fn place(&self, row: usize) -> String {
         let file = display_name(&self.files[self.positions[row].file as usize]);
         format!("{file}, {}", self.place_in_file(row))
     }
 
     /// Where in its file a record is.
-    pub fn place_in_file(&self, row: usize) -> String {
+    pub(crate) fn place_in_file(&self, row: usize) -> String {
         let Position { number, part, .. } = self.positions[row];
         let Some((record, part_name, id)) = &self.json else {
             return format!("line {number}");
@@ -242,8 +242,7 @@ impl Records {
         format!("{record} {number}{id}{part}")
     }
 
-    /// The error for a cell.
-    pub fn cell_error(&self, row: usize, column: &str, reason: &str) -> Error {
+    pub(crate) fn cell_error(&self, row: usize, column: &str, reason: &str) -> Error {
         Error::Argument(format!(
             "{}, column '{}': {reason}",
             self.place(row),
@@ -252,7 +251,7 @@ impl Records {
     }
 
     /// The files, for messages about all of them.
-    pub fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         match &self.files[..] {
             [first, .., last] => format!("{} to {}", display_name(first), display_name(last)),
             [one] => display_name(one).to_string(),
@@ -261,7 +260,7 @@ impl Records {
     }
 
     /// The names of the columns, for messages.
-    pub fn shown_names(&self) -> String {
+    pub(crate) fn shown_names(&self) -> String {
         shortened(
             &self
                 .names

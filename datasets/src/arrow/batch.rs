@@ -25,13 +25,13 @@ const VIEW_BYTES: usize = 16;
 const MAX_INLINE_BYTES: u32 = 12;
 
 /// The state needed to read the batches of a file: its schema, and the dictionaries read so far.
-pub struct BatchReader<'a> {
+pub(crate) struct BatchReader<'a> {
     schema: &'a Schema,
     dictionaries: HashMap<i64, ArrayRef>,
 }
 
 impl<'a> BatchReader<'a> {
-    pub fn new(schema: &'a Schema) -> Self {
+    pub(super) fn new(schema: &'a Schema) -> Self {
         Self {
             schema,
             dictionaries: HashMap::new(),
@@ -39,7 +39,7 @@ impl<'a> BatchReader<'a> {
     }
 
     /// Number of rows of a message; `None` if it is not a record batch.
-    pub fn rows(&self, messages: &MessageReader, message: &Message) -> Result<Option<u64>> {
+    pub(super) fn rows(&self, messages: &MessageReader, message: &Message) -> Result<Option<u64>> {
         let Some(batch) = message.header.as_ref().header_as_record_batch() else {
             return Ok(None);
         };
@@ -53,7 +53,7 @@ impl<'a> BatchReader<'a> {
     }
 
     /// Stores the dictionary in a message, if it has one and a wanted column uses it.
-    pub fn store_dictionary(
+    pub(crate) fn store_dictionary(
         &mut self,
         messages: &MessageReader,
         message: &Message,
@@ -105,7 +105,7 @@ impl<'a> BatchReader<'a> {
     }
 
     /// Opens the record batch in a message.
-    pub fn open<'b>(
+    pub(super) fn open<'b>(
         &'b self,
         messages: &'b MessageReader,
         message: &'b Message,
@@ -134,7 +134,7 @@ fn dictionary_id(field: &Field) -> Option<i64> {
 }
 
 /// A batch whose columns have been located.
-pub struct LocatedBatch<'a> {
+pub(crate) struct LocatedBatch<'a> {
     batch: Batch<'a>,
     columns: Vec<ColumnBuffers<'a>>,
 }
@@ -149,7 +149,7 @@ impl LocatedBatch<'_> {
     }
 
     /// The values of a column, one per row.
-    pub fn values(&self, column: &TableColumn) -> Result<Vec<Value>> {
+    pub(super) fn values(&self, column: &TableColumn) -> Result<Vec<Value>> {
         let buffers = self.column(column)?;
         let array = self.batch.array(buffers)?;
         check_allocatable::<Value>(&self.batch.site, array.len())?;
@@ -168,7 +168,7 @@ impl LocatedBatch<'_> {
     }
 
     /// Where the bytes of each row are stored.
-    pub fn cell_locations(&self, column: &TableColumn) -> Result<Vec<CellLocation>> {
+    pub(crate) fn cell_locations(&self, column: &TableColumn) -> Result<Vec<CellLocation>> {
         let (batch, buffers) = (&self.batch, self.column(column)?);
         let (rows, _) = batch.node(buffers.node)?;
         batch.check_rows(rows)?;

@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, Fields, UnionMode};
 
 /// The nodes and buffers of a column in a record batch.
 #[derive(Clone, Debug)]
-pub struct ColumnBuffers<'a> {
+pub(crate) struct ColumnBuffers<'a> {
     /// The path of names.
     pub path: Vec<&'a str>,
     pub field: &'a Field,
@@ -21,7 +21,7 @@ pub struct ColumnBuffers<'a> {
 
 /// All columns and fields of structs, in the order of the batch. `variadic` are the buffer counts
 /// of the view columns. `None` if the batch does not have a count for each of them.
-pub fn assign_buffers<'a>(
+pub(crate) fn assign_buffers<'a>(
     fields: &'a Fields,
     variadic: impl Iterator<Item = i64>,
     version: MetadataVersion,

@@ -22,7 +22,7 @@ const TRAILER_BYTES: u64 = 10;
 const CONTINUATION: u32 = u32::MAX;
 
 /// An iterator over the messages of a file or stream.
-pub struct MessageReader {
+pub(crate) struct MessageReader {
     source: Arc<dyn ByteSource>,
     next: NextMessage,
 }
@@ -36,7 +36,7 @@ enum NextMessage {
 }
 
 /// One message.
-pub struct Message {
+pub(super) struct Message {
     /// Offset of its first byte.
     pub at: u64,
     pub header: MessageBuffer,
@@ -46,7 +46,7 @@ pub struct Message {
 
 impl MessageReader {
     /// The messages of a file or stream, and its schema.
-    pub fn open(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
+    pub(super) fn open(source: Arc<dyn ByteSource>) -> Result<(Self, Schema)> {
         let mut messages = Self {
             source,
             next: NextMessage::At(0),
@@ -117,7 +117,7 @@ impl MessageReader {
     }
 
     /// The next message; `None` after the last one.
-    pub fn next(&mut self) -> Result<Option<Message>> {
+    pub(super) fn next(&mut self) -> Result<Option<Message>> {
         let at = match &mut self.next {
             NextMessage::At(at) if *at == self.source.len() => return Ok(None), // a stream may end without a marker
             NextMessage::At(at) => *at,
@@ -163,7 +163,7 @@ impl MessageReader {
     }
 
     /// Reads a range of the file into memory that is aligned for any type.
-    pub fn bytes(&self, offset: u64, len: u64) -> Result<Buffer> {
+    pub(super) fn bytes(&self, offset: u64, len: u64) -> Result<Buffer> {
         self.check(offset, len)?;
         let mut bytes = MutableBuffer::from_len_zeroed(len as usize);
         self.source
@@ -172,7 +172,7 @@ impl MessageReader {
     }
 
     /// An offset in the file, for error messages.
-    pub fn site(&self, offset: u64) -> Site {
+    pub(super) fn site(&self, offset: u64) -> Site {
         Site::file(self.source.name()).with(Location::Byte(offset))
     }
 

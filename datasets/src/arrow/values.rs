@@ -16,7 +16,7 @@ use crate::column_value::Value;
 use crate::columnar::{ColumnKind, TableColumn};
 
 /// The top-level columns of a schema.
-pub fn top_level_columns(schema: &Schema) -> Vec<TableColumn> {
+pub(crate) fn top_level_columns(schema: &Schema) -> Vec<TableColumn> {
     schema
         .fields()
         .iter()
@@ -47,7 +47,7 @@ fn column_kind(of: &DataType) -> ColumnKind {
 }
 
 /// The values of an array, or the first type in it that is not supported.
-pub fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
+pub(super) fn values(array: &dyn Array) -> Result<Vec<Value>, DataType> {
     let or_missing = |value: Option<Value>| value.unwrap_or(Value::Null);
     macro_rules! each {
         ($iter:expr, $make:expr) => {
@@ -130,7 +130,10 @@ fn lists(rows: impl Iterator<Item = Option<ArrayRef>>) -> Result<Vec<Value>, Dat
 
 /// Calls the library and converts its errors. The library panics on some damage, which becomes an
 /// error too.
-pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+pub(crate) fn catch_panic<T>(
+    site: &Site,
+    work: impl FnOnce() -> Result<T, ArrowError>,
+) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| Error::malformed(site, error.to_string())),
         Err(_) => Err(Error::malformed(site, "contains invalid Arrow data")),

@@ -26,7 +26,7 @@ pub(crate) struct TableColumn {
 
 impl TableColumn {
     /// A top-level column.
-    pub fn top_level(name: &str, kind: ColumnKind) -> Self {
+    pub(crate) fn top_level(name: &str, kind: ColumnKind) -> Self {
         Self {
             name: name.to_owned(),
             path_names: vec![name.to_owned()],
@@ -35,12 +35,12 @@ impl TableColumn {
     }
 
     /// The path of names, joined by dots.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.path_names.join(".")
     }
 
     /// The field of this name, if the column is a group.
-    pub fn field(&self, name: &str) -> Option<TableColumn> {
+    pub(crate) fn field(&self, name: &str) -> Option<TableColumn> {
         let ColumnKind::Group(fields) = &self.kind else {
             return None;
         };
@@ -59,22 +59,22 @@ impl TableColumn {
     }
 
     /// Whether it is the other column, or a group that contains it.
-    pub fn contains(&self, other: &TableColumn) -> bool {
+    pub(crate) fn contains(&self, other: &TableColumn) -> bool {
         other.path_names.starts_with(&self.path_names)
     }
 
     /// Whether a row has at most one text.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         self.kind == ColumnKind::Text
     }
 
     /// Whether a row has at most one number, bool or text.
-    pub fn is_scalar(&self) -> bool {
+    pub(crate) fn is_scalar(&self) -> bool {
         matches!(self.kind, ColumnKind::Text | ColumnKind::Primitive)
     }
 
     /// Whether a row has at most one byte string that is not text.
-    pub fn is_bytes(&self) -> bool {
+    pub(crate) fn is_bytes(&self) -> bool {
         self.kind == ColumnKind::Bytes
     }
 }

@@ -20,7 +20,7 @@ const MDB_INTEGERKEY: u16 = 0x08;
 
 /// What a key refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemData {
+pub(crate) enum ItemData {
     /// A value, stored contiguously.
     Value { offset: u64, len: u64 },
     /// The record of a named tree.
@@ -28,14 +28,14 @@ pub enum ItemData {
 }
 
 /// A key and what it refers to.
-pub struct TreeItem {
+pub(crate) struct TreeItem {
     pub key: Vec<u8>,
     pub data: ItemData,
 }
 
 impl Tree {
     /// Whether keys are native integers, which sort by value.
-    pub fn has_integer_keys(&self) -> bool {
+    pub(crate) fn has_integer_keys(&self) -> bool {
         self.flags & MDB_INTEGERKEY != 0
     }
 
@@ -53,7 +53,7 @@ impl Tree {
 /// Reads the items of a tree. `check` also compares the first overflow page of each long value with
 /// the node that refers to it. `fail` handles each error: if it returns `Ok`, the walk continues
 /// with what the error does not affect.
-pub fn traverse(
+pub(crate) fn traverse(
     file: &mut LmdbFile,
     tree: &Tree,
     check: bool,
@@ -239,6 +239,6 @@ fn overflow_range(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Res
 }
 
 /// A key as an integer, for a tree with integer keys.
-pub fn integer_key(key: &[u8]) -> Option<u64> {
+pub(crate) fn integer_key(key: &[u8]) -> Option<u64> {
     (key.len() <= 8).then(|| read_le(key))
 }

@@ -16,7 +16,7 @@ const ENCODED: u64 = 7;
 /// Offset and length of the image, and the label; or why the Datum cannot be used. A value that is
 /// not a valid Protocol Buffers message is the outer `Err`.
 #[allow(clippy::type_complexity)]
-pub fn datum(
+pub(crate) fn datum(
     reader: &mut RangeReader,
     value: ByteRange,
 ) -> Result<Result<(u64, u64, i64), String>> {

@@ -25,7 +25,7 @@ const P_INVALID: u64 = u64::MAX;
 
 /// The record of a tree (`MDB_db`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tree {
+pub(crate) struct Tree {
     pub flags: u16,
     /// Number of levels, including the leaves.
     pub depth: u16,
@@ -38,7 +38,7 @@ pub struct Tree {
 
 impl Tree {
     /// Parses a tree record; `end` is one past the last page in use.
-    pub fn parse(bytes: &[u8; TREE_RECORD_BYTES], end: u64) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8; TREE_RECORD_BYTES], end: u64) -> Result<Self, String> {
         let number = |at: usize| read_le(&bytes[at..at + 8]);
         let (flags, depth) = (read_le(&bytes[4..6]) as u16, read_le(&bytes[6..8]) as u16);
         let pages = number(8).saturating_add(number(16));
@@ -65,7 +65,7 @@ impl Tree {
 }
 
 /// An open LMDB file.
-pub struct LmdbFile {
+pub(crate) struct LmdbFile {
     pub reader: RangeReader,
     pub page_bytes: u64,
     /// One past the number of the last page in use.
@@ -86,7 +86,7 @@ impl LmdbFile {
     /// # Errors
     /// `Malformed` for a file that LMDB did not write, `Unsupported` for its other formats,
     /// `Truncated`.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         let mut reader = RangeReader::open(path)?;
         let first = read_meta(&mut reader, 0)?;
         let second = read_meta(&mut reader, first.page_bytes)?;
@@ -113,13 +113,12 @@ impl LmdbFile {
         })
     }
 
-    /// Offset of a page.
-    pub fn page_offset(&self, page: u64) -> u64 {
+    pub(crate) fn page_offset(&self, page: u64) -> u64 {
         page.saturating_mul(self.page_bytes)
     }
 
     /// Reads a page of a tree.
-    pub fn page(&mut self, number: u64) -> Result<Page> {
+    pub(super) fn page(&mut self, number: u64) -> Result<Page> {
         let at = self.page_offset(number);
         let page = Page::parse(self.reader.get(at, self.page_bytes as usize)?);
         page.and_then(|page| match page.number == number && number < self.end {

@@ -3,9 +3,9 @@
 //! An offset or length that exceeds the page is an error.
 
 /// Size of a page header with 64-bit page numbers.
-pub const PAGE_HEADER_BYTES: usize = 16;
+pub(crate) const PAGE_HEADER_BYTES: usize = 16;
 /// Size of a tree record (`MDB_db`).
-pub const TREE_RECORD_BYTES: usize = 48;
+pub(crate) const TREE_RECORD_BYTES: usize = 48;
 
 /// Page flags.
 const P_BRANCH: u16 = 0x01;
@@ -19,16 +19,15 @@ const F_DUPDATA: u16 = 0x04;
 /// Size of a node header, which precedes the key.
 const NODE_HEADER_BYTES: usize = 8;
 
-/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageKind {
+pub(crate) enum PageKind {
     Branch,
     Leaf,
 }
 
 impl PageKind {
     /// Its name in LMDB's documentation.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Branch => "branch",
             Self::Leaf => "leaf",
@@ -37,7 +36,7 @@ impl PageKind {
 }
 
 /// A page of a tree.
-pub struct Page {
+pub(super) struct Page {
     pub number: u64,
     pub kind: PageKind,
     bytes: Vec<u8>,
@@ -47,7 +46,7 @@ pub struct Page {
 }
 
 /// What a key in a leaf refers to.
-pub enum NodeData {
+pub(crate) enum NodeData {
     /// A value in the page itself: its offset in the page, and its length.
     Inline(usize, u64),
     /// A value on overflow pages: the first page number, and its length.
@@ -59,7 +58,7 @@ pub enum NodeData {
 }
 
 impl Page {
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let flags = read_le(&bytes[10..12]) as u16;
         let kind = match flags & (P_BRANCH | P_LEAF | P_OVERFLOW | P_LEAF2) {
             P_BRANCH => PageKind::Branch,
@@ -84,7 +83,7 @@ impl Page {
     }
 
     /// Number of nodes.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.nodes
     }
 
@@ -105,13 +104,13 @@ impl Page {
     }
 
     /// The child page of a node in a branch.
-    pub fn child(&self, number: usize) -> Result<u64, String> {
+    pub(super) fn child(&self, number: usize) -> Result<u64, String> {
         let (at, ..) = self.node(number)?;
         Ok(read_le(&self.bytes[at..at + 6]))
     }
 
     /// The key of a node in a leaf, and what it refers to.
-    pub fn leaf_node(&self, number: usize) -> Result<(&[u8], NodeData), String> {
+    pub(crate) fn leaf_node(&self, number: usize) -> Result<(&[u8], NodeData), String> {
         let (at, key, begin) = self.node(number)?;
         let len = read_le(&self.bytes[at..at + 4]);
         let flags = read_le(&self.bytes[at + 4..at + 6]) as u16;
@@ -140,13 +139,13 @@ impl Page {
 
 /// If the header is that of the overflow page `number`, the first one of a value: the number of its
 /// overflow pages.
-pub fn overflow_page_count(head: &[u8; PAGE_HEADER_BYTES], number: u64) -> Option<u64> {
+pub(crate) fn overflow_page_count(head: &[u8; PAGE_HEADER_BYTES], number: u64) -> Option<u64> {
     let flags = read_le(&head[10..12]) as u16;
     (read_le(&head[..8]) == number && flags & P_OVERFLOW != 0).then(|| read_le(&head[12..16]))
 }
 
 /// A little-endian number of up to eight bytes.
-pub fn read_le(bytes: &[u8]) -> u64 {
+pub(crate) fn read_le(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .rev()

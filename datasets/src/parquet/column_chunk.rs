@@ -16,7 +16,7 @@ use crate::range_reader::RangeReader;
 const SKIP_ROWS: usize = 4096;
 
 /// The pages of a column in a row group.
-pub struct ColumnChunk {
+pub(crate) struct ColumnChunk {
     pub meta: ColumnChunkMetaData,
     /// Pages with values, each with the number of its first row in the group.
     pub values: Vec<(u64, PageLocation)>,
@@ -26,7 +26,7 @@ pub struct ColumnChunk {
 impl ColumnChunk {
     /// # Errors
     /// `Malformed` if the pages do not have exactly one value per row of the group.
-    pub fn open(
+    pub(super) fn open(
         file: &ParquetFile,
         reader: &mut RangeReader,
         group: usize,
@@ -63,14 +63,14 @@ impl ColumnChunk {
     }
 
     /// The page that contains a row of the group, and the number of the row within the page.
-    pub fn page_of(&self, row: u64) -> Option<(&PageLocation, u64)> {
+    pub(crate) fn page_of(&self, row: u64) -> Option<(&PageLocation, u64)> {
         let behind = self.values.partition_point(|(first, _)| *first <= row);
         let (first, page) = self.values.get(behind.checked_sub(1)?)?;
         Some((page, row - first))
     }
 
     /// Decompresses a page.
-    pub fn decompress(&self, file: &ParquetFile, page: &PageLocation) -> Result<Page> {
+    pub(crate) fn decompress(&self, file: &ParquetFile, page: &PageLocation) -> Result<Page> {
         let site = file.site(page.header_offset);
         catch_panic(&site, || {
             // The crate reads a column from its start, so it gets metadata of a column that
@@ -88,7 +88,7 @@ impl ColumnChunk {
     }
 
     /// The value of a row in a page; `None` if it is missing.
-    pub fn value(
+    pub(super) fn value(
         &self,
         file: &ParquetFile,
         at: &PageLocation,
@@ -142,7 +142,7 @@ impl PageReader for DecodedPages {
 }
 
 /// The index of the column with this path of names.
-pub fn column_index(file: &ParquetFile, path: &str) -> Result<usize> {
+pub(crate) fn column_index(file: &ParquetFile, path: &str) -> Result<usize> {
     let schema = file.metadata().file_metadata().schema_descr();
     let mut found =
         (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);

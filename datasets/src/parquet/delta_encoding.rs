@@ -7,7 +7,7 @@ const MAX_BIT_WIDTH: u8 = 32;
 
 /// A summary of lengths, from which the memory of their values can be bounded.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Lengths {
+pub(super) struct Lengths {
     pub count: u64,
     /// Sum of all lengths.
     pub sum: u64,
@@ -17,7 +17,7 @@ pub struct Lengths {
 
 impl Lengths {
     /// Parses the lengths at the start of `bytes`: at most `most`, none of them negative.
-    pub fn read(bytes: &[u8], most: u64) -> Result<Self, String> {
+    pub(super) fn read(bytes: &[u8], most: u64) -> Result<Self, String> {
         let mut rest = bytes;
         let short = || "lengths that end too early".to_owned();
         let mut head = || varint(&mut rest).ok_or_else(short);
@@ -86,7 +86,7 @@ fn zigzag(number: u64) -> i64 {
 }
 
 /// A varint: seven bits per byte, the lowest first.
-pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let byte = *bytes.split_off_first()?;

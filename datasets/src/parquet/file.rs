@@ -25,7 +25,7 @@ const TRAILER_BYTES: u64 = 8;
 
 /// A source from which the crate reads, with positioned reads.
 #[derive(Clone)]
-pub struct ChunkSource(pub Arc<dyn ByteSource>);
+pub(crate) struct ChunkSource(pub Arc<dyn ByteSource>);
 
 impl Length for ChunkSource {
     fn len(&self) -> u64 {
@@ -62,7 +62,7 @@ impl ChunkReader for ChunkSource {
 }
 
 /// An open Parquet file with its parsed footer.
-pub struct ParquetFile {
+pub(crate) struct ParquetFile {
     pub chunk_source: ChunkSource,
     pub metadata: Arc<ParquetMetaData>,
 }
@@ -70,12 +70,12 @@ pub struct ParquetFile {
 impl ParquetFile {
     /// # Errors
     /// `Malformed`, `Truncated` or `Limit` with the offset, `Unsupported` for an encrypted file.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         Self::read(source::open(path)?)
     }
 
     /// Like [`Self::open`], for a source that is already open.
-    pub fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
+    pub(super) fn read(source: Arc<dyn ByteSource>) -> Result<Self> {
         let chunk_source = ChunkSource(source.clone());
         let trailer_at = source.len().saturating_sub(TRAILER_BYTES);
         let site = Site::file(source.name()).with(Location::Byte(trailer_at));
@@ -119,16 +119,16 @@ impl ParquetFile {
         Ok(file)
     }
 
-    pub fn metadata(&self) -> &ParquetMetaData {
+    pub(super) fn metadata(&self) -> &ParquetMetaData {
         &self.metadata
     }
 
-    pub fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> Identity {
         self.chunk_source.0.identity()
     }
 
     /// An offset in the file, for error messages.
-    pub fn site(&self, offset: u64) -> Site {
+    pub(super) fn site(&self, offset: u64) -> Site {
         Site::file(self.chunk_source.0.name()).with(Location::Byte(offset))
     }
 
@@ -162,7 +162,7 @@ impl ParquetFile {
     }
 
     /// Returns an error if a column uses a compression codec that this build does not support.
-    pub fn check_codec(&self, chunk: &ColumnChunkMetaData) -> Result<()> {
+    pub(crate) fn check_codec(&self, chunk: &ColumnChunkMetaData) -> Result<()> {
         match chunk.compression() {
             Compression::UNCOMPRESSED
             | Compression::SNAPPY
@@ -183,7 +183,10 @@ impl ParquetFile {
 
 /// Calls the crate and converts its errors. The crate panics on some damage, which becomes an error
 /// too.
-pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
+pub(crate) fn catch_panic<T>(
+    site: &Site,
+    work: impl FnOnce() -> parquet::errors::Result<T>,
+) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| convert_error(site, error)),
         Err(_) => Err(Error::malformed(site, "contains invalid Parquet data")),

@@ -19,7 +19,7 @@ const MAX_HEADER_BYTES: u64 = 16 << 20;
 /// The numbers of a struct by field, and those of its nested structs by field and inner field. A
 /// bool is 0 or 1.
 #[derive(Default)]
-pub struct PageHeader {
+pub(crate) struct PageHeader {
     integers: Vec<((u64, u64), i64)>,
     /// The fields that are structs.
     structs: Vec<u64>,
@@ -28,7 +28,7 @@ pub struct PageHeader {
 }
 
 impl PageHeader {
-    pub fn read(reader: &mut RangeReader, (begin, end): ByteRange) -> Result<Self> {
+    pub(super) fn read(reader: &mut RangeReader, (begin, end): ByteRange) -> Result<Self> {
         let range = (begin, end.min(begin.saturating_add(MAX_HEADER_BYTES)));
         let mut thrift = ThriftReader {
             reader,
@@ -44,12 +44,12 @@ impl PageHeader {
     }
 
     /// The number in a field of the struct itself.
-    pub fn integer(&self, field: u64) -> Option<i64> {
+    pub(super) fn integer(&self, field: u64) -> Option<i64> {
         self.inner(0, field)
     }
 
     /// The number in a field of a nested struct.
-    pub fn inner(&self, outer: u64, field: u64) -> Option<i64> {
+    pub(super) fn inner(&self, outer: u64, field: u64) -> Option<i64> {
         self.integers
             .iter()
             .find(|(at, _)| *at == (outer, field))
@@ -57,7 +57,7 @@ impl PageHeader {
     }
 
     /// Whether the field is present and a struct.
-    pub fn has_struct(&self, field: u64) -> bool {
+    pub(crate) fn has_struct(&self, field: u64) -> bool {
         self.structs.contains(&field)
     }
 }

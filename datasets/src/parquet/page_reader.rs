@@ -29,7 +29,7 @@ use crate::columnar::MAX_ROWS;
 const MAX_LZ4_EXPANSION: u64 = 255;
 
 /// The pages of a column, or some of them.
-pub struct CheckedPageReader {
+pub(crate) struct CheckedPageReader {
     pages: SerializedPageReader<ChunkSource>,
     column: ColumnDescPtr,
     /// Uncompressed sizes of the remaining pages according to their headers, if gzip is
@@ -40,7 +40,7 @@ pub struct CheckedPageReader {
 
 impl CheckedPageReader {
     /// `pages` are the parsed page headers.
-    pub fn open(
+    pub(super) fn open(
         file: &ParquetFile,
         chunk: &ColumnChunkMetaData,
         pages: &[PageLocation],
@@ -137,7 +137,7 @@ impl PageReader for CheckedPageReader {
 }
 
 /// A row group whose columns are read through [`CheckedPageReader`].
-pub struct CheckedRowGroup<'a> {
+pub(crate) struct CheckedRowGroup<'a> {
     pub file: &'a ParquetFile,
     pub meta: &'a RowGroupMetaData,
     /// The page headers of each column.

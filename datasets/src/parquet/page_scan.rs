@@ -10,7 +10,7 @@ use crate::protobuf::ByteRange;
 use crate::range_reader::RangeReader;
 
 /// Maximum size of a decompressed page, since a page is always decompressed whole.
-pub const MAX_PAGE_BYTES: u64 = 1 << 30;
+pub(crate) const MAX_PAGE_BYTES: u64 = 1 << 30;
 /// Maximum number of values of a dictionary: memory is allocated for all of them before any is
 /// read.
 const MAX_DICTIONARY_VALUES: u64 = 1 << 24;
@@ -21,10 +21,8 @@ const DATA_PAGE_HEADER_V2: u64 = 8;
 
 /// A page of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageLocation {
-    /// Offset of its header.
+pub(crate) struct PageLocation {
     pub header_offset: u64,
-    /// Offset of its data.
     pub data_offset: u64,
     /// Size of its data in the file.
     pub compressed_size: u64,
@@ -35,7 +33,7 @@ pub struct PageLocation {
 
 impl PageLocation {
     /// Number of values, including missing ones.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         match self.contents {
             PageContents::Values { count, .. } => count,
             PageContents::Dictionary | PageContents::Other => 0,
@@ -43,9 +41,8 @@ impl PageLocation {
     }
 }
 
-/// The contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageContents {
+pub(crate) enum PageContents {
     Dictionary,
     /// Encoded values, preceded by their levels.
     Values {
@@ -59,7 +56,7 @@ pub enum PageContents {
 
 /// How a page stores its levels, which mark missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Levels {
+pub(crate) enum Levels {
     /// Part of the page data, preceded by their length, in this encoding.
     V1 { encoding: i64 },
     /// Before the page data: the sizes of repetition and of definition levels, in bytes.
@@ -67,7 +64,10 @@ pub enum Levels {
 }
 
 /// The consecutive pages in a range.
-pub fn scan_pages(reader: &mut RangeReader, (begin, end): ByteRange) -> Result<Vec<PageLocation>> {
+pub(crate) fn scan_pages(
+    reader: &mut RangeReader,
+    (begin, end): ByteRange,
+) -> Result<Vec<PageLocation>> {
     let (mut at, mut found) = (begin, Vec::new());
     while at < end {
         check_interrupt()?;

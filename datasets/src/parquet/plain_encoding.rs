@@ -11,17 +11,17 @@ use crate::protobuf::ByteRange;
 use crate::range_reader::RangeReader;
 
 /// Encodings: plain values; levels as runs (RLE).
-pub const PLAIN: i64 = 0;
+pub(super) const PLAIN: i64 = 0;
 const RLE: i64 = 3;
 /// Maximum size of levels: one byte for each value of a large page.
 const MAX_LEVELS_BYTES: u64 = 1 << 26;
 
 /// Offset and length of each value, `None` where it is missing.
-pub type ValueRanges = Vec<Option<(u64, u64)>>;
+pub(crate) type ValueRanges = Vec<Option<(u64, u64)>>;
 
 /// Offset and length of each value; `Ok(None)` if the page has to be decoded to find them.
 /// `max_def_level` is the definition level of a value that is present.
-pub fn value_ranges(
+pub(crate) fn value_ranges(
     reader: &mut RangeReader,
     page: &PageLocation,
     max_def_level: i16,

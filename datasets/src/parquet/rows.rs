@@ -19,7 +19,7 @@ use crate::range_reader::RangeReader;
 
 /// Calls `take` with the number of each row of a group and its values of the wanted columns, in
 /// their order.
-pub fn read(
+pub(super) fn read(
     file: &ParquetFile,
     reader: &mut RangeReader,
     group: usize,

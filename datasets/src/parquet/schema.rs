@@ -10,7 +10,7 @@ use super::file::ParquetFile;
 use crate::columnar::{ColumnKind, FEATURES_KEY, TableColumn, class_names_from_features};
 
 /// The top-level columns of a file.
-pub fn top_level_columns(file: &ParquetFile) -> Vec<TableColumn> {
+pub(crate) fn top_level_columns(file: &ParquetFile) -> Vec<TableColumn> {
     let root = file
         .metadata()
         .file_metadata()
@@ -23,7 +23,7 @@ pub fn top_level_columns(file: &ParquetFile) -> Vec<TableColumn> {
 }
 
 /// The fields of a group.
-pub fn fields(kind: &Type) -> &[TypePtr] {
+pub(super) fn fields(kind: &Type) -> &[TypePtr] {
     match kind {
         Type::GroupType { fields, .. } => fields,
         Type::PrimitiveType { .. } => &[],
@@ -89,7 +89,7 @@ fn is_number(of: &Type) -> bool {
 
 /// Names of the labels in a column, if the file has them in the form that the library `datasets`
 /// writes.
-pub fn class_names(path: &Path, label: &str) -> Vec<String> {
+pub(crate) fn class_names(path: &Path, label: &str) -> Vec<String> {
     let Ok(file) = ParquetFile::open(path) else {
         return Vec::new();
     };

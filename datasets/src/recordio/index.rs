@@ -13,7 +13,7 @@ const MAX_LINE_BYTES: usize = 256;
 
 /// A line of the index file.
 #[derive(Debug)]
-pub struct IndexLine {
+pub(crate) struct IndexLine {
     pub key: u64,
     pub offset: u64,
     list: Arc<str>,
@@ -22,7 +22,7 @@ pub struct IndexLine {
 
 impl IndexLine {
     /// Adds the line of the index file to an error of the record, since the line may be wrong.
-    pub fn with_index_line(&self, error: Error) -> Error {
+    pub(crate) fn with_index_line(&self, error: Error) -> Error {
         match error {
             Error::Malformed { site, reason } => {
                 let reason = format!("{reason} (listed in {}, line {})", self.list, self.line);
@@ -35,7 +35,7 @@ impl IndexLine {
 
 /// # Errors
 /// `Argument` with the line; `NotFound` or `Io` for the index file itself.
-pub fn read(path: &Path) -> Result<Vec<IndexLine>> {
+pub(super) fn read(path: &Path) -> Result<Vec<IndexLine>> {
     let list: Arc<str> = path.to_string_lossy().into();
     let failed = |error| Error::io(&Site::file(&list), error);
     let mut reader = BufReader::new(File::open(path).map_err(failed)?);

@@ -7,13 +7,12 @@ use framespool::error::Result;
 use crate::range_reader::RangeReader;
 
 /// The first bytes of every part.
-pub const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
+pub(super) const MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
 /// Parts are padded to a multiple of this.
 const ALIGNMENT: u64 = 4;
 
-/// A record.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Record {
+pub(super) struct Record {
     /// Offset of its first byte.
     pub begin: u64,
     /// Offset and length of the data of each part.
@@ -34,7 +33,7 @@ enum ContinuationFlag {
 impl Record {
     /// # Errors
     /// `Malformed` or `Truncated`, with the offset.
-    pub fn read(reader: &mut RangeReader, begin: u64) -> Result<Self> {
+    pub(super) fn read(reader: &mut RangeReader, begin: u64) -> Result<Self> {
         let (mut at, mut parts) = (begin, Vec::new());
         loop {
             let header: [u8; 8] = reader.read_array(at)?;
@@ -84,7 +83,7 @@ impl Record {
 }
 
 /// The header of a packed image.
-pub struct ImageHeader {
+pub(super) struct ImageHeader {
     /// The label, if there is exactly one.
     pub label: f32,
     /// The number by which the writer identifies the image.
@@ -94,7 +93,7 @@ pub struct ImageHeader {
 }
 
 impl ImageHeader {
-    pub fn parse(bytes: &[u8; super::IMAGE_HEADER_BYTES as usize]) -> Self {
+    pub(super) fn parse(bytes: &[u8; super::IMAGE_HEADER_BYTES as usize]) -> Self {
         let [a, b, c, d, e, f, g, h, id @ .., _, _, _, _, _, _, _, _] = *bytes;
         let (count, label) = (
             u32::from_le_bytes([a, b, c, d]),
@@ -108,7 +107,7 @@ impl ImageHeader {
     }
 
     /// Number of bytes of the labels after the header.
-    pub fn labels_bytes(&self) -> u64 {
+    pub(crate) fn labels_bytes(&self) -> u64 {
         u64::from(self.count) * 4
     }
 }

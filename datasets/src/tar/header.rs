@@ -1,10 +1,9 @@
 //! Parses a 512-byte tar header block after verifying its checksum.
 
 /// Headers and contents in a tar are aligned to this many bytes.
-pub const BLOCK_BYTES: u64 = 512;
+pub(super) const BLOCK_BYTES: u64 = 512;
 
-/// A tar header.
-pub struct TarHeader {
+pub(crate) struct TarHeader {
     /// The name, with the prefix field of the POSIX format prepended.
     pub name: String,
     /// Number of content bytes, for the types that have contents.
@@ -17,7 +16,7 @@ pub struct TarHeader {
 
 impl TarHeader {
     /// Parses a block; the error text describes what is wrong with it.
-    pub fn parse(block: &[u8; BLOCK_BYTES as usize]) -> Result<Self, String> {
+    pub(super) fn parse(block: &[u8; BLOCK_BYTES as usize]) -> Result<Self, String> {
         let claimed =
             parse_number(&block[148..156]).ok_or("the header's checksum is not a number")?;
         let (unsigned, signed) = checksums(block);

@@ -3,7 +3,7 @@
 
 /// What the extension headers before a member's own header specify.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct PaxRecords {
+pub(crate) struct PaxRecords {
     /// The size.
     pub len: Option<u64>,
     /// The member is stored as a sparse file.
@@ -16,7 +16,7 @@ pub struct PaxRecords {
 
 impl PaxRecords {
     /// Reads the records of a header; the error text describes what is wrong with them.
-    pub fn read(&mut self, text: &[u8]) -> Result<(), String> {
+    pub(super) fn read(&mut self, text: &[u8]) -> Result<(), String> {
         for_each_record(text, |key, value| {
             let given = || {
                 Some(String::from_utf8_lossy(value).into_owned()).filter(|text| !text.is_empty())
@@ -37,7 +37,7 @@ impl PaxRecords {
     }
 
     /// The name with the highest priority, if any is given.
-    pub fn take_name(&mut self) -> Option<String> {
+    pub(crate) fn take_name(&mut self) -> Option<String> {
         // For a sparse member, `path` is a placeholder for programs that do not support sparse
         // files.
         self.sparse_name
@@ -49,7 +49,7 @@ impl PaxRecords {
 
 /// Checks a global header. It must not set the fields that are read here, since no known program
 /// writes that.
-pub fn check_global(text: &[u8]) -> Result<(), String> {
+pub(crate) fn check_global(text: &[u8]) -> Result<(), String> {
     for_each_record(text, |key, _| match key {
         b"path" | b"size" => Err(format!(
             "a pax header gives all members the same {}",

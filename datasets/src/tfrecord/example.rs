@@ -8,14 +8,20 @@ use crate::range_reader::RangeReader;
 
 /// The value of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
+pub(crate) enum Feature {
     /// The example has no feature of this name, or an empty one.
     Absent,
     /// Byte strings: how many, and the range of the last one.
-    Bytes { count: u64, begin: u64, end: u64 },
+    Bytes {
+        count: u64,
+        begin: u64,
+        end: u64,
+    },
     /// Integers: how many, and the last one.
-    Int64 { count: u64, value: i64 },
-    /// Floats.
+    Int64 {
+        count: u64,
+        value: i64,
+    },
     Float,
 }
 
@@ -25,7 +31,11 @@ pub enum Feature {
 /// In `Example`, field 1 is the features; in `SequenceExample`, field 1 is the context, which has
 /// the same type. Features are a map: each of its entries is a field 1 with a key (field 1) and a
 /// value (field 2).
-pub fn find_feature(reader: &mut RangeReader, record: ByteRange, name: &str) -> Result<Feature> {
+pub(crate) fn find_feature(
+    reader: &mut RangeReader,
+    record: ByteRange,
+    name: &str,
+) -> Result<Feature> {
     let mut found = Feature::Absent;
     let mut example = ProtobufReader::new(record);
     while let Some(field) = example.next(reader)? {

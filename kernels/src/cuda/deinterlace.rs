@@ -8,8 +8,8 @@ use crate::error::PassError;
 
 /// As `DeinterlaceMethod` in `cuda/args.h`.
 mod tag {
-    pub const BOB: u32 = 0;
-    pub const LINEAR: u32 = 1;
+    pub(crate) const BOB: u32 = 0;
+    pub(crate) const LINEAR: u32 = 1;
 }
 
 /// Bytes of a row that a thread computes.

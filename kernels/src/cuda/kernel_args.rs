@@ -71,7 +71,6 @@ kernel_structs! {
     /// The weights of an axis.
     AxisArgs { tap_ranges: u64, weights: u64, taps: u32, positions: u32, }
 
-    /// A plane.
     PlaneArgs {
         address: u64,
         stride_bytes: u64,
@@ -87,7 +86,6 @@ kernel_structs! {
         overshoots: u32,
     }
 
-    /// A mask.
     MaskArgs {
         limit: u64,
         key: u64,

@@ -14,14 +14,14 @@ const TILE_BYTES: u32 = 3 * BLOCK_DIM.0 * BLOCK_DIM.1 * 2;
 
 /// As `Operation` in `cuda/args.h`.
 mod tag {
-    pub const TABLE: u32 = 0;
-    pub const HUE: u32 = 1;
-    pub const SHARPNESS: u32 = 2;
-    pub const BLUR_ROWS: u32 = 3;
-    pub const BLUR_COLUMNS: u32 = 4;
-    pub const HISTOGRAM: u32 = 5;
-    pub const AUTOCONTRAST_TABLE: u32 = 6;
-    pub const EQUALIZE_TABLE: u32 = 7;
+    pub(super) const TABLE: u32 = 0;
+    pub(crate) const HUE: u32 = 1;
+    pub(crate) const SHARPNESS: u32 = 2;
+    pub(crate) const BLUR_ROWS: u32 = 3;
+    pub(crate) const BLUR_COLUMNS: u32 = 4;
+    pub(crate) const HISTOGRAM: u32 = 5;
+    pub(crate) const AUTOCONTRAST_TABLE: u32 = 6;
+    pub(crate) const EQUALIZE_TABLE: u32 = 7;
 }
 
 /// An [`RgbOperation`] for frames of one size in device memory.

@@ -14,7 +14,7 @@ pub(crate) const ALIGNMENT: usize = 16;
 pub(crate) struct TableBuffer(Vec<u8>);
 
 impl TableBuffer {
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
@@ -26,13 +26,13 @@ impl TableBuffer {
 
     /// Appends weights position by position, padded to a multiple of four each: four rows are read
     /// at a time.
-    pub fn rows(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
+    pub(super) fn rows(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
         let taps = max_tap_count(table).next_multiple_of(4);
         self.axis(table, taps, |position, k| position * taps + k)
     }
 
     /// Appends weights tap by tap.
-    pub fn columns(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
+    pub(super) fn columns(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
         let positions = table.starts.len();
         self.axis(table, max_tap_count(table), |position, k| {
             k * positions + position
@@ -72,7 +72,7 @@ impl TableBuffer {
     }
 
     /// Appends the elements of all codes of three channels.
-    pub fn elements(&mut self, writer: &ElementWriter) -> u64 {
+    pub(super) fn elements(&mut self, writer: &ElementWriter) -> u64 {
         let begin = self.begin();
         for channel in 0..3 {
             for code in 0..=255 {
@@ -84,7 +84,7 @@ impl TableBuffer {
     }
 
     /// Appends a table of tone mapping.
-    pub fn numbers(&mut self, numbers: &[u32]) -> u64 {
+    pub(super) fn numbers(&mut self, numbers: &[u32]) -> u64 {
         let begin = self.begin();
         numbers
             .iter()
@@ -92,7 +92,7 @@ impl TableBuffer {
         begin
     }
 
-    pub fn masks(&mut self, masks: &[Mask], writer: &ElementWriter) -> u64 {
+    pub(super) fn masks(&mut self, masks: &[Mask], writer: &ElementWriter) -> u64 {
         let begin = self.begin();
         masks
             .iter()

@@ -48,7 +48,7 @@ pub(super) struct FrameSource<'a> {
 
 impl<'a> FrameSource<'a> {
     /// The meaning of the components from which colors are computed.
-    pub fn model(&self) -> ComponentModel {
+    pub(super) fn model(&self) -> ComponentModel {
         if self.tone.is_some() {
             ComponentModel::Rgb
         } else {
@@ -57,13 +57,13 @@ impl<'a> FrameSource<'a> {
     }
 
     /// Width and height of the window as stored.
-    pub fn size(&self) -> (usize, usize) {
+    pub(super) fn size(&self) -> (usize, usize) {
         (self.tables.width, self.tables.height)
     }
 
     /// The planes of an 8-bit frame that keeps its size and whose chroma has half the width: its
     /// rows can be converted in place.
-    pub fn unscaled_planes(
+    pub(crate) fn unscaled_planes(
         &self,
         colors: &FrameCoefficients,
     ) -> Option<[CheckedPlane<Plane<'a>>; 3]> {
@@ -85,7 +85,7 @@ impl<'a> FrameSource<'a> {
     }
 
     /// The samples of row j of such planes.
-    pub fn unscaled_row_samples(
+    pub(crate) fn unscaled_row_samples(
         &self,
         planes: [CheckedPlane<Plane<'a>>; 3],
         j: usize,

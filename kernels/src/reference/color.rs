@@ -27,7 +27,7 @@ struct MeanDependentColor {
 }
 
 impl ColorTransform {
-    pub fn new(frame: &FrameView<'_>, spec: &OutputSpec) -> Result<Self, PassError> {
+    pub(super) fn new(frame: &FrameView<'_>, spec: &OutputSpec) -> Result<Self, PassError> {
         if spec.tone.is_some() {
             // R, G, B of 15 bits; 32767 is white.
             let full = 255.0 / 256.0 * 32_768.0 / 32_767.0;
@@ -67,13 +67,13 @@ impl ColorTransform {
         })
     }
 
-    pub fn color(&self, values: [i64; 3], coverage: i64, mean: [i64; 3]) -> [u8; 3] {
+    pub(super) fn color(&self, values: [i64; 3], coverage: i64, mean: [i64; 3]) -> [u8; 3] {
         self.value(values, coverage, mean)
             .map(|value| ((value + (1 << (self.shift - 1))) >> self.shift).clamp(0, 255) as u8)
     }
 
     /// 65535 where `color` has 255.
-    pub fn color_u16(&self, values: [i64; 3], coverage: i64, mean: [i64; 3]) -> [u16; 3] {
+    pub(crate) fn color_u16(&self, values: [i64; 3], coverage: i64, mean: [i64; 3]) -> [u16; 3] {
         self.value(values, coverage, mean).map(|value| {
             ((value * 257 + (1 << (self.shift - 1))) >> self.shift).clamp(0, 65_535) as u16
         })

@@ -12,7 +12,7 @@ pub fn elements(image: &Image, spec: &OutputSpec) -> Vec<Vec<u8>> {
 }
 
 /// The same for 16-bit colors.
-pub fn elements_u16(image: &Image<u16>, spec: &OutputSpec) -> Vec<Vec<u8>> {
+pub(crate) fn elements_u16(image: &Image<u16>, spec: &OutputSpec) -> Vec<Vec<u8>> {
     each(image, spec, element_of_u16)
 }
 

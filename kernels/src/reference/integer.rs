@@ -26,7 +26,7 @@ pub fn integer(
 }
 
 /// The same in 16-bit colors.
-pub fn integer_u16(
+pub(crate) fn integer_u16(
     frame: &FrameView<'_>,
     geometry: &Geometry,
     spec: &OutputSpec,

@@ -1,6 +1,7 @@
 //! Compares operations with their definitions, on every backend.
 
 use super::*;
+use crate::operation_rows::rotate_hue;
 
 fn apply(operation: &RgbOperation, codes: &[u8], size: (u32, u32)) -> Vec<u8> {
     let mut out = codes.to_vec();

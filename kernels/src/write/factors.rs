@@ -26,7 +26,7 @@ impl LaneFactors {
 
 impl ColorFactors {
     /// From the scale and bias of each channel.
-    pub fn new(of_channel: impl Fn(usize) -> (f32, f32)) -> Self {
+    pub(crate) fn new(of_channel: impl Fn(usize) -> (f32, f32)) -> Self {
         Self {
             planar: [0, 1, 2].map(|channel| LaneFactors::new(|_| of_channel(channel))),
             interleaved: [0, 1, 2]
@@ -35,7 +35,7 @@ impl ColorFactors {
     }
 
     /// Scale and bias of a channel.
-    pub fn of_channel(&self, channel: usize) -> (f32, f32) {
+    pub(crate) fn of_channel(&self, channel: usize) -> (f32, f32) {
         let LaneFactors { scale, bias } = &self.planar[channel];
         (scale[0], bias[0])
     }
@@ -43,7 +43,7 @@ impl ColorFactors {
     /// The factors of 24 consecutive colors, which repeat. The colors are of channel `first`, or of
     /// three `channels` in turn beginning with `first`.
     #[inline(always)]
-    pub fn of_consecutive(&self, first: usize, channels: usize) -> [&LaneFactors; 3] {
+    pub(crate) fn of_consecutive(&self, first: usize, channels: usize) -> [&LaneFactors; 3] {
         if channels == 1 {
             [&self.planar[first]; 3]
         } else {

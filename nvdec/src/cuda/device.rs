@@ -1,14 +1,13 @@
-//! Opens a device's primary context, which is shared with torch, CuPy and JAX, and creates objects
-//! in it. The context is never released, and a thread that had another context current gets that
-//! one back.
+//! Opens a device's primary context, which is shared with torch, CuPy and JAX. The context is
+//! never released, and a thread that had another context current gets that one back. What is
+//! created on a device (memory, streams, events, modules) has its own file.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::driver::Driver;
-use super::result::{self, Context, RawStream};
-use super::{Event, HostMemory, Memory, Module, Stream};
+use super::result::{self, Context};
 use crate::{Error, Result, switches};
 
 /// One GPU and its primary context. There is one value per ordinal and process, which lives as long
@@ -153,75 +152,9 @@ impl Device {
         Ok(entered)
     }
 
-    /// Creates a stream that is independent of the default stream and has the lowest priority.
-    pub fn create_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
-        self.with_current(|| {
-            Ok(Arc::new(Stream::new(
-                self.clone(),
-                result::stream_create(self.driver)?,
-            )))
-        })
-    }
-
-    /// Allocates uninitialized memory on this device. For 0 bytes, one byte is allocated.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] if there is not enough.
-    pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Memory> {
-        let address = self.with_current(|| result::memory_allocate(self.driver, bytes.max(1)));
-        let address = address.map_err(|error| match error {
-            Error::OutOfMemory { .. } => Error::OutOfMemory {
-                what: format!("a block on cuda:{}", self.ordinal),
-                bytes: bytes as u64,
-            },
-            other => other,
-        })?;
-        Ok(Memory::new(self.clone(), address, bytes))
-    }
-
-    /// Allocates page-locked host memory, of zeros. For 0 bytes, one byte is allocated.
-    ///
-    /// # Errors
-    /// [`Error::NotPageLocked`] if so much memory cannot be page-locked.
-    pub fn allocate_host(self: &Arc<Self>, bytes: usize) -> Result<HostMemory> {
-        HostMemory::allocate(self, bytes).map_err(|error| match error {
-            // Not the device's memory, which this error is about.
-            Error::OutOfMemory { .. } => Error::NotPageLocked {
-                bytes: bytes as u64,
-            },
-            other => other,
-        })
-    }
-
-    /// Loads kernels from PTX.
-    ///
-    /// # Errors
-    /// [`Error::ModuleLoad`] with the compiler's log.
-    pub fn load_module(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {
-        self.with_current(|| {
-            Ok(Arc::new(Module::new(
-                self.clone(),
-                result::module_load(self.driver, ptx)?,
-            )))
-        })
-    }
-
     /// Waits for all work that this process has enqueued on this device.
     pub fn synchronize(&self) -> Result<()> {
         self.with_current(|| result::context_synchronize(self.driver))
-    }
-
-    /// Makes a stream of other code (1 and 2 are CUDA's two default streams) wait for an event,
-    /// without blocking here.
-    pub fn wait_on_external(&self, raw: u64, event: &Event) -> Result<()> {
-        self.with_current(|| {
-            result::stream_wait(self.driver, RawStream::external(raw), event.raw())
-        })
-    }
-
-    /// Records an event after everything enqueued so far on a stream of other code.
-    pub fn record_on_external(self: &Arc<Self>, raw: u64) -> Result<Event> {
-        Event::record(self, RawStream::external(raw))
     }
 
     pub(super) fn driver(&self) -> &'static Driver {

@@ -87,7 +87,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// Returns the driver of this process. It is opened and initialized once, and the result, also
     /// a failure, is kept.
-    pub fn get() -> Result<&'static Driver> {
+    pub(crate) fn get() -> Result<&'static Driver> {
         static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         let driver = DRIVER.get_or_init(Driver::open).as_ref();
         let driver = driver.map_err(|reason| Error::NoDriver {
@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// Fails in a process that was forked after CUDA was initialized.
-    pub fn check_process(&self) -> Result<()> {
+    pub(crate) fn check_process(&self) -> Result<()> {
         match std::process::id() {
             child if child != self.pid => Err(Error::Forked {
                 parent: self.pid,
@@ -137,12 +137,12 @@ impl Driver {
     }
 
     /// The driver's name for a code, such as `CUDA_ERROR_INVALID_VALUE`.
-    pub fn name(&self, code: i32) -> String {
+    pub(crate) fn name(&self, code: i32) -> String {
         self.describe(code, self.table.error_name)
     }
 
     /// The driver's description of a code.
-    pub fn description(&self, code: i32) -> String {
+    pub(crate) fn description(&self, code: i32) -> String {
         self.describe(code, self.table.error_string)
     }
 
@@ -165,7 +165,7 @@ impl Driver {
 
     /// Returns an error unless `code` is 0. Callers that allocate add the details to an
     /// out-of-memory error.
-    pub fn check(&self, call: &'static str, code: i32) -> Result<()> {
+    pub(crate) fn check(&self, call: &'static str, code: i32) -> Result<()> {
         if code == 0 {
             return Ok(());
         }

@@ -15,6 +15,21 @@ struct EventInner {
     raw: RawEvent,
 }
 
+impl Device {
+    /// Makes a stream of other code (1 and 2 are CUDA's two default streams) wait for an event,
+    /// without blocking here.
+    pub fn wait_on_external(&self, raw: u64, event: &Event) -> Result<()> {
+        self.with_current(|| {
+            result::stream_wait(self.driver(), RawStream::external(raw), event.raw())
+        })
+    }
+
+    /// Records an event after everything enqueued so far on a stream of other code.
+    pub fn record_on_external(self: &Arc<Self>, raw: u64) -> Result<Event> {
+        Event::record(self, RawStream::external(raw))
+    }
+}
+
 impl Event {
     pub(super) fn record(device: &Arc<Device>, stream: RawStream) -> Result<Event> {
         device.with_current(|| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Device;
 use super::result;
-use crate::Result;
+use crate::{Error, Result};
 
 /// A block of page-locked host memory. Copies from it run after the call that enqueues them has
 /// returned.
@@ -22,8 +22,24 @@ unsafe impl Send for HostMemory {}
 // SAFETY: a shared reference gives no access to the bytes.
 unsafe impl Sync for HostMemory {}
 
+impl Device {
+    /// Allocates page-locked host memory, of zeros. For 0 bytes, one byte is allocated.
+    ///
+    /// # Errors
+    /// [`Error::NotPageLocked`] if so much memory cannot be page-locked.
+    pub fn allocate_host(self: &Arc<Self>, bytes: usize) -> Result<HostMemory> {
+        HostMemory::allocate(self, bytes).map_err(|error| match error {
+            // Not the device's memory, which this error is about.
+            Error::OutOfMemory { .. } => Error::NotPageLocked {
+                bytes: bytes as u64,
+            },
+            other => other,
+        })
+    }
+}
+
 impl HostMemory {
-    pub(super) fn allocate(device: &Arc<Device>, bytes: usize) -> Result<HostMemory> {
+    fn allocate(device: &Arc<Device>, bytes: usize) -> Result<HostMemory> {
         let start =
             device.with_current(|| result::host_memory_allocate(device.driver(), bytes.max(1)))?;
         let memory = HostMemory {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Device;
 use super::result;
+use crate::{Error, Result};
 
 /// A block of device memory.
 pub struct Memory {
@@ -12,15 +13,29 @@ pub struct Memory {
     bytes: usize,
 }
 
-impl Memory {
-    pub(super) fn new(device: Arc<Device>, address: u64, bytes: usize) -> Memory {
-        Memory {
-            device,
+impl Device {
+    /// Allocates uninitialized memory on this device. For 0 bytes, one byte is allocated.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] if there is not enough.
+    pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Memory> {
+        let address = self.with_current(|| result::memory_allocate(self.driver(), bytes.max(1)));
+        let address = address.map_err(|error| match error {
+            Error::OutOfMemory { .. } => Error::OutOfMemory {
+                what: format!("a block on cuda:{}", self.ordinal()),
+                bytes: bytes as u64,
+            },
+            other => other,
+        })?;
+        Ok(Memory {
+            device: self.clone(),
             address,
             bytes,
-        }
+        })
     }
+}
 
+impl Memory {
     /// The device that it is allocated on.
     pub fn device(&self) -> &Arc<Device> {
         &self.device

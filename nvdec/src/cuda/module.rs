@@ -13,11 +13,22 @@ pub struct Module {
     raw: RawModule,
 }
 
-impl Module {
-    pub(super) fn new(device: Arc<Device>, raw: RawModule) -> Module {
-        Module { device, raw }
+impl Device {
+    /// Loads kernels from PTX.
+    ///
+    /// # Errors
+    /// [`Error::ModuleLoad`] with the compiler's log.
+    pub fn load_module(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {
+        self.with_current(|| {
+            Ok(Arc::new(Module {
+                device: self.clone(),
+                raw: result::module_load(self.driver(), ptx)?,
+            }))
+        })
     }
+}
 
+impl Module {
     /// Returns the kernel of this name.
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
         let text =

@@ -41,11 +41,11 @@ handle! {
 
 impl RawStream {
     /// A stream created by other code, by its handle; 1 and 2 are the two default streams.
-    pub fn external(raw: u64) -> RawStream {
+    pub(super) fn external(raw: u64) -> RawStream {
         RawStream(raw as usize as CUstream)
     }
 
-    pub fn to_raw(self) -> u64 {
+    pub(crate) fn to_raw(self) -> u64 {
         self.0 as usize as u64
     }
 }

@@ -13,12 +13,19 @@ pub struct Stream {
     raw: RawStream,
 }
 
-impl Stream {
-    pub(super) fn new(device: Arc<Device>, raw: RawStream) -> Stream {
-        Stream { device, raw }
+impl Device {
+    /// Creates a stream that is independent of the default stream and has the lowest priority.
+    pub fn create_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
+        self.with_current(|| {
+            Ok(Arc::new(Stream {
+                device: self.clone(),
+                raw: result::stream_create(self.driver())?,
+            }))
+        })
     }
+}
 
-    /// Its device.
+impl Stream {
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }

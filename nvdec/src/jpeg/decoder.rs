@@ -140,7 +140,7 @@ enum PendingWork<E> {
 }
 
 impl<E: NvjpegDriver> DecoderCore<E> {
-    pub fn new(mut driver: E, wanted: &[Backend]) -> Result<DecoderCore<E>> {
+    pub(super) fn new(mut driver: E, wanted: &[Backend]) -> Result<DecoderCore<E>> {
         let mut backends = Vec::new();
         for &backend in wanted {
             if driver.has_backend(backend)? {
@@ -166,7 +166,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         })
     }
 
-    pub fn supports(&self, header: &JpegHeader) -> Result<(), String> {
+    pub(super) fn supports(&self, header: &JpegHeader) -> Result<(), String> {
         check_supported(header)?;
         match self.backends == [Backend::Hardware] && !is_hardware_candidate(header) {
             true => Err(
@@ -177,7 +177,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         }
     }
 
-    pub fn decode(&mut self, file: &[u8]) -> Result<DecodedImage<'_>> {
+    pub(super) fn decode(&mut self, file: &[u8]) -> Result<DecodedImage<'_>> {
         let header = JpegHeader::parse(file)?;
         self.supports(&header)
             .map_err(|reason| Error::Unsupported { reason })?;

@@ -126,7 +126,7 @@ pub fn available() -> Result<String> {
 
 impl Nvjpeg {
     /// Returns the library, opened once per process; the result, also a failure, is cached.
-    pub fn get() -> Result<&'static Nvjpeg> {
+    pub(super) fn get() -> Result<&'static Nvjpeg> {
         static NVJPEG: OnceLock<Result<Nvjpeg, String>> = OnceLock::new();
         NVJPEG
             .get_or_init(open)
@@ -149,7 +149,7 @@ impl Nvjpeg {
         format!("{}.{}.{}", part(0), part(1), part(2))
     }
 
-    pub fn create(&self, backend: Backend) -> Result<Instance> {
+    pub(super) fn create(&self, backend: Backend) -> Result<Instance> {
         let mut raw = null_mut();
         // SAFETY: no allocators of ours (null: the library's own), no flags; the out-parameter
         // outlives the call.
@@ -167,7 +167,7 @@ impl Nvjpeg {
     }
 
     /// How many JPEG engines the instance has. Informational: older libraries may not report it.
-    pub fn engines(&self, instance: Instance) -> Result<u32> {
+    pub(super) fn engines(&self, instance: Instance) -> Result<u32> {
         let (mut engines, mut cores) = (0, 0);
         // SAFETY: the instance is never destroyed; the out-parameters outlive the call.
         let code = unsafe { (self.table.engines)(instance.raw, &mut engines, &mut cores) };
@@ -176,7 +176,7 @@ impl Nvjpeg {
     }
 
     /// Reads the library's view of a file's header.
-    pub fn image_info(&self, instance: Instance, file: &[u8]) -> Result<ImageInfo> {
+    pub(crate) fn image_info(&self, instance: Instance, file: &[u8]) -> Result<ImageInfo> {
         let (mut components, mut subsampling) = (0, -1);
         let (mut widths, mut heights) = ([0; sys::MAX_COMPONENT], [0; sys::MAX_COMPONENT]);
         // SAFETY: the file is readable for its length; both arrays have the length that the header
@@ -200,7 +200,7 @@ impl Nvjpeg {
         })
     }
 
-    pub fn create_state(&self, instance: Instance) -> Result<RawState> {
+    pub(crate) fn create_state(&self, instance: Instance) -> Result<RawState> {
         let mut raw = null_mut();
         // SAFETY: the instance is never destroyed; the out-parameter outlives the call.
         check("nvjpegJpegStateCreate", unsafe {
@@ -210,14 +210,14 @@ impl Nvjpeg {
     }
 
     /// Called from the Drop of the only owner, when no work of the state is in flight.
-    pub fn destroy_state(&self, state: &mut RawState) -> Result<()> {
+    pub(crate) fn destroy_state(&self, state: &mut RawState) -> Result<()> {
         // SAFETY: the owner's last use of it.
         check("nvjpegJpegStateDestroy", unsafe {
             (self.table.state_destroy)(state.0)
         })
     }
 
-    pub fn create_jpeg_stream(&self, instance: Instance) -> Result<RawJpegStream> {
+    pub(crate) fn create_jpeg_stream(&self, instance: Instance) -> Result<RawJpegStream> {
         let mut raw = null_mut();
         // SAFETY: as for a state.
         check("nvjpegJpegStreamCreate", unsafe {
@@ -227,7 +227,7 @@ impl Nvjpeg {
     }
 
     /// Called from the Drop of the only owner.
-    pub fn destroy_jpeg_stream(&self, jpeg_stream: &mut RawJpegStream) -> Result<()> {
+    pub(crate) fn destroy_jpeg_stream(&self, jpeg_stream: &mut RawJpegStream) -> Result<()> {
         // SAFETY: the owner's last use of it.
         check("nvjpegJpegStreamDestroy", unsafe {
             (self.table.jpeg_stream_destroy)(jpeg_stream.0)
@@ -235,7 +235,7 @@ impl Nvjpeg {
     }
 
     /// Whether the instance's batched decoding supports a file.
-    pub fn supports(
+    pub(super) fn supports(
         &self,
         instance: Instance,
         jpeg_stream: &mut RawJpegStream,
@@ -261,7 +261,7 @@ impl Nvjpeg {
     }
 
     /// Prepares a state for batches of one image, of luma alone or with chroma.
-    pub fn initialize_batched(
+    pub(super) fn initialize_batched(
         &self,
         instance: Instance,
         state: &mut RawState,
@@ -288,7 +288,7 @@ impl Nvjpeg {
     /// Until the host knows that this decoding is complete: `file` stays readable and unchanged,
     /// the planes in `image` stay allocated, only work after it in the stream accesses them, and
     /// the stream stays alive.
-    pub unsafe fn decode(
+    pub(super) unsafe fn decode(
         &self,
         instance: Instance,
         state: &mut RawState,

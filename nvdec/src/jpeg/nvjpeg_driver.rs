@@ -122,7 +122,7 @@ struct JpegStream {
 }
 
 impl CudaNvjpeg {
-    pub fn new(device: &Arc<Device>) -> Result<CudaNvjpeg> {
+    pub(super) fn new(device: &Arc<Device>) -> Result<CudaNvjpeg> {
         let nvjpeg = Nvjpeg::get()?;
         let (instances, stream) = (Instances::of(device), device.create_stream()?);
         Ok(CudaNvjpeg {
@@ -134,12 +134,12 @@ impl CudaNvjpeg {
         })
     }
 
-    pub fn stream(&self) -> &Arc<Stream> {
+    pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
     /// How many JPEG engines there are; 0 without the hardware backend.
-    pub fn engines(&self) -> Result<u32> {
+    pub(super) fn engines(&self) -> Result<u32> {
         match self.instances.get(self.nvjpeg, Backend::Hardware) {
             Ok(instance) => self.device.with_current(|| self.nvjpeg.engines(instance)),
             Err(Error::Unsupported { .. }) => Ok(0),

@@ -127,7 +127,7 @@ impl PlaneLayout {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if they do not, or if [`check_supported`] fails.
-    pub fn of(header: &JpegHeader, info: &ImageInfo) -> Result<PlaneLayout> {
+    pub(super) fn of(header: &JpegHeader, info: &ImageInfo) -> Result<PlaneLayout> {
         let unsupported = |reason| Error::Unsupported { reason };
         check_supported(header).map_err(unsupported)?;
         let planes = usize::from(header.components);
@@ -177,12 +177,12 @@ impl PlaneLayout {
     }
 
     /// Address of a plane in a block at `block`.
-    pub fn address(&self, block: u64, plane: usize) -> u64 {
+    pub(super) fn address(&self, block: u64, plane: usize) -> u64 {
         block + self.offsets[plane]
     }
 
     /// The planes that nvJPEG writes, in a block at `block`.
-    pub fn image(&self, block: u64) -> Image {
+    pub(super) fn image(&self, block: u64) -> Image {
         let mut image = Image::default();
         for plane in 0..self.planes {
             (image.channel[plane], image.pitch[plane]) =

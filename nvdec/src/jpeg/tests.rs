@@ -27,7 +27,7 @@ pub(super) struct JpegBuilder {
 }
 
 impl JpegBuilder {
-    pub fn new(size: (u16, u16), luma: (u8, u8)) -> JpegBuilder {
+    pub(super) fn new(size: (u16, u16), luma: (u8, u8)) -> JpegBuilder {
         let components = vec![(1, luma.0, luma.1), (2, 1, 1), (3, 1, 1)];
         let (extra, tables, in_scan, end) = (Vec::new(), true, None, true);
         JpegBuilder {
@@ -42,14 +42,14 @@ impl JpegBuilder {
         }
     }
 
-    pub fn gray(size: (u16, u16)) -> JpegBuilder {
+    pub(super) fn gray(size: (u16, u16)) -> JpegBuilder {
         JpegBuilder {
             components: vec![(1, 1, 1)],
             ..JpegBuilder::new(size, (1, 1))
         }
     }
 
-    pub fn file(&self) -> Vec<u8> {
+    pub(super) fn file(&self) -> Vec<u8> {
         let mut file = vec![0xff, 0xd8];
         let mut segment = |marker: u8, payload: &[u8]| {
             file.extend([0xff, marker]);

@@ -31,7 +31,7 @@ pub(crate) struct Decoder {
 }
 
 impl CuvidFactory {
-    pub fn new(device: &Arc<Device>) -> Result<CuvidFactory> {
+    pub(crate) fn new(device: &Arc<Device>) -> Result<CuvidFactory> {
         Ok(CuvidFactory {
             cuvid: Cuvid::get()?,
             device: device.clone(),
@@ -111,7 +111,7 @@ impl DecoderFactory for CuvidFactory {
 
 impl Decoder {
     /// Starts a use: its pictures will be read on `stream`, after the readers of its previous user.
-    pub fn begin_use(&mut self, stream: &Arc<Stream>) -> Result<()> {
+    pub(crate) fn begin_use(&mut self, stream: &Arc<Stream>) -> Result<()> {
         self.reader_stream = Some(stream.clone());
         match self.last_use.take() {
             Some(event) => stream.wait(&event),
@@ -120,7 +120,7 @@ impl Decoder {
     }
 
     /// Ends a use. The last reader of its pictures must be enqueued already.
-    pub fn end_use(&mut self) -> Result<()> {
+    pub(crate) fn end_use(&mut self) -> Result<()> {
         if let Some(stream) = &self.reader_stream {
             self.last_use = Some(stream.record()?);
             self.reader_stream = None;
@@ -132,14 +132,14 @@ impl Decoder {
     ///
     /// # Safety
     /// `picture` must be what the parser passed to the decode callback that is running.
-    pub unsafe fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
+    pub(crate) unsafe fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
         // SAFETY: by this function's contract.
         unsafe { self.cuvid.decode_picture(self.raw, picture) }
     }
 
     /// Waits until a picture is decoded, and enqueues its conversion on `stream`. Returns address
     /// and pitch.
-    pub fn map(&mut self, index: i32, stream: &Stream) -> Result<(u64, usize)> {
+    pub(crate) fn map(&mut self, index: i32, stream: &Stream) -> Result<(u64, usize)> {
         let mut parameters = sys::CUVIDPROCPARAMS {
             // Also for interlaced pictures: their fields stay interleaved, and no driver
             // deinterlaces them.
@@ -153,13 +153,13 @@ impl Decoder {
     }
 
     /// Ends a mapping; its readers must be enqueued on the stream that the picture was mapped for.
-    pub fn unmap(&mut self, address: u64) -> Result<()> {
+    pub(crate) fn unmap(&mut self, address: u64) -> Result<()> {
         self.cuvid.unmap_frame(self.raw, address)?;
         self.mapped = None;
         Ok(())
     }
 
-    pub fn status(&mut self, index: i32) -> Result<u32> {
+    pub(crate) fn status(&mut self, index: i32) -> Result<u32> {
         self.cuvid.decode_status(self.raw, index)
     }
 

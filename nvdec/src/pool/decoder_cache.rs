@@ -47,7 +47,7 @@ pub(crate) enum CacheOutcome {
 
 pub(crate) struct DecoderCache<M: DecoderFactory> {
     factory: M,
-    limit_bytes: AtomicU64,
+    limit_bytes: u64,
     /// Bytes of all decoders, idle or in use.
     bytes: Arc<AtomicU64>,
     inner: Mutex<CacheState<M::Decoder>>,
@@ -62,14 +62,14 @@ struct CacheState<D> {
 }
 
 impl<M: DecoderFactory> DecoderCache<M> {
-    pub fn new(factory: M, limit_bytes: u64) -> DecoderCache<M> {
+    pub(crate) fn new(factory: M, limit_bytes: u64) -> DecoderCache<M> {
         let inner = CacheState {
             idle: Vec::new(),
             stats: PoolStats::default(),
         };
         DecoderCache {
             factory,
-            limit_bytes: AtomicU64::new(limit_bytes),
+            limit_bytes,
             bytes: Arc::default(),
             inner: Mutex::new(inner),
             retry: Mutex::default(),
@@ -77,7 +77,7 @@ impl<M: DecoderFactory> DecoderCache<M> {
     }
 
     /// Returns a decoder for a stream; `shape` is the one to create if none fits.
-    pub fn take(
+    pub(crate) fn take(
         &self,
         want: &StreamFormat,
         config: DecoderConfig,
@@ -99,7 +99,7 @@ impl<M: DecoderFactory> DecoderCache<M> {
     }
 
     /// Reconfigures a decoder for another stream that it fits.
-    pub fn reconfigure(
+    pub(crate) fn reconfigure(
         &self,
         cached: &mut CachedDecoder<M::Decoder>,
         want: &StreamFormat,
@@ -116,22 +116,17 @@ impl<M: DecoderFactory> DecoderCache<M> {
 
     /// Returns a valid decoder to the pool. If the pool exceeds its limit, the least recently used
     /// decoders are destroyed.
-    pub fn put(&self, cached: CachedDecoder<M::Decoder>) {
+    pub(crate) fn put(&self, cached: CachedDecoder<M::Decoder>) {
         self.lock().idle.push(cached);
-        drop(self.evict_down_to(self.limit_bytes.load(Ordering::Relaxed)));
-    }
-
-    pub fn set_limit_bytes(&self, bytes: u64) {
-        self.limit_bytes.store(bytes, Ordering::Relaxed);
-        drop(self.evict_down_to(bytes));
+        drop(self.evict_down_to(self.limit_bytes));
     }
 
     /// Destroys all idle decoders; returns how many there were.
-    pub fn clear(&self) -> usize {
+    pub(crate) fn clear(&self) -> usize {
         self.evict_down_to(0).len()
     }
 
-    pub fn stats(&self) -> PoolStats {
+    pub(crate) fn stats(&self) -> PoolStats {
         let inner = self.lock();
         let (idle, bytes) = (inner.idle.len() as u64, self.bytes.load(Ordering::Relaxed));
         PoolStats {
@@ -164,13 +159,7 @@ impl<M: DecoderFactory> DecoderCache<M> {
 
     fn create(&self, config: DecoderConfig) -> Result<CachedDecoder<M::Decoder>> {
         let bytes = config.estimated_bytes();
-        drop(
-            self.evict_down_to(
-                self.limit_bytes
-                    .load(Ordering::Relaxed)
-                    .saturating_sub(bytes),
-            ),
-        );
+        drop(self.evict_down_to(self.limit_bytes.saturating_sub(bytes)));
         let evicted = self.lock().stats.evicted;
         let decoder = match self.factory.create(&config) {
             Err(error) if error.is_out_of_memory() => {

@@ -78,7 +78,7 @@ pub(crate) fn size_class(size: (u32, u32), caps: &Caps) -> (u32, u32) {
 
 impl DecoderConfig {
     /// The configuration of a new decoder for a stream.
-    pub fn for_stream(format: &StreamFormat, caps: &Caps) -> DecoderConfig {
+    pub(crate) fn for_stream(format: &StreamFormat, caps: &Caps) -> DecoderConfig {
         let surfaces = num_decode_surfaces(format.min_surfaces);
         DecoderConfig {
             format: *format,
@@ -88,7 +88,7 @@ impl DecoderConfig {
     }
 
     /// Whether a decoder with this configuration can serve a stream.
-    pub fn compatibility(&self, want: &StreamFormat) -> Compatibility {
+    pub(crate) fn compatibility(&self, want: &StreamFormat) -> Compatibility {
         let have = &self.format;
         let same_kind = (have.codec, have.chroma, have.depth_bits)
             == (want.codec, want.chroma, want.depth_bits);
@@ -109,7 +109,7 @@ impl DecoderConfig {
     }
 
     /// Estimated device memory of the decoder.
-    pub fn estimated_bytes(&self) -> u64 {
+    pub(crate) fn estimated_bytes(&self) -> u64 {
         let picture = |(width, height): (u32, u32)| {
             let pixels =
                 u64::from(width.next_multiple_of(64)) * u64::from(height.next_multiple_of(32));
@@ -119,7 +119,7 @@ impl DecoderConfig {
     }
 
     /// A description such as "H.264 4:2:0 8 bit, up to 1920x1088, 12 pictures".
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let (width, height) = self.max_size;
         format!(
             "{}, up to {width}x{height}, {} pictures",

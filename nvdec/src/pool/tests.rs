@@ -192,7 +192,7 @@ fn least_recently_used_are_evicted_over_the_limit() {
         })
         .unwrap();
     assert_eq!(*factory.alive.lock().unwrap(), [2, 3]);
-    cache.set_limit_bytes(0);
+    cache.clear();
     assert_eq!(*factory.alive.lock().unwrap(), [3], "the one in use");
     drop(other);
     assert_eq!(cache.stats().bytes, 0, "a destroyed decoder has no weight");

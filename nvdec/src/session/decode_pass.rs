@@ -107,7 +107,7 @@ pub(crate) struct DecodePass<B: DecoderDriver> {
 }
 
 impl<B: DecoderDriver> DecodePass<B> {
-    pub fn new(driver: B, codec: Codec) -> DecodePass<B> {
+    pub(crate) fn new(driver: B, codec: Codec) -> DecodePass<B> {
         DecodePass {
             driver,
             codec,
@@ -122,7 +122,7 @@ impl<B: DecoderDriver> DecodePass<B> {
     }
 
     /// Parses the parameter sets, before the first unit.
-    pub fn parse_headers(
+    pub(crate) fn parse_headers(
         &mut self,
         data: &[u8],
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
@@ -136,7 +136,7 @@ impl<B: DecoderDriver> DecodePass<B> {
     }
 
     /// Parses one unit and delivers the pictures that are ready.
-    pub fn feed(
+    pub(crate) fn feed(
         &mut self,
         unit: &AccessUnit<'_>,
         on_frame: &mut FrameCallback<'_>,
@@ -174,7 +174,7 @@ impl<B: DecoderDriver> DecodePass<B> {
     }
 
     /// Ends the stream and delivers all remaining pictures. Fails if a wanted picture is missing.
-    pub fn finish(
+    pub(crate) fn finish(
         &mut self,
         on_frame: &mut FrameCallback<'_>,
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
@@ -193,7 +193,7 @@ impl<B: DecoderDriver> DecodePass<B> {
     }
 
     /// Ends the pass and returns the decoder, which must be valid, to the pool.
-    pub fn release(mut self) {
+    pub(crate) fn release(mut self) {
         if let Some(decoder) = self.decoder.take() {
             self.driver.put(decoder);
         }

@@ -79,7 +79,7 @@ pub(super) struct PictureTracker {
 }
 
 impl PictureTracker {
-    pub fn new(codec: Codec) -> PictureTracker {
+    pub(super) fn new(codec: Codec) -> PictureTracker {
         PictureTracker {
             codec,
             units: Vec::new(),
@@ -98,7 +98,7 @@ impl PictureTracker {
 
     /// Registers a unit that is about to be fed, in which `pictures` pictures start (unused for
     /// codecs that display in coding order).
-    pub fn begin_access_unit(&mut self, unit: &AccessUnit<'_>, pictures: u32) -> Result<()> {
+    pub(crate) fn begin_access_unit(&mut self, unit: &AccessUnit<'_>, pictures: u32) -> Result<()> {
         if unit.wanted && !unit.decode {
             return Err(Error::Misuse(
                 "an access unit whose picture is requested must be decoded",
@@ -144,7 +144,7 @@ impl PictureTracker {
 
     /// Registers that the unit was fed: its callbacks were made, or are made only while the next
     /// unit is fed.
-    pub fn end_access_unit(&mut self, single_frame: bool) -> Result<()> {
+    pub(crate) fn end_access_unit(&mut self, single_frame: bool) -> Result<()> {
         let au_index = self.current.take();
         self.previous_single_frame = single_frame;
         if self.codec.reorders() {
@@ -181,8 +181,7 @@ impl PictureTracker {
         }
     }
 
-    /// The state of a surface.
-    pub fn surface_state(&self, index: i32) -> Option<&SurfaceState> {
+    pub(crate) fn surface_state(&self, index: i32) -> Option<&SurfaceState> {
         usize::try_from(index)
             .ok()
             .and_then(|index| self.surface_states.get(index))
@@ -198,7 +197,7 @@ impl PictureTracker {
 
     /// Handles the decode callback: the surface `index` is about to receive a new picture of
     /// `bytes` bytes, or its second field.
-    pub fn on_decode(
+    pub(super) fn on_decode(
         &mut self,
         index: i32,
         bytes: usize,
@@ -283,7 +282,7 @@ impl PictureTracker {
     }
 
     /// Registers that the picture in this surface was submitted to the decoder.
-    pub fn picture_submitted(&mut self, index: i32) {
+    pub(crate) fn picture_submitted(&mut self, index: i32) {
         self.submitted += 1;
         let submission_number = self.submitted;
         if let Some(state) = self.surface_state_mut(index) {
@@ -297,7 +296,7 @@ impl PictureTracker {
 
     /// Handles the display callback; returns the unit for which the picture is to be delivered, if
     /// any.
-    pub fn on_display(&mut self, index: i32, timestamp: i64) -> Result<Option<AuIndex>> {
+    pub(super) fn on_display(&mut self, index: i32, timestamp: i64) -> Result<Option<AuIndex>> {
         self.any_displayed = true;
         let au_index = match self.codec.reorders() {
             true => self.owner_of_displayed(index, timestamp)?,
@@ -391,13 +390,13 @@ impl PictureTracker {
     }
 
     /// The id of a unit.
-    pub fn id(&self, au_index: AuIndex) -> u32 {
+    pub(super) fn id(&self, au_index: AuIndex) -> u32 {
         self.units[au_index].id
     }
 
     /// Submitted pictures up to sequence number `up_to` whose decode status was not queried yet.
     /// Marks them as queried.
-    pub fn take_unchecked(&mut self, up_to: u64) -> Vec<(i32, u32)> {
+    pub(crate) fn take_unchecked(&mut self, up_to: u64) -> Vec<(i32, u32)> {
         let units = &self.units;
         let mut found = Vec::new();
         for (index, state) in (0..).zip(&mut self.surface_states) {
@@ -415,7 +414,7 @@ impl PictureTracker {
 
     /// Like [`PictureTracker::take_unchecked`], for the picture in a surface that is about to be
     /// reused.
-    pub fn take_unchecked_at(&mut self, index: i32) -> Option<u32> {
+    pub(crate) fn take_unchecked_at(&mut self, index: i32) -> Option<u32> {
         let state = self.surface_state_mut(index)?;
         if !state.submitted || std::mem::replace(&mut state.status_checked, true) {
             return None;
@@ -425,12 +424,12 @@ impl PictureTracker {
     }
 
     /// Clears the state of all surfaces, because the decoder was replaced or reconfigured.
-    pub fn clear_surfaces(&mut self) {
+    pub(crate) fn clear_surfaces(&mut self) {
         self.surface_states.clear();
     }
 
     /// Whether any picture was submitted to the decoder since the pass started.
-    pub fn has_submitted(&self) -> bool {
+    pub(crate) fn has_submitted(&self) -> bool {
         self.submitted > 0
     }
 
@@ -438,7 +437,7 @@ impl PictureTracker {
     ///
     /// # Errors
     /// [`Error::MissingPicture`] with the first unit whose picture was not delivered.
-    pub fn verify_complete(&self) -> Result<()> {
+    pub(crate) fn verify_complete(&self) -> Result<()> {
         let mut missing = self
             .units
             .iter()

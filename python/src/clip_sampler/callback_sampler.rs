@@ -9,7 +9,11 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::callback_guard::{CallGuard, record_exception, register_exit_hook};
-use super::spec::Callable;
+
+/// A Python function. All clones share one Python reference, so that Python's garbage collector can
+/// account for it.
+#[derive(Clone, Debug)]
+pub struct Callable(pub Arc<Py<PyAny>>);
 
 /// A clip sampler whose frames a Python function chooses.
 #[derive(Debug)]

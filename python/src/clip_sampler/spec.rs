@@ -16,13 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use super::callback_sampler::CallbackSampler;
+use super::callback_sampler::{Callable, CallbackSampler};
 use crate::errors::OrRaise;
-
-/// A Python function. All clones share one Python reference, so that Python's garbage collector can
-/// account for it.
-#[derive(Clone, Debug)]
-pub struct Callable(pub Arc<Py<PyAny>>);
 
 /// A clip sampler from Python: the tuple that `ClipSampler._spec()` returns.
 #[derive(Clone, Debug)]

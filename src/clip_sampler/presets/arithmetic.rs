@@ -5,7 +5,7 @@
 
 /// `numpy.linspace(start, stop, n)` in float64: `i * step + start`, and the last value is `stop`
 /// itself.
-pub fn linspace(start: f64, stop: f64, n: u32) -> Vec<f64> {
+pub(crate) fn linspace(start: f64, stop: f64, n: u32) -> Vec<f64> {
     let (intervals, delta) = (f64::from(n.saturating_sub(1)), stop - start);
     let step = delta / intervals;
     let at = |i: u32| match i {
@@ -21,7 +21,7 @@ pub fn linspace(start: f64, stop: f64, n: u32) -> Vec<f64> {
 /// `numpy.arange(start, stop, step)` in float64: the number of values, and each value. All
 /// arguments are finite and `step` is positive. The distance is the rounded difference of the first
 /// two values, not `step`.
-pub fn arange(start: f64, stop: f64, step: f64) -> (u64, impl Fn(u64) -> f64) {
+pub(crate) fn arange(start: f64, stop: f64, step: f64) -> (u64, impl Fn(u64) -> f64) {
     let count = arange_count(start, stop, step);
     let distance = (start + step) - start;
     (count, move |i| match i {
@@ -31,7 +31,7 @@ pub fn arange(start: f64, stop: f64, step: f64) -> (u64, impl Fn(u64) -> f64) {
 }
 
 /// `a // b` of two floats in Python and NumPy, for positive `b`.
-pub fn floor_div(a: f64, b: f64) -> f64 {
+pub(crate) fn floor_div(a: f64, b: f64) -> f64 {
     let rest = a % b;
     let towards_zero = (a - rest) / b;
     let quotient = if rest < 0.0 {
@@ -49,14 +49,14 @@ pub fn floor_div(a: f64, b: f64) -> f64 {
 /// `torch.linspace(start, stop, n)` in float32: the lower half is computed from `start`, the upper
 /// half from `stop`, each with one rounding (a fused multiply-add, as in PyTorch builds for x86
 /// with AVX2 and for Arm).
-pub fn torch_linspace(start: f64, stop: f64, n: u32) -> Vec<f32> {
+pub(crate) fn torch_linspace(start: f64, stop: f64, n: u32) -> Vec<f32> {
     (0..n)
         .map(|i| torch_linspace_at(start, stop, n, i))
         .collect()
 }
 
 /// Value number `i` of [`torch_linspace`].
-pub fn torch_linspace_at(start: f64, stop: f64, n: u32, i: u32) -> f32 {
+pub(crate) fn torch_linspace_at(start: f64, stop: f64, n: u32, i: u32) -> f32 {
     let (start, stop) = (start as f32, stop as f32);
     if n <= 1 {
         return start;
@@ -70,7 +70,7 @@ pub fn torch_linspace_at(start: f64, stop: f64, n: u32, i: u32) -> f32 {
 
 /// Value number `i` of `torch.linspace(start, stop, n, dtype=torch.int)`: the same in float64,
 /// truncated toward zero.
-pub fn torch_linspace_int_at(start: i64, stop: i64, n: u32, i: u32) -> i64 {
+pub(crate) fn torch_linspace_int_at(start: i64, stop: i64, n: u32, i: u32) -> i64 {
     if n <= 1 {
         return start;
     }
@@ -85,19 +85,19 @@ pub fn torch_linspace_int_at(start: i64, stop: i64, n: u32, i: u32) -> i64 {
 
 /// Number of values of `arange(start, stop, step)` in NumPy and in PyTorch: a rounded quotient,
 /// rounded up. This can be one too many: `arange(0, 17, 17 / 7)` has 8 values.
-pub fn arange_count(start: f64, stop: f64, step: f64) -> u64 {
+pub(crate) fn arange_count(start: f64, stop: f64, step: f64) -> u64 {
     ((stop - start) / step).ceil().max(0.0) as u64
 }
 
 /// Value number `i` of `count` of `torch.arange(start, …, step, dtype=torch.float64)`, for up to
 /// 32,768 values (PyTorch divides more values between threads).
-pub fn torch_arange_f64(start: f64, step: f64, count: u64, i: u64) -> f64 {
+pub(crate) fn torch_arange_f64(start: f64, step: f64, count: u64, i: u64) -> f64 {
     torch_arange(start, step, count, i, 4, |base| base)
 }
 
 /// Value number `i` of `count` of `torch.arange(start, …, step)` in float32, with the same limit as
 /// [`torch_arange_f64`].
-pub fn torch_arange_f32(start: f64, step: f64, count: u64, i: u64) -> f32 {
+pub(crate) fn torch_arange_f32(start: f64, step: f64, count: u64, i: u64) -> f32 {
     torch_arange(start, step, count, i, 8, |base| f64::from(base as f32)) as f32
 }
 

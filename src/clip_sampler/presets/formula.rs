@@ -10,7 +10,7 @@ use crate::clip_sampler::{ClipIndices, ClipSampler, ClipSamplerRef, RandomSource
 use crate::error::{Error, Result};
 
 /// What all clips of a preset have in common.
-pub struct Shape {
+pub(super) struct Shape {
     /// Clips of every video with frames; `None` if videos differ.
     pub clips: Option<u64>,
     /// Frames of every clip; `None` if clips differ.
@@ -22,7 +22,7 @@ pub struct Shape {
 
 /// The rule of a preset, implemented by the struct of its options. The default of each method is
 /// what most presets have.
-pub trait Formula: Debug + Send + Sync + Sized + 'static {
+pub(crate) trait Formula: Debug + Send + Sync + Sized + 'static {
     /// Checks what the types of the options do not express.
     fn check(&self) -> Result<()> {
         Ok(())
@@ -104,7 +104,7 @@ impl<F: Formula> ClipSampler for PresetSampler<F> {
 }
 
 /// Frames per second of a video, for formulas that need it; an error if unknown.
-pub fn require_fps(preset: &str, video: &dyn VideoTiming) -> Result<f64> {
+pub(crate) fn require_fps(preset: &str, video: &dyn VideoTiming) -> Result<f64> {
     let fps = video.average_fps();
     if fps.is_finite() && fps > 0.0 {
         return Ok(fps);
@@ -115,19 +115,19 @@ pub fn require_fps(preset: &str, video: &dyn VideoTiming) -> Result<f64> {
 }
 
 /// `count` random numbers below `n`.
-pub fn draw(rng: &mut dyn RandomSource, n: u64, count: u64) -> Vec<u64> {
+pub(super) fn draw(rng: &mut dyn RandomSource, n: u64, count: u64) -> Vec<u64> {
     (0..count).map(|_| rng.next_below(n)).collect()
 }
 
 /// The same in ascending order.
-pub fn draw_sorted(rng: &mut dyn RandomSource, n: u64, count: u64) -> Vec<u64> {
+pub(crate) fn draw_sorted(rng: &mut dyn RandomSource, n: u64, count: u64) -> Vec<u64> {
     let mut drawn = draw(rng, n, count);
     drawn.sort_unstable();
     drawn
 }
 
 /// Real frames at the first positions, then replacements of frames past the end.
-pub fn with_padding(
+pub(crate) fn with_padding(
     real: impl IntoIterator<Item = u32>,
     padding: impl IntoIterator<Item = u32>,
 ) -> ClipIndices {
@@ -141,7 +141,7 @@ pub fn with_padding(
 }
 
 /// The frame at each position, or the nearest one if the position is outside the video.
-pub fn clamp(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> ClipIndices {
+pub(super) fn clamp(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> ClipIndices {
     let last = i64::from(num_frames) - 1;
     let shown = positions
         .into_iter()
@@ -151,7 +151,7 @@ pub fn clamp(positions: impl IntoIterator<Item = i64>, num_frames: u32) -> ClipI
 }
 
 /// Real frames at these positions, all of which must be inside the video.
-pub fn require_in_range(
+pub(crate) fn require_in_range(
     positions: impl IntoIterator<Item = i64>,
     num_frames: u32,
 ) -> Result<ClipIndices> {
@@ -168,7 +168,7 @@ pub fn require_in_range(
 }
 
 /// Converts the number of frames of a clip computed by a formula; at most [`MAX_COUNT`].
-pub fn checked_length(frames: f64) -> Result<u32> {
+pub(crate) fn checked_length(frames: f64) -> Result<u32> {
     if (1.0..=f64::from(MAX_COUNT)).contains(&frames) {
         return Ok(frames as u32);
     }

@@ -9,24 +9,24 @@ use crate::error::{Error, Result};
 
 /// Maximum number of frames of a clip and of clips of a video: a larger option is a mistake and
 /// would exhaust memory.
-pub const MAX_COUNT: u32 = 1 << 20;
+pub(crate) const MAX_COUNT: u32 = 1 << 20;
 /// Maximum count of numbers that one call may sample or compute.
-pub const MAX_PRODUCT: u64 = 1 << 24;
+pub(crate) const MAX_PRODUCT: u64 = 1 << 24;
 
 /// A number from 1 to [`MAX_COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Count(pub u32);
+pub(super) struct Count(pub u32);
 
 impl Count {
-    pub fn u64(self) -> u64 {
+    pub(super) fn u64(self) -> u64 {
         self.0.into()
     }
 
-    pub fn i64(self) -> i64 {
+    pub(super) fn i64(self) -> i64 {
         self.0.into()
     }
 
-    pub fn f64(self) -> f64 {
+    pub(super) fn f64(self) -> f64 {
         self.0.into()
     }
 }
@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Count {
 
 /// A rate or a duration: positive, and in a range that keeps sums finite.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Positive(pub f64);
+pub(crate) struct Positive(pub f64);
 
 impl<'de> Deserialize<'de> for Positive {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Positive {
 }
 
 /// Rejects numbers whose product exceeds [`MAX_PRODUCT`].
-pub fn check_product(names: &str, values: &[Count]) -> Result<()> {
+pub(crate) fn check_product(names: &str, values: &[Count]) -> Result<()> {
     let product = values
         .iter()
         .fold(1u64, |all, value| all.saturating_mul(value.u64()));
@@ -69,7 +69,7 @@ pub fn check_product(names: &str, values: &[Count]) -> Result<()> {
 }
 
 /// Rejects options that belong to another form of the preset.
-pub fn only_for(form: &str, options: &[(&str, bool)]) -> Result<()> {
+pub(crate) fn only_for(form: &str, options: &[(&str, bool)]) -> Result<()> {
     match options.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(Error::Argument(format!(
             "{option} must be omitted, got a value; it belongs to {form}"
@@ -79,6 +79,6 @@ pub fn only_for(form: &str, options: &[(&str, bool)]) -> Result<()> {
 }
 
 /// The value of an option that this form of the preset needs.
-pub fn needed<T: Copy>(name: &str, form: &str, value: Option<T>) -> Result<T> {
+pub(super) fn needed<T: Copy>(name: &str, form: &str, value: Option<T>) -> Result<T> {
     value.ok_or_else(|| Error::Argument(format!("{name} must be given with {form}, got None")))
 }

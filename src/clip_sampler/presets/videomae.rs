@@ -44,7 +44,7 @@ impl TryFrom<u32> for Version {
 
 /// `count` frames of `start..end`, by `linspace` over both ends with the last one moved back
 /// inside: the mean distance is slightly more than `(end - start) / count`. V-JEPA 2 does the same.
-pub fn window(start: u64, end: u64, count: Count) -> impl Iterator<Item = u64> {
+pub(super) fn window(start: u64, end: u64, count: Count) -> impl Iterator<Item = u64> {
     linspace(start as f64, end as f64, count.0)
         .into_iter()
         .map(move |at| at.min((end - 1) as f64) as u64)
@@ -53,7 +53,7 @@ pub fn window(start: u64, end: u64, count: Count) -> impl Iterator<Item = u64> {
 /// A part of `length` frames from frame `first` of the video that is shorter than a clip: `length /
 /// step` frames by the same `linspace`, then its last frame repeated up to `count`. For an empty
 /// part the original requests frame -1, which is the video's last frame in decord.
-pub fn padded(
+pub(super) fn padded(
     first: u64,
     length: u32,
     step: u32,

@@ -21,7 +21,11 @@ const FIRST_BOX_TYPES: [&[u8; 4]; 14] = [
 
 impl TopLevelBoxes {
     /// `None` if this is not an MP4 file, has no `moov`, or has boxes that are left to libavformat.
-    pub fn scan(source: &dyn ByteSource, site: &Site, limits: &Limits) -> Result<Option<Self>> {
+    pub(super) fn scan(
+        source: &dyn ByteSource,
+        site: &Site,
+        limits: &Limits,
+    ) -> Result<Option<Self>> {
         let (mut at, len) = (0u64, source.len());
         let mut moov = None;
         let mut moofs = Vec::new();

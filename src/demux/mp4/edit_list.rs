@@ -29,7 +29,7 @@ fn with_true_count(body: &[u8]) -> Option<Vec<u8>> {
 
 impl EditList {
     /// `None` for lists that are not supported.
-    pub fn parse(
+    pub(super) fn parse(
         elst: Option<&[u8]>,
         movie_scale: u32,
         media_scale: u32,
@@ -74,7 +74,7 @@ impl EditList {
     /// Converts samples to packets in presentation time. Where the cut falls within a frame's
     /// duration, that frame is hidden and the first visible one moves to the start, as in
     /// libavformat.
-    pub fn apply(&self, samples: Vec<Mp4Sample>) -> Vec<PacketInfo> {
+    pub(super) fn apply(&self, samples: Vec<Mp4Sample>) -> Vec<PacketInfo> {
         let visible = |s: &&Mp4Sample| s.cts >= self.from && s.cts < self.to;
         let late = match samples.iter().filter(visible).map(|s| s.cts).min() {
             Some(first) if self.from > i64::MIN => first - self.from,

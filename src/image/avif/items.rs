@@ -57,7 +57,7 @@ pub(super) struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// Parses the content of a `meta` box.
-    pub fn parse(site: &Site, meta: &'a [u8]) -> Result<Self> {
+    pub(super) fn parse(site: &Site, meta: &'a [u8]) -> Result<Self> {
         let meta = meta.get(4..).unwrap_or_default(); // version and flags
         let needed = |kind: &'static [u8; 4]| {
             let missing = || {
@@ -144,7 +144,7 @@ impl<'a> Items<'a> {
     ///
     /// # Errors
     /// `Unsupported` for an item of another type than AV1.
-    pub fn is_grid(&self, site: &Site, id: u32) -> Result<bool> {
+    pub(crate) fn is_grid(&self, site: &Site, id: u32) -> Result<bool> {
         Ok(&self.kind(site, id)? == b"grid")
     }
 
@@ -171,7 +171,7 @@ impl<'a> Items<'a> {
     ///
     /// # Errors
     /// `Unsupported` for an item with an essential property that is not known.
-    pub fn size(&self, site: &Site, id: u32) -> Result<(u32, u32)> {
+    pub(super) fn size(&self, site: &Site, id: u32) -> Result<(u32, u32)> {
         let unknown = |property: &&Property<'_>| {
             property.is_essential && !KNOWN_PROPERTIES.contains(&&property.kind)
         };
@@ -187,7 +187,7 @@ impl<'a> Items<'a> {
     }
 
     /// Parameters of the AV1 data of an item, or of the first tile of a grid.
-    pub fn av1_config(&self, site: &Site, id: u32) -> Result<Av1c> {
+    pub(crate) fn av1_config(&self, site: &Site, id: u32) -> Result<Av1c> {
         let tile = if self.is_grid(site, id)? {
             self.tiles(id).first().copied()
         } else {
@@ -197,7 +197,7 @@ impl<'a> Items<'a> {
     }
 
     /// Matrix and range of an item; `None` where its data states them.
-    pub fn color(&self, site: &Site, id: u32) -> Result<Option<ColorTags>> {
+    pub(super) fn color(&self, site: &Site, id: u32) -> Result<Option<ColorTags>> {
         let is_nclx = |property: &&Property<'_>| {
             &property.kind == b"colr" && property.content.starts_with(b"nclx")
         };
@@ -221,7 +221,7 @@ impl<'a> Items<'a> {
     }
 
     /// How an item is turned and mirrored for display.
-    pub fn orientation(&self, site: &Site, id: u32) -> Result<DisplayOrientation> {
+    pub(super) fn orientation(&self, site: &Site, id: u32) -> Result<DisplayOrientation> {
         let (mut mirror, mut turns) = (false, 0);
         for property in self.properties(id) {
             match &property.kind {
@@ -255,7 +255,7 @@ impl<'a> Items<'a> {
     }
 
     /// The layout of a grid: ISO/IEC 23008-12, 6.6.2.3.
-    pub fn grid(&self, site: &Site, id: u32, file: &'a [u8]) -> Result<Grid> {
+    pub(super) fn grid(&self, site: &Site, id: u32, file: &'a [u8]) -> Result<Grid> {
         let content = self.data(site, id, file)?.concat();
         let number = |at: usize, bytes: usize| {
             let field = content.get(at..at + bytes)?;
@@ -292,7 +292,7 @@ impl<'a> Items<'a> {
     }
 
     /// The data of an item, in parts.
-    pub fn data(&self, site: &Site, id: u32, file: &'a [u8]) -> Result<Vec<&'a [u8]>> {
+    pub(super) fn data(&self, site: &Site, id: u32, file: &'a [u8]) -> Result<Vec<&'a [u8]>> {
         let location = self
             .locations
             .iter()

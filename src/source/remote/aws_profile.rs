@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::bucket::variable;
+use super::environment::variable;
 
 /// Maximum number of bytes that are read of a file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -87,7 +87,7 @@ impl AwsProfile {
         self.get("region")
     }
 
-    pub fn endpoint_url(&self) -> Option<&str> {
+    pub(crate) fn endpoint_url(&self) -> Option<&str> {
         self.get("endpoint_url")
     }
 
@@ -96,7 +96,7 @@ impl AwsProfile {
     /// # Errors
     /// The reason for half a key, and for a chosen profile whose credentials only the AWS tools can
     /// obtain.
-    pub fn credentials(&self) -> Result<Option<ProfileCredentials>, String> {
+    pub(crate) fn credentials(&self) -> Result<Option<ProfileCredentials>, String> {
         // Key and token belong together: a token of the other file would be of another key.
         for settings in [&self.credentials, &self.config] {
             let get = |name: &str| settings.get(name).cloned();

@@ -10,9 +10,11 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ObjectStore, RetryConfig, StaticCredentialProvider};
 
+use super::address::Cloud;
 use super::aws_profile::{AwsProfile, ProfileCredentials};
-use super::backend::{Connector, root_cause};
 use super::credential_process::CredentialProcess;
+use super::environment::{first_variable, variable};
+use super::http_service::{Connector, root_cause};
 
 /// Variables with credentials that have priority over the AWS profile.
 const AWS_CREDENTIALS: [&str; 2] = ["AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE"];
@@ -26,30 +28,9 @@ const AWS_REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 /// Credentials of `gcloud auth application-default login`, below the home folder.
 const GOOGLE_DEFAULT_CREDENTIALS: &str = ".config/gcloud/application_default_credentials.json";
 
-/// A service that stores objects in buckets, which Azure names containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Cloud {
-    /// Amazon S3 and services with its protocol.
-    S3,
-    /// Google Cloud Storage.
-    Google,
-    /// Azure Blob Storage and Data Lake Storage.
-    Azure,
-}
-
 impl Cloud {
-    /// The service of a lower-case URL scheme.
-    pub fn of_scheme(scheme: &str) -> Option<Self> {
-        match scheme {
-            "s3" => Some(Self::S3),
-            "gs" => Some(Self::Google),
-            "az" | "abfs" | "abfss" => Some(Self::Azure),
-            _ => None,
-        }
-    }
-
     /// What to do if the service refuses access.
-    pub fn credentials_hint(self) -> &'static str {
+    pub(crate) fn credentials_hint(self) -> &'static str {
         match self {
             Self::S3 => {
                 "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN \
@@ -253,15 +234,4 @@ fn describe(error: &(dyn std::error::Error + 'static)) -> String {
         ),
         None => format!("{}; correct it", root_cause(error)),
     }
-}
-
-/// The value of an environment variable that is set and not empty.
-pub(super) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-fn first_variable<'a>(names: &[&'a str]) -> Option<(&'a str, String)> {
-    names
-        .iter()
-        .find_map(|name| variable(name).map(|value| (*name, value)))
 }

@@ -141,7 +141,7 @@ impl RemoteClient {
     }
 
     /// The entry of a URL, which one thread at a time fills.
-    pub fn url_state(&self, parsed_url: &ParsedUrl) -> UrlState {
+    pub(crate) fn url_state(&self, parsed_url: &ParsedUrl) -> UrlState {
         let key = (parsed_url.key.clone(), parsed_url.account);
         let mut url_states = self
             .url_states
@@ -154,7 +154,7 @@ impl RemoteClient {
     }
 
     /// Discards the state of a URL: the next open asks the server.
-    pub fn forget(&self, parsed_url: &ParsedUrl) {
+    pub(crate) fn forget(&self, parsed_url: &ParsedUrl) {
         let key = (parsed_url.key.clone(), parsed_url.account);
         self.url_states
             .lock()
@@ -175,7 +175,7 @@ impl RemoteClient {
     }
 
     /// A new number for a file.
-    pub fn next_id(&self) -> u64 {
+    pub(crate) fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Relaxed)
     }
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::{RemoteObject, RequestTraffic};
+use super::backend::RemoteObject;
 use super::client::remote_client;
+use super::http_service::RequestTraffic;
 use super::parsed_url::ParsedUrl;
 use super::ranged_get::{RangeRequest, Version};
 use crate::error::Result;
@@ -32,11 +33,12 @@ pub fn open_object(url: &str) -> Result<()> {
 }
 
 /// A version of a file: its length and its tag.
-pub type VersionTuple = (u64, Arc<str>);
+pub(crate) type VersionTuple = (u64, Arc<str>);
 
 /// The received bytes with the file's version; `None` for "not modified"; or the error message, and
 /// whether the request would be repeated.
-pub type RequestOutcome = std::result::Result<Option<(Vec<u8>, VersionTuple)>, (String, bool)>;
+pub(crate) type RequestOutcome =
+    std::result::Result<Option<(Vec<u8>, VersionTuple)>, (String, bool)>;
 
 /// Requests a range of a file once. `known` is the version that it must have, `if_none_match` a
 /// version of which no bytes are needed.

@@ -77,7 +77,7 @@ impl Host {
     }
 
     /// Whether requests must wait for the end of an outage.
-    pub fn is_unavailable(&self) -> bool {
+    pub(crate) fn is_unavailable(&self) -> bool {
         self.state().outage.is_some()
     }
 
@@ -92,13 +92,13 @@ impl Host {
     }
 
     /// The object whose bytes arrived last, with which the server can be tested.
-    pub fn last_object(&self) -> Option<RemoteObject> {
+    pub(crate) fn last_object(&self) -> Option<RemoteObject> {
         self.state().last_object.clone()
     }
 
     /// Waits during an outage until it ends or this request may probe the server. After an outage
     /// of `timeout` requests fail, except for one attempt at a time.
-    pub async fn admit(&self, timeout: Duration) -> Admission<'_> {
+    pub(crate) async fn admit(&self, timeout: Duration) -> Admission<'_> {
         loop {
             let mut available = pin!(self.available.notified());
             available.as_mut().enable(); // before the state is read, so that no notification is missed
@@ -146,7 +146,7 @@ impl Host {
     }
 
     /// Records that the server answered a request; `object` if its bytes arrived. Ends an outage.
-    pub fn record_answer(&self, object: Option<&RemoteObject>) {
+    pub(crate) fn record_answer(&self, object: Option<&RemoteObject>) {
         let ended = {
             let mut state = self.state();
             state.answers += 1;
@@ -168,7 +168,12 @@ impl Host {
 
     /// Records that requests have failed since `since`: the server is unavailable from then on.
     /// Returns whether the outage was not known before.
-    pub fn record_outage(&self, since: Instant, reason: &str, retry_after: Duration) -> bool {
+    pub(crate) fn record_outage(
+        &self,
+        since: Instant,
+        reason: &str,
+        retry_after: Duration,
+    ) -> bool {
         let mut state = self.state();
         if state.outage.is_some() {
             return false;
@@ -192,7 +197,7 @@ impl Host {
     }
 
     /// Records that the server is still unavailable.
-    pub fn record_failed_probe(&self, reason: &str, retry_after: Duration) {
+    pub(crate) fn record_failed_probe(&self, reason: &str, retry_after: Duration) {
         let mut state = self.state();
         let Some(outage) = &mut state.outage else {
             return;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use reqwest::header::HeaderValue;
 use url::Url;
 
-use super::parsed_url::decoded;
+use super::address::decoded;
 
 /// Server of the Hub, unless `HF_ENDPOINT` names another one.
 const ENDPOINT: &str = "https://huggingface.co";

@@ -8,7 +8,7 @@ use reqwest::header::HeaderValue;
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::bucket::Cloud;
+use super::address::{Address, Cloud, decoded};
 use super::hugging_face;
 use crate::error::{Error, Result, Site};
 use crate::source::display_name;
@@ -17,29 +17,6 @@ use crate::source::url_signature::split_signature;
 /// Maximum length of a URL in bytes; servers accept less.
 const MAX_URL_BYTES: usize = 32 << 10;
 
-/// Where the bytes of a URL are stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Address {
-    /// A file on a web server.
-    Web {
-        /// Without user name and password.
-        url: Url,
-        /// Made from user name and password.
-        authorization: Option<HeaderValue>,
-    },
-    /// An object in a bucket.
-    Bucket {
-        /// The service that stores it.
-        cloud: Cloud,
-        /// Name of the bucket; for Azure of the container, also as
-        /// container@account.dfs.core.windows.net.
-        bucket: String,
-        /// Key of the object, verbatim.
-        key: String,
-    },
-}
-
-/// A parsed URL.
 #[derive(Clone, Debug)]
 pub(super) struct ParsedUrl {
     /// Where its bytes are stored.
@@ -116,7 +93,7 @@ impl ParsedUrl {
                     ),
                 }),
                 (Some(cloud), Some((bucket, key)))
-                    if is_bucket(cloud, bucket) && !key.is_empty() =>
+                    if cloud.is_bucket(bucket) && !key.is_empty() =>
                 {
                     let host = format!("{scheme}://{bucket}");
                     let address = Address::Bucket {
@@ -168,7 +145,7 @@ impl ParsedUrl {
     }
 
     /// Removes the query of this URL, which may be secret, from a message of another library.
-    pub fn scrub(&self, text: &str) -> String {
+    pub(crate) fn scrub(&self, text: &str) -> String {
         let Address::Web { url, .. } = &self.address else {
             return text.into();
         };
@@ -177,13 +154,6 @@ impl ParsedUrl {
             None => text.into(),
         }
     }
-}
-
-/// Whether text may name a bucket; in particular, it contains no password.
-fn is_bucket(cloud: Cloud, text: &str) -> bool {
-    let has_account =
-        cloud == Cloud::Azure && text.matches('@').count() == 1 && !text.starts_with('@');
-    !text.is_empty() && !text.contains([':', '?', '#']) && (has_account || !text.contains('@'))
 }
 
 /// Removes user name and password from a URL and returns them as a header value.
@@ -202,25 +172,6 @@ fn take_authorization(url: &mut Url) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Basic {code}")).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-/// Decodes `%xx` escapes.
-pub(super) fn decoded(text: &str) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let code = tail.get(..2).filter(|_| *first == b'%');
-        let code = code.and_then(|two| std::str::from_utf8(two).ok());
-        match code.and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) => (out, rest) = (pushed(out, byte), &tail[2..]),
-            None => (out, rest) = (pushed(out, *first), tail),
-        }
-    }
-    out
-}
-
-fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
-    bytes.push(byte);
-    bytes
 }
 
 #[cfg(test)]

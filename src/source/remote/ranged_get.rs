@@ -10,9 +10,11 @@ use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, ObjectStore};
 use tokio::time::timeout;
 
-use super::backend::{RemoteObject, RequestTraffic, ResponseInfo, root_cause};
+use super::address::Address;
+use super::backend::RemoteObject;
 use super::host::{Admission, Host, pause};
-use super::parsed_url::{Address, ParsedUrl};
+use super::http_service::{RequestTraffic, ResponseInfo, root_cause};
+use super::parsed_url::ParsedUrl;
 use crate::error::{Error, Location, Result, Site};
 use crate::source::interrupt::RemoteStats;
 
@@ -112,7 +114,7 @@ pub(super) fn outage_timeout_from_env() -> Result<Duration> {
 impl RangeRequest {
     /// Repeats the request until the bytes are complete, the file is at fault, or an outage of the
     /// server has lasted too long.
-    pub async fn send_with_retries(&self, host: &Host) -> Result<RangeResponse> {
+    pub(crate) async fn send_with_retries(&self, host: &Host) -> Result<RangeResponse> {
         let mut progress = RangeProgress {
             received: BytesMut::new(),
             version: self.version.clone(),
@@ -215,7 +217,7 @@ impl RangeRequest {
 
     /// Makes one request without retries, for tests/fuzz: returns the response, or the error and
     /// whether it would be retried.
-    pub async fn send_once(&self) -> Result<Option<(Bytes, Version)>, (String, bool)> {
+    pub(crate) async fn send_once(&self) -> Result<Option<(Bytes, Version)>, (String, bool)> {
         let mut progress = RangeProgress {
             received: BytesMut::new(),
             version: self.version.clone(),

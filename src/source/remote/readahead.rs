@@ -26,7 +26,7 @@ pub(super) struct Readahead {
 
 impl Readahead {
     /// Records a read; returns the bytes to fetch, which begin with it.
-    pub fn record_read(&mut self, read: &Range<u64>, len: u64) -> Range<u64> {
+    pub(crate) fn record_read(&mut self, read: &Range<u64>, len: u64) -> Range<u64> {
         if read.start > self.foremost.saturating_add(MAX_FORWARD_SKIP)
             || read.start.saturating_add(MAX_BACKWARD_SKIP) < self.foremost
         {

@@ -60,7 +60,7 @@ impl TransformExecutor {
     ///
     /// # Errors
     /// `Gpu` if the driver does not copy it.
-    pub fn download_clip(
+    pub(crate) fn download_clip(
         &mut self,
         site: &Site,
         clip: &BatchBuffer,
@@ -85,7 +85,7 @@ impl TransformExecutor {
     ///
     /// # Errors
     /// `Gpu` if the driver does not copy it; `Internal` if it does not fit.
-    pub fn upload_clip(
+    pub(crate) fn upload_clip(
         &mut self,
         site: &Site,
         (stored, expand): (&ClipShape, Option<&DeviceLut>),

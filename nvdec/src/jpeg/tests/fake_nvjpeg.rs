@@ -14,7 +14,7 @@ use super::image_info_of;
 use crate::{Error, Result};
 
 #[derive(Default)]
-pub struct FakeDevice {
+pub(crate) struct FakeDevice {
     backends: Vec<Backend>,
     /// Operations enqueued in the stream, and those that the host knows to be complete.
     enqueued: u64,
@@ -39,15 +39,15 @@ pub struct FakeDevice {
 }
 
 #[derive(Clone)]
-pub struct FakeNvjpeg(Rc<RefCell<FakeDevice>>);
+pub(crate) struct FakeNvjpeg(Rc<RefCell<FakeDevice>>);
 
-pub struct FakeDecodeState {
+pub(crate) struct FakeDecodeState {
     number: u64,
     backend: Backend,
     device: FakeNvjpeg,
 }
 
-pub struct FakeMemory {
+pub(crate) struct FakeMemory {
     address: u64,
     bytes: usize,
     device: FakeNvjpeg,
@@ -79,7 +79,7 @@ impl FakeDevice {
 }
 
 impl FakeNvjpeg {
-    pub fn new(backends: &[Backend]) -> FakeNvjpeg {
+    pub(super) fn new(backends: &[Backend]) -> FakeNvjpeg {
         let device = FakeDevice {
             backends: backends.to_vec(),
             next: 1 << 20,
@@ -88,12 +88,12 @@ impl FakeNvjpeg {
         FakeNvjpeg(Rc::new(RefCell::new(device)))
     }
 
-    pub fn with<T>(&self, access: impl FnOnce(&mut FakeDevice) -> T) -> T {
+    pub(super) fn with<T>(&self, access: impl FnOnce(&mut FakeDevice) -> T) -> T {
         access(&mut self.0.borrow_mut())
     }
 
     /// Enqueues a reader of the planes at this address.
-    pub fn read(&self, address: u64) {
+    pub(super) fn read(&self, address: u64) {
         self.with(|device| {
             device.enqueued += 1;
             let enqueued = device.enqueued;
@@ -101,16 +101,16 @@ impl FakeNvjpeg {
         });
     }
 
-    pub fn waits(&self) -> Vec<u64> {
+    pub(super) fn waits(&self) -> Vec<u64> {
         self.with(|device| device.waits.clone())
     }
 
-    pub fn hardware_queries(&self) -> u32 {
+    pub(crate) fn hardware_queries(&self) -> u32 {
         self.with(|device| device.hardware_queries)
     }
 
     #[track_caller]
-    pub fn assert_no_violations(&self) {
+    pub(super) fn assert_no_violations(&self) {
         assert_eq!(
             self.with(|device| device.violations.clone()),
             Vec::<String>::new()

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// A callback of the parser.
 #[derive(Clone, Copy, Debug)]
-pub enum Call {
+pub(super) enum Call {
     /// Coded size, and the surfaces that the stream needs.
     Sequence(u32, u32, u8),
     /// Like `Sequence`, with this many rows displayed.
@@ -35,13 +35,13 @@ pub enum Call {
     ReturnSuccess,
 }
 
-pub use Call::*;
+pub(super) use Call::*;
 
 /// Length of the units in these tests, and of their pictures.
 const BYTES: u32 = 5;
 
 /// A decoder: its configuration, and the label of the picture in each surface.
-pub struct FakeDecoder {
+pub(crate) struct FakeDecoder {
     number: u32,
     config: DecoderConfig,
     surfaces: BTreeMap<i32, u32>,
@@ -52,7 +52,7 @@ pub struct FakeDecoder {
 
 /// Events on the fake GPU, and the answers that it is set to give.
 #[derive(Default)]
-pub struct FakeGpu {
+pub(crate) struct FakeGpu {
     pub log: Vec<String>,
     pub taken: u32,
     /// How many decode statuses were queried.
@@ -72,7 +72,7 @@ pub struct FakeGpu {
 }
 
 #[derive(Clone, Default)]
-pub struct FakeDriver(pub Rc<RefCell<FakeGpu>>);
+pub(crate) struct FakeDriver(pub Rc<RefCell<FakeGpu>>);
 
 impl FakeDriver {
     fn record(&self, text: String) {
@@ -196,7 +196,7 @@ impl Drop for FakeDecoder {
 }
 
 /// A pass with its script.
-pub struct ScriptedPass {
+pub(crate) struct ScriptedPass {
     pass: DecodePass<FakeDriver>,
     codec: Codec,
     pub gpu: FakeDriver,
@@ -213,7 +213,7 @@ pub struct ScriptedPass {
 }
 
 impl ScriptedPass {
-    pub fn new(codec: Codec) -> ScriptedPass {
+    pub(super) fn new(codec: Codec) -> ScriptedPass {
         let gpu = FakeDriver::default();
         ScriptedPass {
             pass: DecodePass::new(gpu.clone(), codec),
@@ -229,27 +229,27 @@ impl ScriptedPass {
     }
 
     /// Feeds a unit, during which the parser makes these callbacks.
-    pub fn feed(&mut self, unit: AccessUnit<'_>, calls: &[Call]) -> Result<(), StopReason> {
+    pub(super) fn feed(&mut self, unit: AccessUnit<'_>, calls: &[Call]) -> Result<(), StopReason> {
         self.step(calls, |pass, on_frame, parse| {
             pass.feed(&unit, on_frame, parse)
         })
     }
 
-    pub fn finish(&mut self, calls: &[Call]) -> Result<(), StopReason> {
+    pub(super) fn finish(&mut self, calls: &[Call]) -> Result<(), StopReason> {
         self.step(calls, |pass, on_frame, parse| pass.finish(on_frame, parse))
     }
 
-    pub fn stats(&self) -> crate::session::SessionStats {
+    pub(super) fn stats(&self) -> crate::session::SessionStats {
         self.pass.stats
     }
 
-    pub fn release(self) -> Vec<String> {
+    pub(super) fn release(self) -> Vec<String> {
         self.pass.release();
 
         self.gpu.0.borrow().log.clone()
     }
 
-    pub fn log(&self) -> Vec<String> {
+    pub(super) fn log(&self) -> Vec<String> {
         self.gpu.0.borrow().log.clone()
     }
 
@@ -368,7 +368,12 @@ fn sequence(
 }
 
 /// An 8-bit 4:2:0 sequence.
-pub fn format(codec: Codec, (width, height): (u32, u32), min: u8, rows: i32) -> sys::CUVIDEOFORMAT {
+pub(super) fn format(
+    codec: Codec,
+    (width, height): (u32, u32),
+    min: u8,
+    rows: i32,
+) -> sys::CUVIDEOFORMAT {
     let mut format = sys::CUVIDEOFORMAT {
         codec: codec.to_raw(),
         min_num_decode_surfaces: min,
@@ -382,7 +387,7 @@ pub fn format(codec: Codec, (width, height): (u32, u32), min: u8, rows: i32) -> 
 }
 
 /// A frame in its own unit, requested.
-pub fn frame(id: u32, timestamp: i64) -> AccessUnit<'static> {
+pub(super) fn frame(id: u32, timestamp: i64) -> AccessUnit<'static> {
     AccessUnit {
         data: &[0, 0, 1, 0x65, 0x88],
         id,
@@ -394,14 +399,14 @@ pub fn frame(id: u32, timestamp: i64) -> AccessUnit<'static> {
     }
 }
 
-pub fn unwanted(id: u32, timestamp: i64) -> AccessUnit<'static> {
+pub(super) fn unwanted(id: u32, timestamp: i64) -> AccessUnit<'static> {
     AccessUnit {
         wanted: false,
         ..frame(id, timestamp)
     }
 }
 
-pub fn disposable(id: u32, timestamp: i64) -> AccessUnit<'static> {
+pub(super) fn disposable(id: u32, timestamp: i64) -> AccessUnit<'static> {
     AccessUnit {
         wanted: false,
         decode: false,
@@ -410,7 +415,7 @@ pub fn disposable(id: u32, timestamp: i64) -> AccessUnit<'static> {
 }
 
 /// The error of a failure.
-pub fn error(result: Result<(), StopReason>) -> Error {
+pub(super) fn error(result: Result<(), StopReason>) -> Error {
     match result {
         Err(StopReason::Error(error)) => error,
         other => panic!("an error was expected, not {other:?}"),
@@ -418,6 +423,6 @@ pub fn error(result: Result<(), StopReason>) -> Error {
 }
 
 /// The displayed region of a picture.
-pub fn display_area(surface: &Surface) -> Rect {
+pub(super) fn display_area(surface: &Surface) -> Rect {
     surface.display_area
 }

@@ -1,6 +1,6 @@
 //! Opens the shared library as the loader finds it, for one test at a time, and reads its
 //! violations. The crates under test are not used: these tests check the simulated driver itself.
-#![allow(unsafe_code, dead_code, missing_docs)]
+#![allow(unsafe_code, dead_code)]
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::PathBuf;

@@ -85,7 +85,7 @@ pub use tfrecord::{TfRecordOptions, tfrecord};
 pub use webdataset::{LabelSource, webdataset};
 
 /// The label of a video that has none.
-pub(crate) const NO_LABEL: i64 = -1;
+pub const NO_LABEL: i64 = -1;
 
 /// The extensions that count as videos unless the caller gives others.
 pub const VIDEO_EXTENSIONS: [&str; 37] = [

@@ -37,9 +37,9 @@ use schema::top_level_columns;
 /// Reads files: the samples, and the names of their labels.
 ///
 /// - A text column as source has paths or `file:` URIs. A column of bytes, or a group with a field
-///   `bytes`, has the videos or images themselves: a [`Stored::Member`](crate::Stored::Member) of
-///   the file if the column is neither compressed nor encoded, else a
-///   [`SampleLocation::TableCell`](crate::SampleLocation::TableCell).
+///   `bytes`, has the videos or images themselves: a
+///   [`SampleLocation::Member`](crate::SampleLocation::Member) of the file if the column is neither
+///   compressed nor encoded, else a [`SampleLocation::TableCell`](crate::SampleLocation::TableCell).
 /// - Labels are integers or names, as in [`json_lines`](crate::json_lines()). The names of integer
 ///   labels come from the feature description that the library `datasets` writes.
 ///

@@ -23,7 +23,7 @@ pub struct Caps {
     pub max_size: (u32, u32),
     /// The largest supported number of macroblocks (of 256 pixels) per picture.
     pub max_macroblocks: u32,
-    /// Bit mask of the output layouts that it supports, indexed by [`SurfaceFormat::to_raw`].
+    /// Bit mask of the output layouts that it supports, indexed by the number of [`SurfaceFormat`].
     pub surface_formats: u16,
 }
 

@@ -48,7 +48,7 @@ const NAMES: [(Mechanism, &str); 9] = [
 
 impl Mechanism {
     /// Whether the mechanism may be used. A variable that cannot be read turns nothing off;
-    /// [`check`] reports it.
+    /// `check` reports it.
     pub fn is_enabled(self) -> bool {
         !disabled()
             .as_ref()

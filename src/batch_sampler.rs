@@ -3,6 +3,7 @@
 //! between calls is only a cache.
 
 pub mod buffer_shuffle;
+mod choice;
 pub mod config;
 mod draws;
 pub mod grouped_shuffle;
@@ -21,7 +22,7 @@ pub use grouped_shuffle::WeightConfig;
 pub use mix::MixConfig;
 
 use crate::rng::RngKey;
-use grouped_shuffle::GroupedConfig;
+pub use order::GroupedConfig;
 use order::Order;
 use split::Split;
 
@@ -89,7 +90,7 @@ impl BatchSampler {
     /// Checks the configuration and prepares what all epochs share.
     pub fn new(config: BatchSamplerConfig) -> Result<Self> {
         config.check()?;
-        let order = order::of_config(&config)?;
+        let order = choice::of_config(&config)?;
         let split = Split::new(&config, &*order);
         Ok(Self {
             config,

@@ -29,7 +29,8 @@ use std::sync::Arc;
 use framespool_nvdec::cuda::Device;
 
 use crate::batch::{BatchBuffer, MemoryPool};
-use crate::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
+use crate::batch_sampler::GroupedConfig;
+use crate::batch_sampler::grouped_shuffle::VideoClips;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::source::check_interrupt;

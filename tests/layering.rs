@@ -16,25 +16,6 @@ const FOLDERS: [&str; 5] = [
     "python/src",
 ];
 
-/// Circles that remain, each with the reason.
-const ALLOWED_CIRCLES: [(&str, &[&str], &str); 3] = [
-    (
-        "src/batch_sampler",
-        &["config", "dali", "shard"],
-        "to be removed",
-    ),
-    (
-        "src/batch_sampler/grouped_shuffle",
-        &["chunks", "weighted"],
-        "to be removed",
-    ),
-    (
-        "src/bitstream",
-        &["h264", "hevc", "mpeg4", "sample_aspect"],
-        "to be removed",
-    ),
-];
-
 #[test]
 fn imports_point_from_later_to_earlier() {
     let layers = Layers::parse(&architecture("layers"));
@@ -85,30 +66,17 @@ fn imports_point_from_later_to_earlier() {
 #[test]
 fn files_of_one_folder_do_not_import_each_other_in_a_circle() {
     let mut breaches = Vec::new();
-    let mut allowed = ALLOWED_CIRCLES.to_vec();
     for folder in FOLDERS {
         let imports = crate_imports(folder);
         for (parent, siblings) in sibling_imports(&imports) {
             let below = parent.iter().fold(folder.to_owned(), |p, m| p + "/" + m);
             for circle in circles(&siblings) {
-                let known = allowed
-                    .iter()
-                    .position(|&(folder, files, _)| folder == below && files == circle);
-                match known {
-                    Some(known) => drop(allowed.remove(known)),
-                    None => breaches.push(format!(
-                        "{below}/: {} import each other in a circle (a file counts with its folder); move what they share to a file that imports none of them",
-                        circle.join(", ")
-                    )),
-                }
+                breaches.push(format!(
+                    "{below}/: {} import each other in a circle (a file counts with its folder); move what they share to a file that imports none of them",
+                    circle.join(", ")
+                ));
             }
         }
-    }
-    for (folder, files, reason) in allowed {
-        breaches.push(format!(
-            "{folder}/: {} are no longer a circle ({reason}); remove them from ALLOWED_CIRCLES",
-            files.join(", ")
-        ));
     }
     report("circles of imports", &breaches);
 }

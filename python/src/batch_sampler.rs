@@ -1,7 +1,8 @@
 //! Python class for the batch sampler: returns the clip numbers of each batch and measures how well
 //! a shuffle mixes videos. It releases the GIL while it computes or measures an order.
 
-use framespool::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
+use framespool::batch_sampler::GroupedConfig;
+use framespool::batch_sampler::grouped_shuffle::VideoClips;
 use framespool::batch_sampler::shuffle_quality::{ShuffleStats, measure_shuffle};
 use framespool::batch_sampler::{self, SampledClip};
 use framespool::{Error, Result};

@@ -25,8 +25,8 @@ use crate::loader_args::{DatasetArg, LoaderSpec, config};
 use crate::log_records::emit_log_records;
 use crate::tensor::Tensor;
 use crate::transforms::Steps;
+use framespool::batch_sampler::GroupedConfig;
 use framespool::batch_sampler::SampledClip;
-use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 
 /// Clip, occurrence, repeat, whether it is padding.
 type SlotTuple = (u64, u32, u32, bool);

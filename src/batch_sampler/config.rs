@@ -207,7 +207,7 @@ impl BatchSamplerConfig {
                  needs at least one clip, use fewer ranks"
             ));
         }
-        Draws::of(self).check(self)
+        self.check_draws(Draws::of(self.mix.as_ref(), self.weights.as_ref()))
     }
 }
 
@@ -261,5 +261,44 @@ impl BatchSamplerConfig {
             ));
         }
         Ok(())
+    }
+
+    /// Rejects what no weights of groups can be combined with.
+    fn check_draws(&self, draws: Draws<'_>) -> Result<()> {
+        let (what, sources, why) = match draws {
+            Draws::Once => return Ok(()),
+            Draws::Datasets(_) => (
+                "a mix",
+                "datasets",
+                "its datasets take turns in a random order",
+            ),
+            Draws::Videos(_) => ("weights", "videos", "other orders deliver each clip once"),
+        };
+        if !matches!(self.shuffle, Shuffle::Full | Shuffle::Grouped(_)) {
+            return invalid_argument(format!(
+                "shuffle must be \"full\" or \"grouped\" with {what}; {why}"
+            ));
+        }
+        if self.stick_to_shard {
+            return invalid_argument(format!(
+                "stick_to_shard must be False with {what}, got True; all ranks draw from all {sources}"
+            ));
+        }
+        match draws {
+            Draws::Once => Ok(()),
+            Draws::Datasets(mix) => {
+                if mix.replacement && matches!(self.shuffle, Shuffle::Grouped(_)) {
+                    return invalid_argument(
+                        "shuffle must be \"full\" with replacement=True, got \"grouped\"; draws with replacement are independent",
+                    );
+                }
+                mix.check(self.num_clips)
+            }
+            Draws::Videos(weights) => {
+                let videos = self.videos();
+                self.check_video_clips(&videos)?;
+                weights.check(videos.num_videos())
+            }
+        }
     }
 }

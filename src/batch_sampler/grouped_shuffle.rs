@@ -22,6 +22,7 @@
 
 mod chunks;
 mod parameters;
+mod video_clips;
 pub(in crate::batch_sampler) mod weighted;
 
 use std::collections::{HashMap, VecDeque};
@@ -29,13 +30,11 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-pub use chunks::VideoClips;
-pub use parameters::{
-    Consumers, DEFAULT_CACHED_CLIPS, DEFAULT_MAX_CHUNK, GroupedConfig, GroupedOptions,
-};
+pub use parameters::{Consumers, DEFAULT_CACHED_CLIPS, DEFAULT_MAX_CHUNK, GroupedOptions};
+pub use video_clips::VideoClips;
 pub use weighted::WeightConfig;
 
-use super::order::Order;
+use super::order::{GroupedConfig, Order};
 use super::permutation::{Permutation, mix};
 use crate::error::{Result, invalid_argument};
 use crate::rng::{Purpose, RngKey};

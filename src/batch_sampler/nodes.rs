@@ -9,8 +9,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::grouped_shuffle::{GroupedConfig, VideoClips};
-use super::order::{self, Order};
+use super::grouped_shuffle::VideoClips;
+use super::order::{GroupedConfig, Order};
 use super::permutation::Permutation;
 use super::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
 use crate::error::{Result, invalid_argument};
@@ -44,9 +44,14 @@ enum NodeClips {
 }
 
 impl NodeOrder {
+    /// `order_of` makes the order of a part.
+    ///
     /// # Errors
     /// `Argument` if a machine has no clip.
-    pub fn new(config: &BatchSamplerConfig) -> Result<Self> {
+    pub fn new(
+        config: &BatchSamplerConfig,
+        order_of: &dyn Fn(&BatchSamplerConfig) -> Result<Box<dyn Order>>,
+    ) -> Result<Self> {
         let &BatchSamplerConfig {
             num_nodes,
             num_shards,
@@ -77,7 +82,7 @@ impl NodeOrder {
             occurrence: node.into(),
         }
         .rng(Purpose::Nodes);
-        let order = order::of_config(&BatchSamplerConfig {
+        let order = order_of(&BatchSamplerConfig {
             num_clips: lengths[node as usize],
             seed: own_seed.next_u64(),
             num_shards: ranks,

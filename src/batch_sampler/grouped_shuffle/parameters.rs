@@ -2,25 +2,14 @@
 
 use serde::Deserialize;
 
-use super::VideoClips;
+use super::super::order::GroupedConfig;
 use super::chunks::Chunks;
+use super::video_clips::VideoClips;
 use super::weighted::WeightedVideos;
 
 /// Maximum number of places of a stream over which a chunk is spread: some multiples of it are held
 /// in memory.
 pub(super) const MAX_SPREAD: u64 = 1 << 18;
-
-/// The parameters of a grouped shuffle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GroupedConfig {
-    /// Number of streams. A number of ranks that divides it gives each video to one rank.
-    pub num_streams: u32,
-    /// Number of positions of the order over which the clips of a chunk are spread. From twice the
-    /// number of clips on, each stream is shuffled fully.
-    pub block_size: u64,
-    /// Maximum number of clips of a chunk.
-    pub max_chunk: u32,
-}
 
 /// How to choose the parameters of a grouped shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::super::permutation::mix;
-use super::VideoClips;
+use super::video_clips::VideoClips;
 use crate::error::{Result, invalid_argument};
 use crate::rng::{Purpose, RngKey};
 

@@ -5,8 +5,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::grouped_shuffle::{GroupedConfig, GroupedEpoch, GroupedShuffle, VideoClips};
-use super::super::order::Order;
+use super::super::grouped_shuffle::{GroupedEpoch, GroupedShuffle, VideoClips};
+use super::super::order::{GroupedConfig, Order};
 use super::MixConfig;
 use super::interleave::{EpochDraws, WeightedInterleave};
 use crate::error::{Result, invalid_argument};

@@ -19,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::{VideoIndex, build_stream};
 use crate::limits::Limits;
-use crate::media::CodecKind;
 use crate::rng::RngKey;
 use crate::source::{ByteSource, Identity};
 use crate::transforms::{
@@ -314,7 +313,7 @@ impl ClipDecoder {
             ..
         } = self;
         executor.pipeline().prepare(reader)?;
-        if reader.index().info.params.codec.kind == CodecKind::Image {
+        if reader.index().info.params.codec.is_image {
             image_reader.begin(&reader.index().clone(), range);
             let mut taken = |packet, picture: EncodedImage<'_>| {
                 on_frame(executor, packet, &mut InputFrame::Image(picture))

@@ -6,9 +6,9 @@ use crate::source::check_interrupt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::bitstream::disposable::{Dependency, DependencyParser};
-use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
-use crate::bitstream::references::ReferenceGraph;
+use crate::codecs::disposable::{Dependency, DependencyParser};
+use crate::codecs::parameter_sets::replaces_parameter_sets;
+use crate::codecs::references::ReferenceGraph;
 use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::error::Result;

@@ -4,7 +4,6 @@
 use super::{Scheduler, SuspendedTask};
 use crate::decode::SoftwareDecoder;
 use crate::index::VideoIndex;
-use crate::media::CodecKind;
 use crate::video::AnyDecoder;
 
 impl<T: SuspendedTask> Scheduler<T> {
@@ -12,7 +11,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// `on_gpu`, returns a hardware decoder if one is available for it.
     pub fn decoder(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
         let params = &index.info.params;
-        let on_gpu = on_gpu && params.codec.kind != CodecKind::Image;
+        let on_gpu = on_gpu && !params.codec.is_image;
         if let Some(decoder) = on_gpu
             .then(|| self.backends.decoder(index, &self.stats))
             .flatten()
@@ -20,7 +19,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             return decoder;
         }
         let mut state = self.lock();
-        if params.codec.kind == CodecKind::Image {
+        if params.codec.is_image {
             return AnyDecoder::Image(state.image_readers.pop().unwrap_or_default());
         }
         AnyDecoder::Software(

@@ -82,8 +82,8 @@ impl Codec for Av1 {
         ]
     }
 
-    fn nvdec(&self) -> Option<session::Codec> {
-        Some(session::Codec::Av1)
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Ok(session::Codec::Av1)
     }
 
     fn sample_entries(&self) -> &'static [SampleEntry] {

@@ -184,6 +184,12 @@ pub(crate) trait Codec: Sync {
         false
     }
 
+    /// Whether the decoder must be opened with `AV_CODEC_FLAG_LOW_DELAY`, because it otherwise
+    /// reports errors of a packet after later packets were sent.
+    fn needs_low_delay(&self) -> bool {
+        false
+    }
+
     /// Whether the decoder drops packets' tags, so that frames must be identified by their time.
     fn drops_packet_tags(&self) -> bool {
         false
@@ -226,9 +232,9 @@ pub(crate) trait Codec: Sync {
 
     // ---- NVDEC ----
 
-    /// The codec of NVDEC whose output is exact; `None` if there is none.
-    fn nvdec(&self) -> Option<session::Codec> {
-        None
+    /// The codec of NVDEC whose output is exact, or else the reason why there is none.
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Err("its standard does not define bit-exact output")
     }
 
     /// Whether libavcodec uses the container's color description where the bitstream has none.

@@ -118,8 +118,8 @@ impl Codec for H264 {
         ]
     }
 
-    fn nvdec(&self) -> Option<session::Codec> {
-        Some(session::Codec::H264)
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Ok(session::Codec::H264)
     }
 
     fn uses_container_color(&self) -> bool {

@@ -18,8 +18,7 @@ use super::codec::{
     RawFormat, ReferenceParser, Reordering, SampleEntry,
 };
 use super::nal::{
-    BitReader, Framing, NalSyntax, has_valid_units, parse_sei_messages, split_nal_units,
-    unescape_rbsp,
+    BitReader, Framing, NalSyntax, has_persistent_sei, has_valid_units, split_nal_units,
 };
 use super::parameter_sets::{ParameterSetId, config_nal_units, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
@@ -126,8 +125,8 @@ impl Codec for Hevc {
         ]
     }
 
-    fn nvdec(&self) -> Option<session::Codec> {
-        Some(session::Codec::Hevc)
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Ok(session::Codec::Hevc)
     }
 
     fn sample_entries(&self) -> &'static [SampleEntry] {
@@ -309,31 +308,13 @@ impl<'a> HevcAccessUnit<'a> {
                     .then_some(());
             }
             32..=34 => self.parameter_sets.push(unit),
-            39 | 40 => self.has_persistent_sei |= is_persistent_sei(unit),
+            39 | 40 => self.has_persistent_sei |= has_persistent_sei(unit),
             // Delimiters, filler data, and Dolby Vision metadata, which does not affect decoding.
             35 | 38 | 62 => {}
             _ => return None,
         }
         Some(())
     }
-}
-
-/// Whether an SEI message changes later pictures: a recovery point, or film grain, which libavcodec
-/// applies until it is canceled and which has a message type of its own or is carried as AV1 film
-/// grain in ITU-T T.35.
-fn is_persistent_sei(unit: &[u8]) -> bool {
-    const RECOVERY_POINT: u32 = 6;
-    const FILM_GRAIN: u32 = 19;
-    const REGISTERED: u32 = 4;
-    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
-    let messages = unescape_rbsp(&unit[1..]);
-    parse_sei_messages(&messages)
-        .iter()
-        .any(|(kind, body)| match *kind {
-            RECOVERY_POINT | FILM_GRAIN => true,
-            REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
-            _ => false,
-        })
 }
 
 /// Builds parameter sets and slices for tests.

@@ -28,6 +28,12 @@ pub(crate) trait NalSyntax: Sync {
     /// NAL unit types of the parameter sets without which no slice can be decoded.
     fn required_sets(&self) -> &'static [u8];
 
+    /// Whether a parameter set may change with any picture, and is sent again where decoding may
+    /// start: it then says nothing about the stream.
+    fn is_transient(&self, _set: ParameterSetId) -> bool {
+        false
+    }
+
     /// The sample aspect ratio that a unit states if it is an SPS.
     fn sps_sample_aspect(&self, unit: &[u8]) -> Option<(u32, u32)>;
 
@@ -186,7 +192,7 @@ pub(super) fn holds_only_headers(data: &[u8]) -> bool {
     data.starts_with(&[0, 0, 1]) && data.len() <= MAX_HEADER_BYTES
 }
 
-/// SEI messages of an H.264 or HEVC NAL unit: (type, payload).
+/// SEI messages of a NAL unit with a header of one byte: (type, payload).
 pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();
     let mut rest = unit.get(1..).unwrap_or(&[]);
@@ -210,6 +216,24 @@ pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
         rest = rest.get(size..).unwrap_or(&[]);
     }
     out
+}
+
+/// Whether an HEVC or VVC SEI unit changes later pictures: a recovery point, or film grain, which libavcodec
+/// applies until it is canceled and which has a message type of its own or is carried as AV1 film
+/// grain in ITU-T T.35.
+pub(super) fn has_persistent_sei(unit: &[u8]) -> bool {
+    const RECOVERY_POINT: u32 = 6;
+    const FILM_GRAIN: u32 = 19;
+    const REGISTERED: u32 = 4;
+    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
+    let messages = unescape_rbsp(&unit[1..]);
+    parse_sei_messages(&messages)
+        .iter()
+        .any(|(kind, body)| match *kind {
+            RECOVERY_POINT | FILM_GRAIN => true,
+            REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
+            _ => false,
+        })
 }
 
 /// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.

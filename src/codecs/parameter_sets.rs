@@ -97,12 +97,13 @@ impl ParameterSetTracker {
                 self.in_band |= used.is_some_and(|name| !self.current.contains_key(&name));
                 continue;
             };
-            self.in_band = true;
+            let counts = !self.syntax.is_transient(name);
+            self.in_band |= counts;
             match self.current.get(&name) {
                 Some(known) if known == unit => {}
                 known => {
-                    self.changed |= known.is_some();
-                    self.late |= self.has_slices;
+                    self.changed |= counts && known.is_some();
+                    self.late |= counts && self.has_slices;
                     self.current.insert(name, unit.to_vec());
                 }
             }

@@ -36,8 +36,8 @@ impl Codec for Vp8 {
         true
     }
 
-    fn nvdec(&self) -> Option<session::Codec> {
-        Some(session::Codec::Vp8)
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Ok(session::Codec::Vp8)
     }
 
     fn sample_entries(&self) -> &'static [SampleEntry] {

@@ -46,8 +46,8 @@ impl Codec for Vp9 {
         true
     }
 
-    fn nvdec(&self) -> Option<session::Codec> {
-        Some(session::Codec::Vp9)
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Ok(session::Codec::Vp9)
     }
 
     fn sample_entries(&self) -> &'static [SampleEntry] {

@@ -77,12 +77,9 @@ impl BitstreamFilter {
     pub fn new(index: &VideoIndex, start: DecodeIndex) -> Result<Self, String> {
         let params = &index.params_at(start);
         let known = codecs::of(&params.codec);
-        let Some(codec) = known.nvdec() else {
-            return Err(format!(
-                "{}: its standard does not define bit-exact output",
-                params.codec.name
-            ));
-        };
+        let codec = known
+            .nvdec()
+            .map_err(|reason| format!("{}: {reason}", params.codec.name))?;
         let extradata = &params.extradata;
         let (framing, headers) = match codec {
             Codec::H264 => parameter_sets(&H264, extradata)?,

@@ -200,9 +200,12 @@ impl Decoder {
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             // Without BITEXACT libavcodec may choose vector code that rounds differently on other
             // processors (MPEG-4 motion compensation, VP9 transforms).
-            let flags = ffi::AV_CODEC_FLAG_COPY_OPAQUE
+            let mut flags = ffi::AV_CODEC_FLAG_COPY_OPAQUE
                 | ffi::AV_CODEC_FLAG_UNALIGNED
                 | ffi::AV_CODEC_FLAG_BITEXACT;
+            if codecs::of(&params.codec).needs_low_delay() {
+                flags |= ffi::AV_CODEC_FLAG_LOW_DELAY;
+            }
             (*c).flags |= flags as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };

@@ -24,6 +24,7 @@ mod theora;
 mod vc1;
 pub(crate) mod vp8;
 pub(crate) mod vp9;
+mod vvc;
 
 pub(crate) use codec::{Beginning, ConfigurationBox, OrderRule, Reordering};
 use codec::{Codec, RawFormat, SampleEntry};
@@ -34,6 +35,7 @@ use crate::media;
 const REGISTRY: &[(&str, &dyn Codec)] = &[
     ("h264", &h264::H264),
     ("hevc", &hevc::Hevc),
+    ("vvc", &vvc::Vvc),
     ("vp8", &vp8::Vp8),
     ("vp9", &vp9::Vp9),
     ("av1", &av1::Av1),

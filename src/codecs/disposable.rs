@@ -82,7 +82,7 @@ mod tests {
     proptest! {
         #[test]
         fn damaged_data_never_panics(
-            name in prop::sample::select(vec!["h264", "hevc", "av1", "mpeg2video", "mpeg1video", "mjpeg"]),
+            name in prop::sample::select(vec!["h264", "hevc", "vvc", "av1", "mpeg2video", "mpeg1video", "mjpeg"]),
             extradata in prop::collection::vec(prop::num::u8::ANY, 0..64),
             packets in prop::collection::vec(prop::collection::vec(prop::num::u8::ANY, 0..64), 0..4),
         ) {

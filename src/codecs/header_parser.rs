@@ -72,6 +72,7 @@ mod tests {
         for name in [
             "h264",
             "hevc",
+            "vvc",
             "vp8",
             "vp9",
             "av1",
@@ -94,7 +95,16 @@ mod tests {
 
     #[test]
     fn damaged_headers_are_no_keyframes_and_no_panic() {
-        for name in ["h264", "hevc", "vp8", "vp9", "av1", "mpeg4", "mpeg2video"] {
+        for name in [
+            "h264",
+            "hevc",
+            "vvc",
+            "vp8",
+            "vp9",
+            "av1",
+            "mpeg4",
+            "mpeg2video",
+        ] {
             for data in [
                 &[][..],
                 &[0xff; 7],

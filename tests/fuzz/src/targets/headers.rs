@@ -36,7 +36,7 @@ pub const HEADERS: Target = Target {
     ..USUAL
 };
 
-const CODECS: [&str; 11] = [
+const CODECS: [&str; 12] = [
     "h264",
     "hevc",
     "av1",
@@ -48,6 +48,7 @@ const CODECS: [&str; 11] = [
     "mjpeg",
     "rawvideo",
     "vc1",
+    "vvc",
 ];
 /// Maximum length of a packet in a seed: headers are at its start.
 const MAX_HEADER_BYTES: usize = 300;

@@ -8,15 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use framespool::bitstream::disposable::{Dependency, DependencyParser};
-use framespool::bitstream::references::ReferenceGraph;
+use framespool::codecs::disposable::{Dependency, DependencyParser};
+use framespool::codecs::references::ReferenceGraph;
 use framespool::decode::PacketReader;
 use framespool::decode::plan::plan_decode_ranges;
 use framespool::error::Result;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
-use framespool::media::CodecKind;
 use framespool::rng::{Purpose, RngKey};
 use framespool::source::{ByteSource, FileSource};
 use framespool::transforms::transform::{Size, Target, Transform};
@@ -223,7 +222,7 @@ impl MinimalDecoder {
             Some(decoder) => decoder,
             None => decoder.insert(Decoder::open(&index.site, &index.info.params, 1)?),
         };
-        let by_time = index.info.params.codec.kind == CodecKind::Vp9;
+        let by_time = index.info.params.codec.name == "vp9";
         let mut output = LazyClipOutput::default();
         let mut packet = Packet::new();
         for pass in passes {

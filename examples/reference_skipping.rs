@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use framespool::bitstream::disposable::{Dependency, DependencyParser};
+use framespool::codecs::disposable::{Dependency, DependencyParser};
 use framespool::decode::PacketReader;
 use framespool::decode::SoftwareDecoder;
 use framespool::decode::plan::{DecodeRange, plan_decode_ranges};

@@ -33,10 +33,10 @@ DAV1D_URL=https://downloads.videolan.org/pub/videolan/dav1d/VERSION/dav1d-VERSIO
 SUITES="sid forky trixie"
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
-DEMUXERS=mov,matroska,avi,mpegts,mpegps,mpegvideo,flv,ogg,h264,hevc,ivf,obu,av1,mjpeg,m4v,asf,gif
-DECODERS=h264,hevc,vp8,vp9,libdav1d,mpeg4,msmpeg4v1,msmpeg4v2,msmpeg4v3,mpeg1video,mpeg2video,mjpeg,png,rawvideo,ffv1,flv,h263,theora,vc1,wmv1,wmv2,wmv3,prores,gif,cinepak
-PARSERS=h264,hevc,vp8,vp9,av1,mpeg4video,mpegvideo,mjpeg,png,h263,vc1,gif,vp3,ffv1,prores
-BSFS=h264_mp4toannexb,hevc_mp4toannexb,extract_extradata,av1_frame_merge,av1_frame_split,vp9_superframe,vp9_superframe_split,mpeg4_unpack_bframes,null
+DEMUXERS=mov,matroska,avi,mpegts,mpegps,mpegvideo,flv,ogg,h264,hevc,vvc,ivf,obu,av1,mjpeg,m4v,asf,gif
+DECODERS=h264,hevc,vvc,vp8,vp9,libdav1d,mpeg4,msmpeg4v1,msmpeg4v2,msmpeg4v3,mpeg1video,mpeg2video,mjpeg,png,rawvideo,ffv1,flv,h263,theora,vc1,wmv1,wmv2,wmv3,prores,gif,cinepak
+PARSERS=h264,hevc,vvc,vp8,vp9,av1,mpeg4video,mpegvideo,mjpeg,png,h263,vc1,gif,vp3,ffv1,prores
+BSFS=h264_mp4toannexb,hevc_mp4toannexb,vvc_mp4toannexb,extract_extradata,av1_frame_merge,av1_frame_split,vp9_superframe,vp9_superframe_split,mpeg4_unpack_bframes,null
 
 CONFIGURE=(
   --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-debug

@@ -16,13 +16,13 @@ use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crate::bitstream::intra::packets_are_independent;
+use crate::codecs;
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
-use crate::media::{CodecKind, CodecParams};
+use crate::media::CodecParams;
 use crate::units::DecodeIndex;
 
 pub use bitstream_filter::{AccessUnitInfo, BitstreamFilter};
@@ -60,25 +60,6 @@ pub struct SoftwareDecoder {
     pub stats: DecodeStats,
     /// Time spent so far.
     pub times: DecodeTimes,
-}
-
-/// Whether decoding from a random access point of a video is independent of the decode ranges of
-/// the same video before it, if its headers do not change. The decoders of the other codecs keep
-/// tables that a stream may rely on having sent, or on not having sent (MJPEG its Huffman tables),
-/// what a damaged picture changed unnoticed (MPEG-4 the layout of its video object layer), or, even
-/// when flushed, the last picture (Cinepak).
-fn is_reset_at_sync(params: &CodecParams) -> bool {
-    match params.codec.kind {
-        CodecKind::H264
-        | CodecKind::Hevc
-        | CodecKind::Vp8
-        | CodecKind::Vp9
-        | CodecKind::Av1
-        | CodecKind::Mpeg12
-        | CodecKind::Image => true,
-        CodecKind::Mpeg4 | CodecKind::Vc1 => false,
-        CodecKind::Other => packets_are_independent(params),
-    }
 }
 
 impl Default for SoftwareDecoder {
@@ -140,21 +121,19 @@ impl SoftwareDecoder {
     /// `Unsupported` or `Malformed` if no decoder can be opened.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
-        let kind = index.info.params.codec.kind;
-        let predicted_other = kind == CodecKind::Vc1
-            || kind == CodecKind::Other && !is_intra_only(&index.info.params);
-        // For a few pictures, waking the threads costs more time than they save. In the codecs of
-        // `conceals_errors`, libavcodec also conceals damage differently with several threads than
-        // with one, without reporting it.
-        let conceals_errors = matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4)
-            || predicted_other;
+        let params = &index.info.params;
+        let codec = codecs::of(&params.codec);
+        // For a few pictures, waking the threads costs more time than they save. In some codecs,
+        // libavcodec also conceals damage differently with several threads than with one, without
+        // reporting it.
+        let conceals_errors = !codec.reports_damage_with_threads() && !is_intra_only(params);
         let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors;
         let threads = if alone { 1 } else { self.threads };
         // A decoder keeps what the packets of a video sent it (parameter sets, the SEI message by
         // which libavcodec works around errors of x264): another video with the same extradata must
         // not inherit it.
         let last_index = Arc::downgrade(index);
-        if !is_reset_at_sync(&index.info.params) || !Weak::ptr_eq(&self.last_index, &last_index) {
+        if !codec.is_reset_at_sync(params) || !Weak::ptr_eq(&self.last_index, &last_index) {
             self.open = None;
         }
         self.last_index = last_index;

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use framespool_kernels::Field;
 
-use crate::bitstream::configuration::parameter_sets_in_band;
+use crate::codecs::parameter_sets::parameter_sets_in_band;
 use crate::error::{Error, Location, Result, Site};
 use crate::ffmpeg::Packet;
 use crate::media::{CodecParams, StreamInfo, StreamSummary, list_streams};
@@ -398,7 +398,7 @@ impl VideoIndex {
     /// A test index: (presentation order, start?, shown?) of each packet in decode order; one tick
     /// per frame.
     pub(crate) fn synthetic(packets: &[(i64, bool, bool)]) -> Self {
-        use crate::media::{Codec, CodecKind, ColorTags, DisplayOrientation};
+        use crate::media::{Codec, ColorTags, DisplayOrientation};
         let site = Site::file(&"sketch".into());
         let record = |&(order, start, frame): &(i64, bool, bool)| PacketRecord {
             offset: 0,
@@ -418,7 +418,7 @@ impl VideoIndex {
         let codec = Codec {
             id: 0,
             name: "none".into(),
-            kind: CodecKind::Other,
+            is_image: false,
         };
         let color = ColorTags::default();
         let params = CodecParams {

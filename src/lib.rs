@@ -64,9 +64,9 @@
 
 pub mod batch;
 pub mod batch_sampler;
-pub mod bitstream;
 pub mod clip_sampler;
 pub mod clip_store;
+pub mod codecs;
 pub mod dataset;
 pub mod decode;
 pub mod demux;

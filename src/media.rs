@@ -13,49 +13,18 @@ pub struct Codec {
     pub id: u32,
     /// "h264", "hevc", "vp9", …
     pub name: String,
-    /// Selects the codec-specific parsing of packets.
-    pub kind: CodecKind,
+    /// A file that is one image, read by `image`. Never a stream of a container, whose codec may have
+    /// the same name.
+    pub is_image: bool,
 }
 
-/// Codecs whose packets framespool parses; for all others it relies on the container's metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CodecKind {
-    /// H.264 / AVC.
-    H264,
-    /// H.265 / HEVC.
-    Hevc,
-    /// VP8.
-    Vp8,
-    /// VP9.
-    Vp9,
-    /// AV1.
-    Av1,
-    /// MPEG-4 part 2 (Xvid, DivX).
-    Mpeg4,
-    /// MPEG-1 and MPEG-2 video.
-    Mpeg12,
-    /// VC-1 and WMV3 (Windows Media Video 9).
-    Vc1,
-    /// A file that is one image (JPEG, PNG, WebP, AVIF), read by `image`. Never the codec of a
-    /// container's stream, for any name of it.
-    Image,
-    /// Anything else.
-    Other,
-}
-
-impl CodecKind {
-    /// From FFmpeg's codec name.
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "h264" => Self::H264,
-            "hevc" => Self::Hevc,
-            "vp8" => Self::Vp8,
-            "vp9" => Self::Vp9,
-            "av1" => Self::Av1,
-            "mpeg4" => Self::Mpeg4,
-            "mpeg1video" | "mpeg2video" => Self::Mpeg12,
-            "vc1" | "wmv3" => Self::Vc1,
-            _ => Self::Other,
+impl Codec {
+    /// The codec of a container's stream.
+    pub fn of_stream(id: u32, name: impl Into<String>) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            is_image: false,
         }
     }
 }
@@ -88,11 +57,7 @@ impl CodecParams {
     /// Parameters for tests.
     pub(crate) fn synthetic(name: &str, extradata: &[u8]) -> Self {
         Self {
-            codec: Codec {
-                id: 0,
-                name: name.into(),
-                kind: CodecKind::from_name(name),
-            },
+            codec: Codec::of_stream(0, name),
             tag: 0,
             extradata: extradata.to_vec(),
             width: 16,

@@ -21,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::{VideoIndex, build_stream};
 use crate::limits::Limits;
-use crate::media::CodecKind;
 use crate::rng::RngKey;
 use crate::source::{ByteSource, Identity};
 use crate::transforms::{DeviceReport, InputFrame, TransformExecutor, TransformPipeline};
@@ -112,7 +111,7 @@ impl DecoderProvider for OwnDecoders {
     }
 
     fn acquire(&mut self, index: &Arc<VideoIndex>, on_gpu: bool) -> AnyDecoder {
-        if index.info.params.codec.kind == CodecKind::Image {
+        if index.info.params.codec.is_image {
             return AnyDecoder::Image(self.images.take().unwrap_or_default());
         }
         match self.nvdec.take_if(|_| on_gpu) {

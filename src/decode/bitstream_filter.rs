@@ -4,14 +4,13 @@
 
 use framespool_nvdec::session::Codec;
 
-use crate::bitstream::av1::{self, config_obus, obu_type, parse_obus, parse_sequence_end};
-use crate::bitstream::disposable::{declares_frames_only, sps_crops_left_or_top};
-use crate::bitstream::nal::{Framing, has_forbidden_bytes, split_nal_units};
-use crate::bitstream::parameter_set_tracker::config_nal_units;
-use crate::bitstream::picture_info::SequenceColor;
-use crate::bitstream::{vp8, vp9};
+use crate::codecs::av1::{self, config_obus, obu_type, parse_obus, parse_sequence_end};
+use crate::codecs::nal::{Framing, NalSyntax, has_forbidden_bytes, split_nal_units};
+use crate::codecs::parameter_sets::config_nal_units;
+use crate::codecs::picture_info::SequenceColor;
+use crate::codecs::{self, h264::H264, hevc::Hevc, vp8, vp9};
 use crate::index::VideoIndex;
-use crate::media::{CodecKind, ColorTags};
+use crate::media::ColorTags;
 use crate::units::DecodeIndex;
 
 /// Converts the packets of one stream to access units.
@@ -77,39 +76,14 @@ impl BitstreamFilter {
     /// The reason why this stream falls back to the CPU.
     pub fn new(index: &VideoIndex, start: DecodeIndex) -> Result<Self, String> {
         let params = &index.params_at(start);
-        let codec = match params.codec.kind {
-            CodecKind::H264 => Codec::H264,
-            CodecKind::Hevc => Codec::Hevc,
-            CodecKind::Vp8 => Codec::Vp8,
-            CodecKind::Vp9 => Codec::Vp9,
-            CodecKind::Av1 => Codec::Av1,
-            CodecKind::Mpeg4
-            | CodecKind::Mpeg12
-            | CodecKind::Vc1
-            | CodecKind::Image
-            | CodecKind::Other => {
-                return Err(format!(
-                    "{}: its standard does not define bit-exact output",
-                    params.codec.name
-                ));
-            }
-        };
+        let known = codecs::of(&params.codec);
+        let codec = known
+            .nvdec()
+            .map_err(|reason| format!("{}: {reason}", params.codec.name))?;
         let extradata = &params.extradata;
-        let hevc = codec == Codec::Hevc;
         let (framing, headers) = match codec {
-            Codec::H264 | Codec::Hevc => {
-                let framing = Framing::detect(hevc, extradata);
-                let sets = config_nal_units(hevc, framing, extradata);
-                if sets.iter().any(|set| sps_crops_left_or_top(hevc, set)) {
-                    return Err(CROPPED_LEFT_OR_TOP.into());
-                }
-                (
-                    framing,
-                    sets.iter()
-                        .flat_map(|set| [&START_CODE[..], set].concat())
-                        .collect(),
-                )
-            }
+            Codec::H264 => parameter_sets(&H264, extradata)?,
+            Codec::Hevc => parameter_sets(&Hevc, extradata)?,
             Codec::Av1 => {
                 if film_grain(config_obus(extradata)) != Some(false) {
                     return Err(format!(
@@ -120,7 +94,7 @@ impl BitstreamFilter {
             }
             Codec::Vp8 | Codec::Vp9 => (Framing::AnnexB, Vec::new()),
         };
-        let fields = codec == Codec::H264 && !declares_frames_only(extradata, &[]);
+        let fields = known.may_have_field_packets(extradata, &[]);
         // A parameter set that changes within the stream may introduce fields.
         let is_single_frame = !fields && !index.changes_parameters;
         let color = match codec {
@@ -138,29 +112,33 @@ impl BitstreamFilter {
         })
     }
 
+    fn filter_units(
+        &self,
+        syntax: &dyn NalSyntax,
+        packet: &[u8],
+        out: &mut Vec<u8>,
+    ) -> AccessUnitInfo {
+        let (mut is_cropped, mut is_damaged) = (false, false);
+        for unit in split_nal_units(self.framing, packet) {
+            is_cropped |= syntax.sps_crops_left_or_top(unit);
+            // Only of slices: some encoders do not escape their own messages.
+            is_damaged |= syntax.is_slice(unit) && has_forbidden_bytes(unit);
+            out.extend_from_slice(&START_CODE);
+            out.extend_from_slice(unit);
+        }
+        AccessUnitInfo {
+            is_cropped,
+            is_damaged,
+            ..AccessUnitInfo::of(self.is_single_frame, 1, None)
+        }
+    }
+
     /// Writes a packet as an access unit into `out`.
     pub fn filter_packet(&self, packet: &[u8], out: &mut Vec<u8>) -> AccessUnitInfo {
         out.clear();
         match self.codec {
-            Codec::H264 | Codec::Hevc => {
-                let (mut is_cropped, mut is_damaged) = (false, false);
-                for unit in split_nal_units(self.framing, packet) {
-                    is_cropped |= sps_crops_left_or_top(self.codec == Codec::Hevc, unit);
-                    // Only of slices: some encoders do not escape their own messages.
-                    let is_slice = match self.codec {
-                        Codec::Hevc => unit[0] >> 1 & 63 < 32,
-                        _ => matches!(unit[0] & 31, 1..=5),
-                    };
-                    is_damaged |= is_slice && has_forbidden_bytes(unit);
-                    out.extend_from_slice(&START_CODE);
-                    out.extend_from_slice(unit);
-                }
-                AccessUnitInfo {
-                    is_cropped,
-                    is_damaged,
-                    ..AccessUnitInfo::of(self.is_single_frame, 1, None)
-                }
-            }
+            Codec::H264 => self.filter_units(&H264, packet, out),
+            Codec::Hevc => self.filter_units(&Hevc, packet, out),
             Codec::Vp8 => {
                 out.extend_from_slice(packet);
                 // Bit 4 of the frame tag (RFC 6386, 9.1).
@@ -196,6 +174,18 @@ impl BitstreamFilter {
             }
         }
     }
+}
+
+/// The framing of a stream of NAL units, and the parameter sets of its configuration with start
+/// codes.
+fn parameter_sets(syntax: &dyn NalSyntax, extradata: &[u8]) -> Result<(Framing, Vec<u8>), String> {
+    let framing = Framing::detect(syntax, extradata);
+    let sets = config_nal_units(syntax, framing, extradata);
+    if sets.iter().any(|set| syntax.sps_crops_left_or_top(set)) {
+        return Err(CROPPED_LEFT_OR_TOP.into());
+    }
+    let with_start_code = |set: &&[u8]| [&START_CODE[..], set].concat();
+    Ok((framing, sets.iter().flat_map(with_start_code).collect()))
 }
 
 /// The frames of a VP9 packet (VP9 specification, annex B).

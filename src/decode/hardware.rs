@@ -14,7 +14,7 @@ use framespool_nvdec::switches::Mechanism;
 use super::bitstream_filter::{AccessUnitInfo, BitstreamFilter, CROPPED_LEFT_OR_TOP};
 use super::range_state::RangeState;
 use super::{DecodeStats, DecodeTimes, Step};
-use crate::bitstream::h264::FrameNumTracker;
+use crate::codecs::h264::FrameNumTracker;
 use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
@@ -186,10 +186,10 @@ impl HardwareDecoder {
         if let Some(error) = state.missing_data_error(at) {
             return Err(error); // the CPU decoder determines which pictures can still be decoded
         }
-        // An HEVC leading picture of the random access point may refer to pictures before that
+        // A marked leading picture of the random access point may refer to pictures before that
         // point, and no trailing picture refers to it: it need not even be parsed.
         let is_leading = state.is_leading(at);
-        if is_leading && state.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
+        if is_leading && state.codec().marks_leading_pictures() {
             self.stats.packets_skipped += 1;
             return Ok(Step::More);
         }

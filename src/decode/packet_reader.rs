@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::codecs;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
 use crate::limits::{Limits, reserve, resize};
-use crate::media::CodecKind;
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -93,15 +93,13 @@ impl PacketReader {
         if self.index.first_field.get().is_some() {
             return Ok(());
         }
-        let first_field = match self.index.info.params.codec.kind {
-            // Each picture of interlaced H.265 is one field, and its decoder outputs it as a frame.
-            CodecKind::Image | CodecKind::Hevc => None,
-            _ => {
-                let demuxer =
-                    Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?;
-                self.bytes_read += demuxer.bytes_read();
-                demuxer.header().first_field()
-            }
+        let codec = &self.index.info.params.codec;
+        let first_field = if codec.is_image || codecs::of(codec).outputs_fields() {
+            None
+        } else {
+            let demuxer = Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?;
+            self.bytes_read += demuxer.bytes_read();
+            demuxer.header().first_field()
         };
         // Another reader may have been faster; it has read the same.
         let _ = self.index.first_field.set(first_field);

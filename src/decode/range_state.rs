@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::DecodeStats;
 use super::skip_analysis::SkipMap;
-use crate::bitstream::configuration::can_change_within_range;
-use crate::bitstream::disposable::{Dependency, DependencyParser};
-use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
+use crate::codecs::configuration::can_change_within_range;
+use crate::codecs::disposable::{Dependency, DependencyParser};
+use crate::codecs::parameter_sets::replaces_parameter_sets;
+use crate::codecs::{self, codec::Codec};
 use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::{Decoder, Frame, Packet, Received};
 use crate::index::VideoIndex;
-use crate::media::CodecKind;
 use crate::units::DecodeIndex;
 
 /// Largest distance in packets from a start to a failure that may mean that the start is not a
@@ -67,12 +67,14 @@ pub(super) struct RangeState {
     /// The decoder has several threads: a logged error is not necessarily about the packet sent
     /// last.
     threaded: bool,
-    /// AV1: frames that the decoder has not output, of packets that were sent to it.
+    /// Frames that the decoder has not output, of packets that were sent to it; only for a decoder
+    /// that can lose frames.
     awaited: VecDeque<DecodeIndex>,
-    /// AV1: an error that the decoder logged and that concerns no pixel, unless a frame is lost.
+    /// For the same decoders: an error that was logged and that concerns no pixel, unless a frame is
+    /// lost.
     harmless: Option<String>,
-    /// Motion JPEG: the packet sent last contains a second image, such as a thumbnail.
-    has_thumbnail: bool,
+    /// The packet sent last contains a second image, such as a thumbnail.
+    has_second_image: bool,
 }
 
 impl RangeState {
@@ -99,7 +101,7 @@ impl RangeState {
             missing: range.wanted.clone(),
             receive_errors: 0,
             damage: None,
-            indexed_by_time: index.info.params.codec.kind == CodecKind::Vp9,
+            indexed_by_time: codecs::of(&index.info.params.codec).drops_packet_tags(),
             start_presentation_order: index.packets[range.start.as_usize()].order,
             at_first_sync_point: index.sync_points.first() == Some(&range.start.0),
             closed: index.packets[range.start.as_usize()].is_closed_sync(),
@@ -112,7 +114,7 @@ impl RangeState {
             threaded,
             awaited: VecDeque::new(),
             harmless: None,
-            has_thumbnail: false,
+            has_second_image: false,
             index,
             range,
         }
@@ -174,6 +176,11 @@ impl RangeState {
         true
     }
 
+    /// The codec of the stream.
+    pub fn codec(&self) -> &'static dyn Codec {
+        codecs::of(&self.index.info.params.codec)
+    }
+
     fn last_needed(&self) -> DecodeIndex {
         self.missing
             .iter()
@@ -209,17 +216,13 @@ impl RangeState {
             .map_or(Ok(()), Err)?;
         self.misplaced_extradata(at, packet.data())
             .map_or(Ok(()), Err)?;
-        // Its decoder searches for the next image, and completes one from the tables of an earlier
-        // packet.
-        if self.index.info.params.codec.name == "mjpeg" && !packet.data().starts_with(&[0xff, 0xd8])
-        {
-            let reason = "it does not begin with a JPEG image".to_owned();
-            return Err(Error::Decode {
+        match self.codec().packet_error(packet.data()) {
+            None => Ok(()),
+            Some(reason) => Err(Error::Decode {
                 site: self.index.site_of_packet(at),
-                reason,
-            });
+                reason: reason.to_owned(),
+            }),
         }
-        Ok(())
     }
 
     /// Determines what the wanted pictures depend on, before the first packet if the whole range
@@ -271,7 +274,7 @@ impl RangeState {
         let over = self
             .skip_map
             .as_ref()
-            .is_some_and(|skip_map| skip_map.can_skip_decode(at));
+            .is_some_and(|skip_map| skip_map.skips(at));
         self.skipped_any |= over;
         over
     }
@@ -413,12 +416,11 @@ impl RangeState {
     /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.
     pub fn record_sent(&mut self, at: DecodeIndex, data: &[u8], refused: Option<&str>) {
         self.last_sent = at;
-        if self.index.info.params.codec.kind == CodecKind::Av1 && !self.is_leading(at) {
+        if self.codec().loses_frames() && !self.is_leading(at) {
             self.awaited
                 .extend(self.index.packets[at.as_usize()].is_frame().then_some(at));
         }
-        self.has_thumbnail = self.index.info.params.codec.name == "mjpeg"
-            && memchr::memmem::find(data.get(2..).unwrap_or_default(), &[0xff, 0xd8]).is_some();
+        self.has_second_image = self.codec().has_second_image(data);
         if let Some(reason) = refused {
             self.record_logged_error(reason);
         }
@@ -426,20 +428,17 @@ impl RangeState {
 
     /// Records an error that concerns no pixel, unless the damage that caused it has other effects.
     fn record_logged_harmless(&mut self, reason: String) {
-        match self.index.info.params.codec.kind {
-            CodecKind::Av1 => self.harmless = Some(reason),
-            // The segment has a wrong length, and the decoder continues within it: in the image
-            // that it contains, if any. The data of the picture itself do not contain the mark of a
-            // beginning.
-            _ if reason.starts_with("app: ") && (self.threaded || self.has_thumbnail) => {
-                self.record_logged_error(&reason);
-            }
-            _ => {}
+        let codec = self.codec();
+        if codec.loses_frames() {
+            self.harmless = Some(reason);
+        } else if codec.resumes_in_second_image(&reason) && (self.threaded || self.has_second_image)
+        {
+            self.record_logged_error(&reason);
         }
     }
 
-    /// AV1: records that the decoder output this frame, or everything. Its order of output is
-    /// decode order: a frame that is still awaited is lost, for example because the type of its
+    /// Records that a decoder that can lose frames output this frame, or everything. Its order of
+    /// output is decode order: a frame that is still awaited is lost, for example because the type of its
     /// unit is damaged. Later ones may refer to it.
     fn record_output(&mut self, output: Option<DecodeIndex>) {
         while let Some(&awaited) = self

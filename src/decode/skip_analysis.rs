@@ -6,9 +6,9 @@ use crate::source::check_interrupt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::bitstream::disposable::{Dependency, DependencyParser};
-use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
-use crate::bitstream::references::ReferenceGraph;
+use crate::codecs::disposable::{Dependency, DependencyParser};
+use crate::codecs::parameter_sets::replaces_parameter_sets;
+use crate::codecs::references::ReferenceGraph;
 use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::error::Result;
@@ -76,7 +76,7 @@ impl SkipMap {
     }
 
     /// Whether packet `at` need not be sent to the decoder.
-    pub fn can_skip_decode(&self, at: DecodeIndex) -> bool {
+    pub fn skips(&self, at: DecodeIndex) -> bool {
         !self.needed[(at.0 - self.start) as usize]
     }
 
@@ -94,7 +94,7 @@ impl SkipMap {
             let size = u64::from(index.packets[next.as_usize()].size);
             (all, between) = (
                 all + size,
-                if self.can_skip_decode(next) {
+                if self.skips(next) {
                     between + size
                 } else {
                     0
@@ -368,7 +368,7 @@ mod tests {
             .to_vec();
         assert_eq!(to, [3, 3, 3, 7, 7]);
         assert!(
-            skip_map.can_skip_decode(DecodeIndex(2)) && !skip_map.can_skip_decode(DecodeIndex(3))
+            skip_map.skips(DecodeIndex(2)) && !skip_map.skips(DecodeIndex(3))
         );
     }
 }

@@ -8,7 +8,7 @@ use ffmpeg_sys_next as ffi;
 
 use crate::error::{Result, Site};
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation};
+use crate::media::{Codec, CodecParams, ColorTags, DisplayOrientation};
 
 /// libav's text for an error code.
 pub(super) fn error_text(code: c_int) -> String {
@@ -97,9 +97,8 @@ pub(super) fn codec_params(
         limits.picture_samples,
     )?;
     let name = codec_name(id);
-    let kind = CodecKind::from_name(&name);
     Ok(CodecParams {
-        codec: Codec { id, name, kind },
+        codec: Codec::of_stream(id, name),
         tag: par.codec_tag,
         extradata,
         width,

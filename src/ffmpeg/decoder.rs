@@ -12,9 +12,10 @@ use ffmpeg_sys_next as ffi;
 use super::codec_params::error_text;
 use super::{Frame, Packet, log};
 use crate::batch::poison;
+use crate::codecs;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{CodecKind, CodecParams};
+use crate::media::CodecParams;
 
 /// Result of [`Decoder::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +124,9 @@ pub(super) fn alloc_context(
 /// report it only with scripts/ffmpeg.patch, which a user's own FFmpeg lacks. Data that another
 /// picture left in a reused buffer must never be visible. [`poison`] fills for all codecs, which
 /// does not change the output of such a decoder.
-fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
-    let whole = match kind {
-        CodecKind::H264 | CodecKind::Hevc => cfg!(ffmpeg_patched),
-        CodecKind::Vp9 | CodecKind::Av1 | CodecKind::Mpeg4 | CodecKind::Mpeg12 => true,
-        CodecKind::Vp8 | CodecKind::Vc1 | CodecKind::Other | CodecKind::Image => false,
-    };
-    poison().or((!whole).then_some(0))
+fn frame_fill_byte(params: &CodecParams) -> Option<u8> {
+    let is_whole = codecs::of(&params.codec).writes_every_block();
+    poison().or((!is_whole).then_some(0))
 }
 
 /// The value for [`filled_buffer`], the same for all decoders of a process that fill buffers.
@@ -196,16 +193,19 @@ impl Decoder {
             if let Some(sink) = &this.sink {
                 (*c).opaque = Arc::as_ptr(sink).cast_mut().cast();
             }
-            if let Some(fill) = frame_fill_byte(params.codec.kind) {
+            if let Some(fill) = frame_fill_byte(params) {
                 FILL_BYTE.store(fill, Ordering::Relaxed);
                 (*c).get_buffer2 = Some(filled_buffer);
             }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
             // Without BITEXACT libavcodec may choose vector code that rounds differently on other
             // processors (MPEG-4 motion compensation, VP9 transforms).
-            let flags = ffi::AV_CODEC_FLAG_COPY_OPAQUE
+            let mut flags = ffi::AV_CODEC_FLAG_COPY_OPAQUE
                 | ffi::AV_CODEC_FLAG_UNALIGNED
                 | ffi::AV_CODEC_FLAG_BITEXACT;
+            if codecs::of(&params.codec).needs_low_delay() {
+                flags |= ffi::AV_CODEC_FLAG_LOW_DELAY;
+            }
             (*c).flags |= flags as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };

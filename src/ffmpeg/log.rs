@@ -8,6 +8,9 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use ffmpeg_sys_next as ffi;
 
+use super::codec_params::codec_name;
+use crate::codecs;
+
 /// The errors that libav logged since the last [`clear`].
 #[derive(Debug, Default)]
 struct Logged {
@@ -59,113 +62,18 @@ unsafe fn codec_context<'a>(class: *mut c_void) -> Option<&'a ffi::AVCodecContex
     unsafe { class.cast::<ffi::AVCodecContext>().as_ref() }
 }
 
-/// FFmpeg's name of a context's decoder; empty if it has none.
-fn decoder_name(context: &ffi::AVCodecContext) -> &'static str {
-    // SAFETY: a codec is static, and so is its name.
-    let name = unsafe {
-        context
-            .codec
-            .as_ref()
-            .map(|codec| CStr::from_ptr(codec.name))
+/// Whether an error of a context's decoder concerns no pixel.
+fn is_harmless(context: &ffi::AVCodecContext, message: &str) -> bool {
+    // SAFETY: a codec is static; the enum field is read as an integer.
+    let id = unsafe {
+        let codec = context.codec.as_ref();
+        codec.map(|codec| std::ptr::addr_of!(codec.id).cast::<u32>().read())
     };
-    name.and_then(|name| name.to_str().ok()).unwrap_or("")
-}
-
-/// Errors of libavcodec that concern no pixel: the names of the decoder and the first words of the
-/// messages. What follows each of them in FFmpeg 9.0 and dav1d 1.5 was read: no slice, block or
-/// parameter set is skipped or replaced. Every other error is taken for damage.
-/// tests/python/test_harmless_messages.py has files that cause most of them.
-const HARMLESS: [(&str, &[&str]); 8] = [
-    (
-        "h264",
-        &[
-            // Decoding starts at a random access point other than the first one, and commands that
-            // mark reference pictures name pictures before it.
-            "mmco: unref short failure",
-            "number of reference frames",
-            "reference count overflow",
-            // Supplemental enhancement information, the rest of which is ignored. Without its
-            // recovery point, the decoder marks the frames or does not output them.
-            "SEI type ",
-            "Picture timing SEI payload too large",
-            "recovery_frame_cnt ",
-            "non-existing SPS ",
-            "Error processing a picture timing SEI",
-            // Video usability information.
-            "time_scale/num_units_in_tick invalid",
-        ],
-    ),
-    (
-        "hevc",
-        &[
-            // Supplemental enhancement information, as above.
-            "num_sps_ids_minus1 ",
-            "active_parameter_set_id ",
-            // The video parameter set describes further layers; the base layer is decoded. A
-            // sequence parameter set whose video parameter set is missing causes another message
-            // too.
-            "VPS has ",
-            "Scalability type ",
-            "Overread VPS by",
-            // Metadata of Dolby Vision, or another use of NAL unit type 62, which is unspecified.
-            "RPU ",
-            "Profile ",
-            "Uncompressed RPUs ",
-            "Unknown previous RPU ",
-            "Dynamic metadata compression ",
-            "Nonzero DM metadata ",
-        ],
-    ),
-    // Decoders must ignore reserved types (AV1 specification, 6.2.2 and 6.7.1).
-    // `RangeState::collect` detects a frame that is lost because its type is damaged.
-    (
-        "libdav1d",
-        &[
-            "Unknown OBU type ",
-            "Unknown Metadata OBU type ",
-            "Malformed ITU-T T.35 metadata ",
-        ],
-    ),
-    // The shape of pixels; a flag that is copied to the frame.
-    (
-        "mpeg2video",
-        &[
-            "aspect ratio has forbidden ",
-            "interlaced frame in progressive sequence, ignoring",
-        ],
-    ),
-    ("mpeg1video", &["aspect ratio has forbidden "]),
-    // Bidirectional pictures in a stream that denies them: they change the order of output, which
-    // is not used.
-    ("mpeg4", &["low_delay flag set incorrectly"]),
-    // Frame rate and bit rate. In later versions, how pictures are rounded follows.
-    (
-        "msmpeg4v1",
-        &[
-            "ext header missing",
-            "I-frame too long, ignoring ext header",
-        ],
-    ),
-    (
-        "mjpeg",
-        &[
-            "invalid TIFF header in EXIF ",
-            "error decoding EXIF ",
-            "not enough bytes remaining in EXIF ",
-            "too many entries: ",
-            "error popping additional IFD",
-            "error writing EXIF ",
-            "error writing additional IFD",
-            // `RangeState::record_sent` checks where the decoder continues.
-            "app: invalid len ",
-            "unable to decode APP ",
-        ],
-    ),
-];
-
-fn is_harmless(decoder: &str, message: &str) -> bool {
-    HARMLESS.iter().any(|(name, starts)| {
-        *name == decoder && starts.iter().any(|start| message.starts_with(start))
+    id.is_some_and(|id| {
+        codecs::by_name(&codec_name(id))
+            .harmless_messages()
+            .iter()
+            .any(|start| message.starts_with(start))
     })
 }
 
@@ -260,7 +168,7 @@ unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_c
     // SAFETY: av_log_format_line2 always ends the buffer with a NUL.
     let text = unsafe { CStr::from_ptr(line.as_ptr()) }.to_string_lossy();
     let text = text.trim();
-    let harmless = is_harmless(context.map_or("", decoder_name), text);
+    let harmless = context.is_some_and(|context| is_harmless(context, text));
     let keep = |logged: &mut Logged| {
         let kept = if harmless {
             &mut logged.harmless

@@ -2,11 +2,10 @@
 //! libavformat takes such a file for a raw stream of its codec, and finds only some of the pictures
 //! in it.
 
+use crate::codecs::{self, Beginning};
+
 /// Number of bytes at the beginning of a file that are searched.
 pub(super) const HEAD_BYTES: usize = 4096;
-
-/// Formats of libavformat that are codec streams without a container.
-const RAW_FORMATS: [&str; 5] = ["h264", "hevc", "mpegvideo", "m4v", "mjpeg"];
 
 /// Formats that libavformat detects by start codes or synchronization bytes anywhere in a file.
 const SCANNED_FORMATS: [&str; 2] = ["mpeg", "mpegts"];
@@ -101,10 +100,15 @@ pub(super) enum Mismatch {
     RawStream(&'static str),
 }
 
+/// How a stream without a container begins that libavformat detects by its content.
+fn raw_beginning(format: &str) -> Option<Beginning> {
+    codecs::raw_format(format)?.beginning
+}
+
 /// Whether libavformat detects a format by what it finds anywhere in a file: a file of another
 /// container that holds a stream of the same codec looks like it.
 pub(super) fn is_detected_by_content(format: &str) -> bool {
-    RAW_FORMATS.contains(&format) || SCANNED_FORMATS.contains(&format)
+    raw_beginning(format).is_some() || SCANNED_FORMATS.contains(&format)
 }
 
 /// Checks the beginning of a file whose format was detected by its content.
@@ -113,12 +117,13 @@ pub(super) fn check_format(format: &str, head: &[u8]) -> Result<(), Mismatch> {
         return Err(Mismatch::Container(container));
     }
     let zeros = head.iter().take_while(|&&byte| byte == 0).count();
-    match format {
-        "mjpeg" if !head.starts_with(&[0xff, 0xd8]) => Err(Mismatch::RawStream("ff d8")),
-        "mjpeg" => Ok(()),
+    match raw_beginning(format) {
+        Some(Beginning::StartOfImage) if !head.starts_with(&[0xff, 0xd8]) => {
+            Err(Mismatch::RawStream("ff d8"))
+        }
         // Zero bytes may precede the first start code.
-        _ if RAW_FORMATS.contains(&format)
-            && (zeros < 2 || head.get(zeros).is_some_and(|&byte| byte != 1)) =>
+        Some(Beginning::StartCode)
+            if zeros < 2 || head.get(zeros).is_some_and(|&byte| byte != 1) =>
         {
             Err(Mismatch::RawStream("a start code, 00 00 01"))
         }
@@ -192,7 +197,10 @@ mod tests {
         ];
         for (name, head) in known {
             assert_eq!(unsupported_container(head), Some(name));
-            for format in RAW_FORMATS.iter().chain(&SCANNED_FORMATS) {
+            for format in ["h264", "hevc", "mpegvideo", "m4v", "mjpeg"]
+                .iter()
+                .chain(&SCANNED_FORMATS)
+            {
                 assert_eq!(refused(format, head), Some(name), "taken for {format}");
             }
         }

@@ -5,7 +5,7 @@ use framespool_kernels::{Colorimetry, Planes};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::codec_params::codec_id;
 use crate::ffmpeg::{Decoder, Frame, Packet, Received, frame_view};
-use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
+use crate::media::{Codec, CodecParams, ColorTags};
 
 /// A decoder of single keyframes, kept from image to image.
 pub(super) struct KeyframeDecoder {
@@ -100,11 +100,7 @@ impl KeyframeDecoder {
 
 fn params(codec: &str) -> CodecParams {
     CodecParams {
-        codec: Codec {
-            id: codec_id(codec).unwrap_or(0),
-            name: codec.to_owned(),
-            kind: CodecKind::from_name(codec),
-        },
+        codec: Codec::of_stream(codec_id(codec).unwrap_or(0), codec),
         tag: 0,
         extradata: Vec::new(),
         width: 0,

@@ -11,17 +11,16 @@ use super::frame_order::{
 use super::in_band_headers::{InBandHeaders, with_extradata};
 use super::packet_prefixes::{PacketPrefixes, has_b_pictures};
 use super::{PacketRecord, VideoIndex};
-use crate::bitstream::disposable::{declares_reorder_depth, excludes_reordering};
-use crate::bitstream::header_parser::HeaderParser;
-use crate::bitstream::intra::{MjpegTableTracker, packets_are_independent};
-use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
-use crate::bitstream::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
+use crate::codecs::header_parser::HeaderParser;
+use crate::codecs::parameter_sets::ParameterSetTracker;
+use crate::codecs::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
+use crate::codecs::{self, OrderRule, Reordering};
 use crate::demux::{Track, libavformat, mp4};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received, log};
 use crate::limits::{Limits, check_allocatable, reserve};
-use crate::media::{CodecKind, CodecParams, StreamInfo};
+use crate::media::{CodecParams, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -64,7 +63,6 @@ pub fn build_from_scan(
     let mut keyframe_validator: Option<KeyframeValidator> = None;
     let mut in_band = InBandHeaders::default();
     let mut stateful = false;
-    let mut jpeg = MjpegTableTracker::default();
     let mut padded = Vec::new();
     let (mut payload_bytes, max_payload_bytes) = (0, Limits::max_payload_of(source.len()));
     let track = libavformat::read_packets(source, stream, limits, |info, packet| {
@@ -83,8 +81,7 @@ pub fn build_from_scan(
         let (header_parser, parser) = match &mut parsers {
             Some(parsers) => parsers,
             None => {
-                let header_parser =
-                    HeaderParser::new(info.params.codec.kind, &info.params.extradata);
+                let header_parser = HeaderParser::new(&info.params);
                 in_band = InBandHeaders::new(&header_parser, &info.params, packet.data());
                 parsers.insert((header_parser, open_parser(&site, &info.params)?))
             }
@@ -108,7 +105,8 @@ pub fn build_from_scan(
         let mut picture = header_parser.parse(packet.data(), packet.is_key());
         // A codec without state between pictures can start at any packet, even one without a key
         // flag.
-        if picture.shown && packets_are_independent(&info.params) {
+        let codec = codecs::of(&info.params.codec);
+        if picture.shown && codec.packets_are_independent(&info.params) {
             picture.random_access = RandomAccessPoint::Open;
         }
         if in_band.is_header(packet.data()) {
@@ -119,18 +117,13 @@ pub fn build_from_scan(
         }
         // A palette or changed parameters in a packet's side data apply to all later packets.
         stateful |= packet.has_decoder_side_data();
-        let borrows = info.params.codec.name == "mjpeg" && !jpeg.is_self_contained(packet.data());
-        if (stateful || borrows) && !parsed_headers.is_empty() {
+        if stateful && !parsed_headers.is_empty() {
             picture.random_access = RandomAccessPoint::None;
         }
         if in_band.observe(at, picture.random_access, packet.data()) {
             keyframe_validator = None;
         }
-        let unread = match info.params.codec.kind {
-            CodecKind::Vc1 => true,
-            CodecKind::Other => !is_intra_only(&info.params),
-            _ => false,
-        };
+        let unread = !codec.parses_random_access_points() && !is_intra_only(&info.params);
         // Key flags of later packets may be wrong, and that of the first packet may be missing.
         let is_marked = picture.random_access != RandomAccessPoint::None;
         if unread && is_marked != parsed_headers.is_empty() {
@@ -157,7 +150,7 @@ pub fn build_from_scan(
             .as_mut()
             .map(|parser| parser.parse(&padded, packet.data().len()));
         if let Some(parsed) =
-            parsed.filter(|p| p.is_field && info.params.codec.kind == CodecKind::H264)
+            parsed.filter(|parsed| parsed.is_field && codec.parser_reports_fields())
         {
             picture.field = Some(FieldInfo {
                 is_bottom: parsed.is_bottom,
@@ -269,9 +262,9 @@ impl KeyframeValidator {
 /// Opens a parser, which is needed only for what timestamps do not give: fields, and the order if
 /// timestamps are missing.
 fn open_parser(site: &Site, params: &CodecParams) -> Result<Option<Parser>> {
-    match params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc => Parser::open(site, params),
-        _ => Ok(None),
+    match codecs::of(&params.codec).is_parsed_by_libavcodec() {
+        true => Parser::open(site, params),
+        false => Ok(None),
     }
 }
 
@@ -287,14 +280,13 @@ fn build_from_sample_tables(
         packets,
         ..
     } = track;
-    let kind = info.params.codec.kind;
-    // Sample tables show neither VP8's hidden frames nor MPEG-4's empty packets. For other codecs
-    // only keyframes matter, unless parameter sets occur in band: a set that changes after a
-    // keyframe is in force at the next one.
-    let in_band = [*b"avc3", *b"hev1"]
-        .map(u32::from_le_bytes)
-        .contains(&info.params.tag);
-    let every = in_band || matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg4);
+    let codec = codecs::of(&info.params.codec);
+    // Sample tables do not show packets without a picture. For most codecs only keyframes matter,
+    // unless parameter sets occur in band: a set that changes after a keyframe is in force at the
+    // next one.
+    let in_band = codecs::by_sample_entry(info.params.tag.to_le_bytes())
+        .is_some_and(|(_, entry)| entry.has_in_band_sets);
+    let every = in_band || codec.needs_every_packet();
     let mut prefixes = PacketPrefixes::read(source, &info, &packets, every)?;
     let have_sets = |prefixes: &PacketPrefixes| {
         prefixes
@@ -319,11 +311,11 @@ fn build_from_sample_tables(
         .as_ref()
         .is_some_and(ParameterSetTracker::is_changing);
     // If timestamps do not give the presentation order, every picture's header must be parsed.
-    let orders = !matches!(kind, CodecKind::H264 | CodecKind::Hevc)
-        || pts_define_order(kind, &parsed_packets);
+    let orders = codec.order_rule(&info.params.extradata) != OrderRule::PictureOrderCounts
+        || pts_define_order(codec, &parsed_packets);
     // Packets that are not empty but show nothing indicate a packed bitstream, where other packets
     // hold several pictures. The first bytes of a packet do not show these.
-    let packed = kind == CodecKind::Mpeg4
+    let packed = codec.packs_pictures()
         && parsed_packets
             .iter()
             .any(|k| !k.picture.shown && k.packet.size > 0);
@@ -333,10 +325,10 @@ fn build_from_sample_tables(
     // Timestamps may follow decode order although pictures are reordered, as in an AVI remuxed to
     // MP4.
     if pts_follow_decode_order(&parsed_packets)
-        && match kind {
-            CodecKind::H264 => has_b_pictures(source, &info, &packets)?,
-            CodecKind::Hevc => !excludes_reordering(&info.params.extradata),
-            _ => false,
+        && match codec.reordering(&info.params.extradata) {
+            Reordering::ByPictureType => has_b_pictures(source, &info, &packets)?,
+            Reordering::Possible => true,
+            Reordering::AsTimestamps => false,
         }
     {
         return Ok(None);
@@ -417,7 +409,8 @@ fn build_index(
             .iter()
             .map(|change| with_extradata(&info.params, Some(change))),
     );
-    if !params.all(|params| declares_reorder_depth(&params)) {
+    let codec = codecs::of(&info.params.codec);
+    if !params.all(|params| codec.declares_reorder_depth(&params.extradata)) {
         info.params.reorder = Some(reorder_depth(&packets));
     }
     let sync_points = (0..packets.len() as u32)

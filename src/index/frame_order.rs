@@ -8,14 +8,15 @@ use super::{
     AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, FrameRecord, NO_TIME, SECOND_FIELD, SYNC,
     UNPLACED,
 };
-use crate::bitstream::header_parser::HeaderParser;
-use crate::bitstream::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
+use crate::codecs::codec::Codec;
+use crate::codecs::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
+use crate::codecs::{self, OrderRule};
 use crate::demux::PacketInfo;
 use crate::error::Result;
 use crate::ffmpeg::ParsedPicture;
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::index::PacketRecord;
-use crate::media::{CodecKind, StreamInfo};
+use crate::media::StreamInfo;
 use crate::units::{DecodeIndex, TimeBase};
 
 /// All information about one packet.
@@ -42,8 +43,9 @@ pub(super) fn build_frame_table(
     mut parsed_packets: Vec<ParsedPacket>,
     decoded_order: impl FnOnce() -> Result<Vec<DecodeIndex>>,
 ) -> Result<FrameTable> {
-    let kind = info.params.codec.kind;
-    if kind == CodecKind::Vp8 {
+    let codec = codecs::of(&info.params.codec);
+    let rule = codec.order_rule(&info.params.extradata);
+    if codec.hides_pictures() {
         hide_damaged_alternate_references(&mut parsed_packets);
     }
     let parts = second_fields(&parsed_packets);
@@ -70,16 +72,16 @@ pub(super) fn build_frame_table(
             order
         }
     };
-    if kind == CodecKind::Mpeg12 {
+    if rule == OrderRule::PictureTypes {
         // Otherwise the second field of a random access point would seem to be a leading picture.
         for n in (1..parts.len()).filter(|&n| parts[n]) {
             order[n] = order[n - 1];
         }
     }
     locate_damage(container, &mut parsed_packets);
-    let starts = find_sync_points(kind, container, &parsed_packets, &order);
-    let hidden = undecodable(kind, &parsed_packets, &order, &starts);
-    let corrupt = incomplete(kind, container, &mut parsed_packets, &starts);
+    let starts = find_sync_points(codec, container, &parsed_packets, &order);
+    let hidden = undecodable(rule, &parsed_packets, &order, &starts);
+    let corrupt = incomplete(codec, container, &mut parsed_packets, &starts);
     let packets: Vec<PacketRecord> = (0..parsed_packets.len())
         .map(|n| {
             let k = &parsed_packets[n];
@@ -139,7 +141,7 @@ fn locate_damage(container: &str, parsed_packets: &mut [ParsedPacket]) {
 /// Packets of which a part is missing, according to the demuxer. Marks the starts before which
 /// whole packets may be missing.
 fn incomplete(
-    kind: CodecKind,
+    codec: &dyn Codec,
     container: &str,
     parsed_packets: &mut [ParsedPacket],
     starts: &[bool],
@@ -156,9 +158,8 @@ fn incomplete(
     }
     // The continuity counter also jumps where recordings are concatenated, without any loss. Marks
     // directly before a start are therefore cleared: only leading pictures of the start may depend
-    // on those packets and on others that are missing, and the decoders of these codecs detect a
-    // truncated picture.
-    if matches!(kind, CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg12) {
+    // on those packets and on others that are missing, and some decoders detect a truncated picture.
+    if codec.detects_truncated_pictures() {
         let marked = corrupt.clone();
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
             let spared = marked[n + 1] && !corrupt[n + 1];
@@ -238,17 +239,7 @@ fn second_fields(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
 /// Whether a container stores presentation times. AVI and raw streams do not; the times that
 /// libavformat generates for some of their packets contradict the others.
 fn stores_times(container: &str) -> bool {
-    ![
-        "avi",
-        "mpegvideo",
-        "m4v",
-        "h264",
-        "hevc",
-        "obu",
-        "av1",
-        "mjpeg",
-    ]
-    .contains(&container)
+    container != "avi" && codecs::raw_format(container).is_none()
 }
 
 /// Where the presentation order is from.
@@ -268,24 +259,24 @@ fn presentation_order(
     parsed_packets: &[ParsedPacket],
 ) -> Option<Order> {
     let as_stored = || Some(Order::Numbers((0..parsed_packets.len() as i64).collect()));
-    let kind = info.params.codec.kind;
-    let timed = stores_times(container) && pts_define_order(kind, parsed_packets);
+    let codec = codecs::of(&info.params.codec);
+    let rule = codec.order_rule(&info.params.extradata);
+    let timed = stores_times(container) && pts_define_order(codec, parsed_packets);
+    let timed_in_decode_order = timed && pts_follow_decode_order(parsed_packets);
     // Without a reference picture that is missing, the B pictures before it would be shown too
     // early.
     let incomplete = parsed_packets
         .iter()
         .any(|k| k.packet.corrupt || k.packet.after_gap || k.picture.is_damaged);
-    let trusted = incomplete && timed && !pts_follow_decode_order(parsed_packets);
-    match kind {
+    let trusted = incomplete && timed && !timed_in_decode_order;
+    match rule {
         // Each packet's picture type gives its position; timestamps may follow decode order
         // although pictures are reordered, as in an AVI remuxed to MP4.
-        CodecKind::Mpeg4 | CodecKind::Mpeg12 if !trusted => return Some(Order::ByPictureType),
-        CodecKind::Vc1
-            if is_vc1_typed(info) && (!timed || pts_follow_decode_order(parsed_packets)) =>
-        {
+        OrderRule::PictureTypes if !trusted => return Some(Order::ByPictureType),
+        OrderRule::PictureTypesIfUntimed if !timed || timed_in_decode_order => {
             return Some(Order::ByPictureType);
         }
-        CodecKind::H264 | CodecKind::Hevc if timed && pts_follow_decode_order(parsed_packets) => {
+        OrderRule::PictureOrderCounts if timed_in_decode_order => {
             // A count reset in between would move whole ranges of pictures.
             let counted = by_picture_order_count(parsed_packets)
                 .filter(|order| !exceeds_reorder_depth(order));
@@ -300,21 +291,17 @@ fn presentation_order(
         }
         _ => {}
     }
-    match info.params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc => {
-            by_picture_order_count(parsed_packets).map(Order::Counts)
-        }
-        // These codecs do not reorder.
-        CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
-        CodecKind::Other if is_intra_only(&info.params) => as_stored(),
+    match rule {
+        OrderRule::PictureOrderCounts => by_picture_order_count(parsed_packets).map(Order::Counts),
+        OrderRule::DecodeOrder => as_stored(),
+        OrderRule::Unknown if is_intra_only(&info.params) => as_stored(),
         // Whether the codec reorders is unknown here; times that increase in decode order show that
         // this stream does not.
-        CodecKind::Other if pts_follow_decode_order(parsed_packets) => as_stored(),
-        CodecKind::Other
-        | CodecKind::Image
-        | CodecKind::Mpeg4
-        | CodecKind::Mpeg12
-        | CodecKind::Vc1 => None,
+        OrderRule::Unknown if pts_follow_decode_order(parsed_packets) => as_stored(),
+        OrderRule::Unknown
+        | OrderRule::PictureTypes
+        | OrderRule::PictureTypesIfUntimed
+        | OrderRule::DecoderOutput => None,
     }
 }
 
@@ -347,11 +334,11 @@ fn shown_pts(parsed_packets: &[ParsedPacket]) -> impl Iterator<Item = Option<i64
 /// no two are equal, none precedes more earlier-decoded pictures than a decoder can hold back, as
 /// happens where recordings are concatenated, and they do not contradict the random access points.
 /// Otherwise the codec's own order is used, as in a decoder.
-pub(super) fn pts_define_order(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> bool {
+pub(super) fn pts_define_order(codec: &dyn Codec, parsed_packets: &[ParsedPacket]) -> bool {
     let Some(times) = shown_pts(parsed_packets).collect::<Option<Vec<i64>>>() else {
         return false;
     };
-    if exceeds_reorder_depth(&times) || contradicts_random_access(kind, parsed_packets) {
+    if exceeds_reorder_depth(&times) || contradicts_random_access(codec, parsed_packets) {
         return false;
     }
     // Pictures hidden by an edit list are excluded: they may have the same time as the first shown
@@ -366,9 +353,9 @@ pub(super) fn pts_define_order(kind: CodecKind, parsed_packets: &[ParsedPacket])
 }
 
 /// Whether presentation times place a random access point before a picture that precedes it in
-/// decode order or, in H.264, after a picture that follows it in decode order and is not a leading
-/// picture, as after an IDR picture (C.4.4: it outputs all pictures before it).
-fn contradicts_random_access(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> bool {
+/// decode order or, if closed points have no leading pictures, after a picture that follows it in
+/// decode order.
+fn contradicts_random_access(codec: &dyn Codec, parsed_packets: &[ParsedPacket]) -> bool {
     let (mut latest, mut last_idr) = (None, None);
     parsed_packets
         .iter()
@@ -381,14 +368,16 @@ fn contradicts_random_access(kind: CodecKind, parsed_packets: &[ParsedPacket]) -
             );
             let contradicts = pts < last_idr || is_start && pts < latest;
             latest = latest.max(pts);
-            if kind == CodecKind::H264 && random_access == RandomAccessPoint::Closed {
+            if codec.closed_points_have_no_leading_pictures()
+                && random_access == RandomAccessPoint::Closed
+            {
                 last_idr = pts;
             }
             contradicts
         })
 }
 
-/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access
+/// The count increases in presentation order and restarts at each closed random access
 /// point. A damaged picture may have been one: then counts repeat after it. The count may also
 /// restart in between (memory management control operation 5), which shows as a repeated count too:
 /// then `None`. A damaged picture, whose count is unknown, follows the one decoded before it.
@@ -414,7 +403,7 @@ fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
             order.push(last);
             continue;
         }
-        let count = i64::from(k.parsed?.picture_order_count);
+        let count = order_count(k)?;
         if k.picture.shown && !counts.insert(count) {
             let start: usize = damaged.take()?;
             epoch += 1;
@@ -425,7 +414,7 @@ fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
                 .zip(&parsed_packets[start..n])
                 .skip(1)
             {
-                let count = i64::from(k.parsed?.picture_order_count);
+                let count = order_count(k)?;
                 *place = (epoch << 33) + count;
                 if k.picture.shown && !counts.insert(count) {
                     return None;
@@ -439,9 +428,10 @@ fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
     Some(order)
 }
 
-/// Whether picture types can be read from VC-1 picture headers.
-fn is_vc1_typed(info: &StreamInfo) -> bool {
-    HeaderParser::new(info.params.codec.kind, &info.params.extradata).knows_picture_types()
+/// The picture order count in a packet's headers.
+fn order_count(k: &ParsedPacket) -> Option<i64> {
+    let by_libavcodec = || Some(k.parsed?.picture_order_count);
+    k.picture.order_count.or_else(by_libavcodec).map(i64::from)
 }
 
 /// MPEG-1/2/4 and VC-1: a B picture is shown at once, any other picture when the next non-B picture
@@ -521,7 +511,7 @@ fn reordered_before_damage(parsed_packets: &[ParsedPacket], order: &[i64]) -> Ve
 
 /// Packets at which decoding may start.
 fn find_sync_points(
-    kind: CodecKind,
+    codec: &dyn Codec,
     container: &str,
     parsed_packets: &[ParsedPacket],
     order: &[i64],
@@ -546,7 +536,7 @@ fn find_sync_points(
     // regardless of key flags.
     let begins = first.is_none() || container == "avi" || container.contains("mp4");
     let soft = soft.or((begins
-        && matches!(kind, CodecKind::Other | CodecKind::Vc1)
+        && !codec.parses_random_access_points()
         && !parsed_packets.is_empty())
     .then_some(0));
     // Streams without a beginning of their own may be cut inside a picture.
@@ -565,31 +555,30 @@ fn find_sync_points(
 /// Leading pictures of a start: they follow it in decode order, up to the next start, and precede
 /// it in presentation order. They may refer to pictures before the start.
 fn leading_pictures(
-    kind: CodecKind,
+    rule: OrderRule,
     parsed_packets: &[ParsedPacket],
     order: &[i64],
     start: usize,
     end: usize,
 ) -> Vec<usize> {
     let behind = start + 1..end;
-    match kind {
-        // HEVC marks each leading picture as decodable (RADL) or not (RASL).
-        CodecKind::Hevc
-            if parsed_packets[start].picture.is_broken_link
-                || parsed_packets[behind.clone()]
-                    .iter()
-                    .any(|k| k.picture.is_rasl) =>
+    match rule {
+        // B pictures before the next reference picture, regardless of timestamps.
+        OrderRule::PictureTypes => behind
+            .take_while(|&n| {
+                !parsed_packets[n].picture.shown || parsed_packets[n].picture.is_b_picture
+            })
+            .collect(),
+        // Each leading picture is marked as decodable (RADL) or not (RASL).
+        _ if parsed_packets[start].picture.is_broken_link
+            || parsed_packets[behind.clone()]
+                .iter()
+                .any(|k| k.picture.is_rasl) =>
         {
             behind
                 .filter(|&n| parsed_packets[n].picture.is_rasl)
                 .collect()
         }
-        // B pictures before the next reference picture, regardless of timestamps.
-        CodecKind::Mpeg12 | CodecKind::Mpeg4 => behind
-            .take_while(|&n| {
-                !parsed_packets[n].picture.shown || parsed_packets[n].picture.is_b_picture
-            })
-            .collect(),
         _ => behind.filter(|&n| order[n] < order[start]).collect(),
     }
 }
@@ -597,7 +586,7 @@ fn leading_pictures(
 /// Packets whose pictures no decoder can show, because they refer to pictures that are not in the
 /// file.
 fn undecodable(
-    kind: CodecKind,
+    rule: OrderRule,
     parsed_packets: &[ParsedPacket],
     order: &[i64],
     starts: &[bool],
@@ -631,7 +620,7 @@ fn undecodable(
         .filter(|&n| starts[n])
         .filter(loses)
     {
-        for n in leading_pictures(kind, parsed_packets, order, start, end_of(start)) {
+        for n in leading_pictures(rule, parsed_packets, order, start, end_of(start)) {
             hidden[n] = true;
         }
     }

@@ -7,9 +7,7 @@ use super::{FRAME, FrameRecord, NO_TIME, PacketRecord, SYNC, VideoIndex};
 use crate::error::{Error, Result, Site};
 use crate::image::{self, ImageFormat, ImageHeader};
 use crate::limits::Limits;
-use crate::media::{
-    Codec, CodecKind, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary,
-};
+use crate::media::{Codec, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary};
 use crate::source::{ByteSource, FileSource, ImageSequenceSource};
 use crate::units::{DecodeIndex, TimeBase};
 
@@ -107,7 +105,7 @@ fn build_index(
         codec: Codec {
             id: 0,
             name: name.into(),
-            kind: CodecKind::Image,
+            is_image: true,
         },
         tag: 0,
         extradata: Vec::new(),

@@ -3,23 +3,25 @@
 
 use std::borrow::Cow;
 
-use crate::bitstream::av1;
-use crate::bitstream::configuration::ConfigurationTracker;
-use crate::bitstream::header_parser::HeaderParser;
-use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
-use crate::bitstream::picture_info::RandomAccessPoint;
-use crate::bitstream::sample_aspect::sample_aspect;
+use crate::codecs;
+use crate::codecs::codec::Codec;
+use crate::codecs::configuration::ConfigurationTracker;
+use crate::codecs::header_parser::HeaderParser;
+use crate::codecs::parameter_sets::ParameterSetTracker;
+use crate::codecs::picture_info::RandomAccessPoint;
 use crate::error::{Error, Result, Site};
-use crate::media::{CodecKind, CodecParams, StreamInfo};
+use crate::media::{CodecParams, StreamInfo};
 
 /// Data from earlier packets that a decoder starting later in the stream needs.
 #[derive(Default)]
 pub(super) struct InBandHeaders {
+    codec: Option<&'static dyn Codec>,
     pub sets: Option<ParameterSetTracker>,
-    configuration: Option<ConfigurationTracker>,
-    /// The x264 user data SEI message of the first packet with the current extradata.
-    x264_sei: Vec<u8>,
-    /// The AV1 sequence header in force; `None` for other codecs.
+    configuration: Option<Box<dyn ConfigurationTracker>>,
+    /// Headers of the first packet with the current extradata on which all later ones depend.
+    first_packet_headers: Vec<u8>,
+    /// The header in force that a packet must contain if decoding starts at it (AV1 sequence
+    /// header).
     sequence_header: Option<Vec<u8>>,
     pub headers: Vec<(u32, Vec<u8>)>,
     /// Extradata that replaces that of the stream: (first packet, extradata).
@@ -31,10 +33,9 @@ pub(super) struct InBandHeaders {
 
 impl InBandHeaders {
     pub fn new(header_parser: &HeaderParser, params: &CodecParams, first: &[u8]) -> Self {
-        let sample_aspect = sample_aspect(params, first);
         let mut this = Self {
-            x264_sei: header_parser.x264_sei(first),
-            sample_aspect,
+            first_packet_headers: header_parser.first_packet_headers(first),
+            sample_aspect: codecs::of(&params.codec).sample_aspect(params, first),
             ..Self::default()
         };
         this.track(params);
@@ -42,10 +43,13 @@ impl InBandHeaders {
     }
 
     fn track(&mut self, params: &CodecParams) {
-        self.sets = ParameterSetTracker::new(params.codec.kind, &params.extradata);
-        self.configuration = ConfigurationTracker::new(params);
-        self.sequence_header = (params.codec.kind == CodecKind::Av1)
-            .then(|| av1::sequence_header(av1::config_obus(&params.extradata)).unwrap_or_default());
+        let codec = codecs::of(&params.codec);
+        let extradata = &params.extradata;
+        self.codec = Some(codec);
+        let syntax = codec.nal_syntax();
+        self.sets = syntax.map(|syntax| ParameterSetTracker::new(syntax, extradata));
+        self.configuration = codec.configuration_tracker(extradata);
+        self.sequence_header = codec.configured_header(extradata);
     }
 
     /// The parameters in force, given those of the stream.
@@ -73,7 +77,7 @@ impl InBandHeaders {
         };
         self.track(&changed);
         header_parser.set_extradata(extradata);
-        self.x264_sei = header_parser.x264_sei(data);
+        self.first_packet_headers = header_parser.first_packet_headers(data);
         self.new_extradata.push((at, changed.extradata.clone()));
         Some(changed)
     }
@@ -89,10 +93,7 @@ impl InBandHeaders {
         let is_changed = extradata.is_some();
         self.new_extradata
             .extend(extradata.map(|extradata| (at, extradata)));
-        let own_sequence_header = self
-            .sequence_header
-            .as_ref()
-            .and_then(|_| av1::sequence_header(data));
+        let own_sequence_header = self.codec.and_then(|codec| codec.packet_header(data));
         if at > 0 && may_start {
             let sets = self
                 .sets
@@ -104,7 +105,7 @@ impl InBandHeaders {
                 .filter(|_| own_sequence_header.is_none());
             let preamble = [
                 &sets[..],
-                &self.x264_sei,
+                &self.first_packet_headers,
                 sequence_header.unwrap_or_default(),
             ]
             .concat();
@@ -153,13 +154,13 @@ impl InBandHeaders {
     /// picture can be decoded.
     pub fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
         let unsized_ = info.params.width == 0 || info.params.height == 0;
-        let lacks = match info.params.codec.kind {
-            CodecKind::H264 | CodecKind::Hevc if !self.is_complete() => {
-                "parameter sets (SPS and PPS)"
-            }
-            CodecKind::Mpeg12 if unsized_ => "sequence header",
-            CodecKind::Mpeg4 if unsized_ => "video object layer header",
-            _ => return Ok(()),
+        let codec = codecs::of(&info.params.codec);
+        let is_missing = match codec.nal_syntax() {
+            Some(_) => !self.is_complete(),
+            None => unsized_,
+        };
+        let Some(lacks) = codec.required_headers().filter(|_| is_missing) else {
+            return Ok(());
         };
         let reason = format!(
             "its {} stream has no {lacks}, neither in the container nor in a packet, so no frame can be \
@@ -195,7 +196,7 @@ mod tests {
         let (first, second, frame) = ([0x0a, 2, 1, 1], [0x0a, 2, 2, 2], [0x12, 0]);
         let stored = |header: &[u8]| [&[0x0a, 0x82, 0][..], &header[2..]].concat(); // the size in two bytes
         let params = CodecParams::synthetic("av1", &[&[0x81, 0, 0, 0], &first[..]].concat());
-        let header_parser = HeaderParser::new(CodecKind::Av1, &params.extradata);
+        let header_parser = HeaderParser::new(&params);
         let mut in_band = InBandHeaders::new(&header_parser, &params, &frame);
         let keyframes = [
             frame.to_vec(),
@@ -223,7 +224,7 @@ mod tests {
     fn repeated_extradata_are_no_change() {
         let avcc = |set: u8| vec![1, 66, 0, 30, 0xff, 0xe1, 0, 5, 0x67, 66, 0, set, 0x80, 0];
         let params = CodecParams::synthetic("h264", &avcc(1));
-        let mut header_parser = HeaderParser::new(CodecKind::H264, &params.extradata);
+        let mut header_parser = HeaderParser::new(&params);
         let mut in_band = InBandHeaders::new(&header_parser, &params, &[]);
         let mut change = |at, extradata: &[u8]| {
             let changed = in_band.change_extradata(at, &params, extradata, &mut header_parser, &[]);

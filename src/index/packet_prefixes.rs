@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::frame_order::ParsedPacket;
 use super::in_band_headers::InBandHeaders;
-use crate::bitstream::disposable::declares_frames_only;
-use crate::bitstream::header_parser::HeaderParser;
-use crate::bitstream::picture_info::{PictureInfo, RandomAccessPoint};
+use crate::codecs::header_parser::HeaderParser;
+use crate::codecs::picture_info::{PictureInfo, RandomAccessPoint};
+use crate::codecs::{self, codec::Codec};
 use crate::demux::PacketInfo;
 use crate::error::{Result, Site};
 use crate::limits::reserve;
-use crate::media::{CodecKind, StreamInfo};
+use crate::media::StreamInfo;
 use crate::source::ByteSource;
 
 /// Bytes read of a packet to find its first slice; more are read in the rare case that these do not
@@ -43,8 +43,8 @@ impl PacketPrefixes {
         packets: &[PacketInfo],
         every: bool,
     ) -> Result<Option<Self>> {
-        let kind = info.params.codec.kind;
-        let mut header_parser = HeaderParser::new(kind, &info.params.extradata);
+        let codec = codecs::of(&info.params.codec);
+        let mut header_parser = HeaderParser::new(&info.params);
         let mut head = Vec::new();
         let mut parsed_packets: Vec<ParsedPacket> = Vec::new();
         reserve(
@@ -68,29 +68,36 @@ impl PacketPrefixes {
             // Reads the payload where the key flag may be wrong, and of leading pictures of the
             // first start, which may be undecodable.
             let leads = matches!((first_start, packet.pts), (Some((order, RandomAccessPoint::Open)), Some(pts)) if pts < order);
-            let wanted =
-                every || packet.key || first_start.is_none() || (leads && kind == CodecKind::Hevc);
+            let wanted = every
+                || packet.key
+                || first_start.is_none()
+                || (leads && codec.marks_leading_pictures());
             let picture = if packet.size == 0 {
                 header_parser.parse(&[], packet.key)
             } else if wanted {
                 check_interrupt()?;
                 let begins = packet.key || first_start.is_none();
-                let Some(picture) =
-                    parse_prefix(source, &mut header_parser, &packet, begins, &mut head)?
+                let Some(picture) = parse_prefix(
+                    source,
+                    codec,
+                    &mut header_parser,
+                    &packet,
+                    begins,
+                    &mut head,
+                )?
                 else {
                     return Ok(None); // the picture follows a long prefix: the whole packet must be read
                 };
                 if !std::mem::replace(&mut begun, true) {
-                    if kind == CodecKind::H264
-                        && !declares_frames_only(&info.params.extradata, &head)
-                    {
+                    if codec.may_have_field_packets(&info.params.extradata, &head) {
                         return Ok(None); // a sample may be one field, which only its slice header shows
                     }
                     in_band = InBandHeaders::new(&header_parser, &info.params, &head);
                 }
                 // The index at the end of a packet, and the references of the frames in it, are
                 // needed.
-                if kind == CodecKind::Vp9 && picture.random_access == RandomAccessPoint::Inexact {
+                if codec.has_trailing_index() && picture.random_access == RandomAccessPoint::Inexact
+                {
                     return Ok(None);
                 }
                 in_band.observe(parsed_packets.len() as u32, picture.random_access, &head);
@@ -120,17 +127,18 @@ impl PacketPrefixes {
     }
 }
 
-/// Whether the first pictures of an H.264 stream include B pictures.
+/// Whether the first pictures of a stream include B pictures.
 pub(super) fn has_b_pictures(
     source: &Arc<dyn ByteSource>,
     info: &StreamInfo,
     packets: &[PacketInfo],
 ) -> Result<bool> {
     const FIRST: usize = 16;
-    let mut header_parser = HeaderParser::new(info.params.codec.kind, &info.params.extradata);
+    let codec = codecs::of(&info.params.codec);
+    let mut header_parser = HeaderParser::new(&info.params);
     let mut head = Vec::new();
     for packet in packets.iter().filter(|packet| packet.size > 0).take(FIRST) {
-        if parse_prefix(source, &mut header_parser, packet, false, &mut head)?
+        if parse_prefix(source, codec, &mut header_parser, packet, false, &mut head)?
             .is_some_and(|picture| picture.is_b_picture)
         {
             return Ok(true);
@@ -143,6 +151,7 @@ pub(super) fn has_b_pictures(
 /// many.
 fn parse_prefix(
     source: &Arc<dyn ByteSource>,
+    codec: &dyn Codec,
     header_parser: &mut HeaderParser,
     packet: &PacketInfo,
     begins: bool,
@@ -154,7 +163,7 @@ fn parse_prefix(
     let present = packet
         .offset
         .is_some_and(|o| o.saturating_add(u64::from(packet.size)) <= source.len());
-    let of_units = matches!(header_parser.kind(), CodecKind::H264 | CodecKind::Hevc);
+    let of_units = codec.nal_syntax().is_some();
     let mut picture = PictureInfo::default();
     let lengths = [SHORT_PREFIX_BYTES, PREFIX_BYTES, LONG_PREFIX_BYTES];
     for &most in &lengths[usize::from(begins)..] {
@@ -163,11 +172,7 @@ fn parse_prefix(
         picture.shown |= !present;
         picture.is_damaged &= present;
         // SEI messages and metadata may precede the picture.
-        let is_late = match header_parser.kind() {
-            _ if picture.is_damaged => true,
-            CodecKind::Av1 => packet.key && picture.random_access == RandomAccessPoint::None,
-            _ => !picture.shown,
-        };
+        let is_late = picture.is_damaged || codec.is_header_missing(&picture, packet.key);
         if !is_late || size <= most {
             break;
         }
@@ -175,8 +180,8 @@ fn parse_prefix(
     if (of_units && !picture.shown || picture.is_damaged) && size > LONG_PREFIX_BYTES {
         return Ok(None);
     }
-    // A VP9 superframe index is at the end of the packet; one of its frames is shown.
-    picture.shown |= header_parser.kind() == CodecKind::Vp9 && head.len() < size;
+    // One of the frames in the index at the end of the packet is shown.
+    picture.shown |= codec.has_trailing_index() && head.len() < size;
     Ok(Some(picture))
 }
 

@@ -7,7 +7,6 @@ use super::config::LoaderConfig;
 use super::stats::StatsCollector;
 use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::index::VideoIndex;
-use crate::media::CodecKind;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::video::AnyDecoder;
 
@@ -53,7 +52,7 @@ impl DecoderPool {
     /// Returns a decoder for a video, if possible an idle one that decoded it before. With
     /// `on_gpu`, returns a hardware decoder if one is available for it.
     pub fn acquire(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
-        if index.info.params.codec.kind == CodecKind::Image {
+        if index.info.params.codec.is_image {
             return AnyDecoder::Image(self.lock().images.pop().unwrap_or_default());
         }
         if let Some(decoder) = on_gpu

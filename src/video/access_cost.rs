@@ -3,7 +3,7 @@
 //! A picture counts as skippable only if the decoders would skip it.
 
 use super::Video;
-use crate::bitstream::disposable::{Dependency, DependencyParser};
+use crate::codecs::disposable::{Dependency, DependencyParser};
 use crate::decode::BitstreamFilter;
 use crate::decode::plan;
 use crate::error::Result;

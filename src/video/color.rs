@@ -4,7 +4,7 @@ use super::Video;
 use crate::decode::SoftwareDecoder;
 use crate::decode::plan;
 use crate::error::Result;
-use crate::media::{CodecKind, ColorTags};
+use crate::media::ColorTags;
 use crate::units::PresentationIndex;
 
 impl Video {
@@ -16,7 +16,7 @@ impl Video {
     /// Any error from decoding; that of an interrupt.
     pub fn color(&self) -> Result<ColorTags> {
         let mut tags = self.index.info.params.color;
-        if self.index.frames.is_empty() || self.index.info.params.codec.kind == CodecKind::Image {
+        if self.index.frames.is_empty() || self.index.info.params.codec.is_image {
             return Ok(tags);
         }
         let mut reader = self.reader();

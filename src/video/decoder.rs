@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::codecs;
 use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::decode::{
@@ -10,7 +11,7 @@ use crate::decode::{
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
-use crate::media::{CodecKind, CodecParams, ColorTags};
+use crate::media::{CodecParams, ColorTags};
 use crate::transforms::{CudaExecutor, InputFrame};
 use crate::units::DecodeIndex;
 
@@ -50,9 +51,9 @@ impl NvdecDecoder {
 /// The color description of the container, as far as libavcodec uses it: for HEVC, VP8, VP9 and
 /// AV1, only the stream counts, even where it leaves the description unspecified.
 fn container(params: &CodecParams) -> ColorTags {
-    match params.codec.kind {
-        CodecKind::H264 => params.color,
-        _ => ColorTags::default(),
+    match codecs::of(&params.codec).uses_container_color() {
+        true => params.color,
+        false => ColorTags::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Video;
 use crate::error::Result;
 use crate::ffmpeg::Demuxer;
-use crate::media::{CodecKind, StreamHeader};
+use crate::media::StreamHeader;
 
 impl Video {
     /// Returns what the container's headers and first packets state about the stream. libavformat
@@ -14,7 +14,7 @@ impl Video {
     /// # Errors
     /// Any error from reading, and errors for containers that libavformat does not support.
     pub fn header(&self) -> Result<StreamHeader> {
-        if self.index.info.params.codec.kind == CodecKind::Image {
+        if self.index.info.params.codec.is_image {
             return Ok(StreamHeader::default());
         }
         Ok(Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?.header())

@@ -5,12 +5,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use framespool::bitstream::disposable::{Dependency, DependencyParser};
+use framespool::codecs::disposable::{Dependency, DependencyParser};
 use framespool::decode::PacketReader;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received, log};
 use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
-use framespool::media::CodecKind;
 use framespool::source::ByteSource;
 use framespool::units::DecodeIndex;
 
@@ -71,7 +70,7 @@ impl Video {
             return out;
         };
         let params = &self.index.params_at(DecodeIndex(first));
-        let by_time = params.codec.kind == CodecKind::Vp9;
+        let by_time = params.codec.name == "vp9";
         let mut decoder = Decoder::open(&self.index.site, params, 1).expect("opened before");
         let (mut packet, mut frame) = (Packet::new(), Frame::new());
         for &at in packets {

@@ -22,3 +22,4 @@ mod reference_graph;
 mod refused_files;
 mod split_invariance;
 mod timestamps;
+mod vvc;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::frame_dependency::{MAX_FRAMES, Video, hash, more_videos};
 use crate::common::videos;
-use framespool::bitstream::references::ReferenceGraph;
+use framespool::codecs::references::ReferenceGraph;
 use framespool::decode::plan::{self, DecodeRange};
 use framespool::decode::{DecodeStats, SoftwareDecoder};
 use framespool::ffmpeg::Packet;

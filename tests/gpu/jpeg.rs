@@ -10,7 +10,7 @@ use crate::simulated_driver::SimulatedGpu;
 use framespool::error::Site;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::gpu::Gpu;
-use framespool::media::{Codec, CodecKind, CodecParams, ColorTags};
+use framespool::media::{Codec, CodecParams, ColorTags};
 use framespool_nvdec::cuda::{Device, Memory, Stream};
 use framespool_nvdec::jpeg::{Backend, JpegDecoder, JpegHeader};
 use framespool_nvdec::{Error, Result};
@@ -74,11 +74,8 @@ fn subset(files: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
 
 /// Returns the samples of the planes, without padding, as libavcodec decodes them.
 fn decode_with_ffmpeg(file: &[u8]) -> Vec<u8> {
-    let codec = Codec {
-        id: ffmpeg_sys_next::AVCodecID::AV_CODEC_ID_MJPEG as u32,
-        name: "mjpeg".into(),
-        kind: CodecKind::from_name("mjpeg"),
-    };
+    let id = ffmpeg_sys_next::AVCodecID::AV_CODEC_ID_MJPEG as u32;
+    let codec = Codec::of_stream(id, "mjpeg");
     let color = ColorTags {
         primaries: 2,
         transfer: 2,

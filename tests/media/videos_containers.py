@@ -144,9 +144,9 @@ def recipes(add: Callable[..., None]) -> None:
         frames=("derived/small_640x360.h264", "derived/large_1280x720.h264"),
     )
     add(
-        "codecs/vvc_sample.mp4",
-        "tagged as H.266, which nothing here decodes",
-        made=lambda data: data.replace(b"avc1", b"vvc1").replace(b"avcC", b"vvcC"),
+        "codecs/evc_sample.mp4",
+        "tagged as EVC, which nothing here decodes",
+        made=lambda data: data.replace(b"avc1", b"evc1").replace(b"avcC", b"evcC"),
         inputs=("derived/faststart_640x360.mp4",),
         frames=(),
     )

@@ -47,8 +47,8 @@ def test_file_without_video_reports_its_streams(videos):
 
 
 def test_an_unknown_codec_is_named(videos):
-    with pytest.raises(fsp.errors.UnsupportedError, match="vvc"):
-        fsp.Video(videos / "codecs" / "vvc_sample.mp4")[0]
+    with pytest.raises(fsp.errors.UnsupportedError, match="evc"):
+        fsp.Video(videos / "codecs" / "evc_sample.mp4")[0]
 
 
 def test_missing_frame_error_has_index_and_count(videos):

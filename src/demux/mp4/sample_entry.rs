@@ -3,10 +3,11 @@
 
 use super::boxes::{children, find};
 use super::read_u32_be;
+use crate::codecs::{self, ConfigurationBox};
 use crate::error::{Result, Site};
 use crate::ffmpeg::codec_params::codec_id;
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
+use crate::media::{Codec, CodecParams, ColorTags};
 
 /// Length of a `VisualSampleEntry` before its child boxes (ISO/IEC 14496-12 12.1.3).
 const VISUAL_SAMPLE_ENTRY_BYTES: usize = 78;
@@ -22,22 +23,9 @@ fn only_entry(stsd: &[u8]) -> Option<([u8; 4], &[u8])> {
         .filter(|(_, body)| body.len() >= VISUAL_SAMPLE_ENTRY_BYTES)
 }
 
-/// FFmpeg's name of an entry's codec; `None` for codecs that are not read here.
-pub(super) fn video_codec(kind: &[u8; 4]) -> Option<&'static str> {
-    Some(match kind {
-        b"avc1" | b"avc3" => "h264",
-        b"hvc1" | b"hev1" => "hevc",
-        b"av01" => "av1",
-        b"vp08" => "vp8",
-        b"vp09" => "vp9",
-        b"mp4v" => "mpeg4",
-        _ => return None,
-    })
-}
-
 /// Whether the table's only entry has a codec that is read here.
 pub(super) fn is_supported(stsd: &[u8]) -> bool {
-    only_entry(stsd).is_some_and(|(kind, _)| video_codec(&kind).is_some())
+    only_entry(stsd).is_some_and(|(kind, _)| codecs::by_sample_entry(kind).is_some())
 }
 
 /// Scheme of the first encrypted entry of a table (ISO/IEC 14496-12 8.12, ISO/IEC 23001-7), as its
@@ -69,16 +57,15 @@ pub(super) fn codec_params(
         return Ok(None);
     };
     let inner = &body[VISUAL_SAMPLE_ENTRY_BYTES..];
-    let boxed = |kind| find(inner, kind).map(<[u8]>::to_vec);
-    let Some(name) = video_codec(&kind) else {
+    let Some((name, entry)) = codecs::by_sample_entry(kind) else {
         return Ok(None);
     };
-    let extradata = match name {
-        "h264" => boxed(b"avcC"),
-        "hevc" => boxed(b"hvcC"),
-        "av1" => boxed(b"av1C"),
-        "mpeg4" => find(inner, b"esds").and_then(mpeg4_config),
-        _ => Some(Vec::new()),
+    let extradata = match entry.configuration {
+        ConfigurationBox::None => Some(Vec::new()),
+        ConfigurationBox::Of(kind) => find(inner, &kind).map(<[u8]>::to_vec),
+        ConfigurationBox::Esds(object_type) => {
+            find(inner, b"esds").and_then(|esds| specific_info(esds, object_type))
+        }
     };
     let (Some(extradata), Some((width, height))) = (extradata, size(stsd)) else {
         return Ok(None);
@@ -99,11 +86,7 @@ pub(super) fn codec_params(
         limits.picture_samples,
     )?;
     Ok(Some(CodecParams {
-        codec: Codec {
-            id,
-            name: name.into(),
-            kind: CodecKind::from_name(name),
-        },
+        codec: Codec::of_stream(id, name),
         tag: u32::from_le_bytes(kind),
         extradata,
         width,
@@ -156,11 +139,10 @@ fn vpcc(inner: &[u8]) -> Option<ColorTags> {
     })
 }
 
-/// `DecoderSpecificInfo` of an `esds` box that declares MPEG-4 part 2.
-fn mpeg4_config(esds: &[u8]) -> Option<Vec<u8>> {
+/// `DecoderSpecificInfo` of an `esds` box that declares this object type.
+fn specific_info(esds: &[u8], object_type: u8) -> Option<Vec<u8>> {
     let config = decoder_config(esds)?;
-    const MPEG4_VISUAL: u8 = 0x20;
-    if *config.first()? != MPEG4_VISUAL {
+    if *config.first()? != object_type {
         return None;
     }
     let mut rest = config.get(13..)?;

@@ -4,6 +4,7 @@
 use super::boxes::{TopLevelBoxes, children, find};
 use super::read_u32_be;
 use super::sample_entry;
+use crate::codecs;
 use crate::media::{StreamKind, StreamSummary};
 
 /// Length of an `AudioSampleEntry` before its child boxes (ISO/IEC 14496-12 12.2.3).
@@ -49,7 +50,7 @@ fn stream(trak: &[u8]) -> Option<(StreamSummary, u32)> {
     }
     let (format, body) = children(stsd.get(8..)?).next()?;
     let (kind, codec) = match (&handler, &format) {
-        (b"vide", _) => (StreamKind::Video, sample_entry::video_codec(&format)?),
+        (b"vide", _) => (StreamKind::Video, codecs::by_sample_entry(format)?.0),
         (b"soun", _) => (StreamKind::Audio, audio_codec(&format, body)?),
         (b"sbtl" | b"text", b"tx3g") => (StreamKind::Subtitle, "mov_text"),
         (b"meta", b"mebx") | (b"tmcd", b"tmcd") => (StreamKind::Data, "none"),

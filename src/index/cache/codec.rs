@@ -11,8 +11,7 @@ use crate::ffmpeg::codec_params::codec_id;
 use crate::index::{FrameRecord, PacketRecord, VideoIndex};
 use crate::limits::{Limits, check_index_allocatable};
 use crate::media::{
-    Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo, StreamKind,
-    StreamSummary,
+    Codec, CodecParams, ColorTags, DisplayOrientation, StreamInfo, StreamKind, StreamSummary,
 };
 use crate::units::{DecodeIndex, TimeBase};
 
@@ -159,11 +158,7 @@ fn put_stream(out: &mut Vec<u8>, info: &StreamInfo) {
 fn stream(reader: &mut VarintReader<'_>, limits: &Limits) -> Option<StreamInfo> {
     let stream = reader.varint_u32()?;
     let name = reader.text(MAX_NAME_BYTES)?;
-    let codec = Codec {
-        id: codec_id(name)?,
-        name: name.to_owned(),
-        kind: CodecKind::from_name(name),
-    };
+    let codec = Codec::of_stream(codec_id(name)?, name);
     let (tag, width, height) = (
         reader.varint_u32()?,
         reader.varint_u32()?,

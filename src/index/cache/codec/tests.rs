@@ -35,7 +35,7 @@ prop_compose! {
         sample_aspect: Option<(u32, u32)>, frame_rate: Option<(u32, u32)>
     ) -> StreamInfo {
         let [primaries, transfer, matrix] = color;
-        let codec = Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
+        let codec = Codec { id: codec_id("h264").unwrap(), name: "h264".into(), is_image: false };
         let params = CodecParams {
             codec,
             tag: numbers[0],
@@ -144,7 +144,7 @@ fn index_that_would_not_round_trip_is_not_written() {
         index.info.params.codec = Codec {
             id: codec_id("h264").unwrap(),
             name: "h264".into(),
-            kind: CodecKind::H264,
+            is_image: false,
         };
         index
     };
@@ -168,7 +168,7 @@ fn few_bytes_cannot_request_much_memory() {
     index.info.params.codec = Codec {
         id: codec_id("h264").unwrap(),
         name: "h264".into(),
-        kind: CodecKind::H264,
+        is_image: false,
     };
     let one = index.packets[0];
     index.packets = vec![PacketRecord { flags: 0, ..one }; 200_000];
@@ -195,7 +195,7 @@ fn how_long_coding_takes() {
     index.info.params.codec = Codec {
         id: codec_id("h264").unwrap(),
         name: "h264".into(),
-        kind: CodecKind::H264,
+        is_image: false,
     };
     let one = index.packets[0];
     for count in [300u32, 10_000] {

@@ -4,13 +4,13 @@
 
 use std::sync::OnceLock;
 
-use framespool::bitstream::disposable::DependencyParser;
-use framespool::bitstream::header_parser::HeaderParser;
-use framespool::bitstream::references::ReferenceGraph;
+use framespool::codecs::disposable::DependencyParser;
+use framespool::codecs::header_parser::HeaderParser;
+use framespool::codecs::references::ReferenceGraph;
 use framespool::decode::BitstreamFilter;
 use framespool::error::Site;
 use framespool::index::VideoIndex;
-use framespool::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo};
+use framespool::media::{Codec, CodecParams, ColorTags, DisplayOrientation, StreamInfo};
 use framespool::units::{DecodeIndex, TimeBase};
 
 use super::index::indices;
@@ -36,7 +36,7 @@ pub const HEADERS: Target = Target {
     ..USUAL
 };
 
-const CODECS: [&str; 11] = [
+const CODECS: [&str; 12] = [
     "h264",
     "hevc",
     "av1",
@@ -48,6 +48,7 @@ const CODECS: [&str; 11] = [
     "mjpeg",
     "rawvideo",
     "vc1",
+    "vvc",
 ];
 /// Maximum length of a packet in a seed: headers are at its start.
 const MAX_HEADER_BYTES: usize = 300;
@@ -95,11 +96,7 @@ fn decode_fields(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
         pieces.remove(0).to_vec()
     };
     let params = CodecParams {
-        codec: Codec {
-            id: 0,
-            name: name.into(),
-            kind: CodecKind::from_name(name),
-        },
+        codec: Codec::of_stream(0, name),
         tag: 0,
         extradata,
         width: 16,
@@ -114,7 +111,7 @@ fn decode_fields(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
 /// All results, as text.
 fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     let mut said = Vec::new();
-    let mut header_parser = HeaderParser::new(params.codec.kind, &params.extradata);
+    let mut header_parser = HeaderParser::new(params);
     let mut parser = DependencyParser::new(params);
     let mut graph = ReferenceGraph::new(params);
     let filter = BitstreamFilter::new(&params_only(params.clone()), DecodeIndex(0));
@@ -124,9 +121,9 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
             "{:?}",
             header_parser.parse(packet, number % 3 == 0)
         ));
-        let x264_sei = header_parser.x264_sei(packet);
+        let preamble = header_parser.first_packet_headers(packet);
         assert!(
-            x264_sei.len() <= packet.len() + 4,
+            preamble.len() <= packet.len() + 4,
             "a preamble longer than its packet"
         );
         said.push(format!(

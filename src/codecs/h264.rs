@@ -14,7 +14,7 @@ use super::codec::{
 use super::nal::{
     BitReader, Framing, NalSyntax, has_valid_units, parse_sei_messages, split_nal_units,
 };
-use super::parameter_sets::{ParameterSetId, take_units};
+use super::nal::{ParameterSetId, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 use crate::media::CodecParams;
 

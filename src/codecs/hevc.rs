@@ -20,7 +20,7 @@ use super::codec::{
 use super::nal::{
     BitReader, Framing, NalSyntax, has_persistent_sei, has_valid_units, split_nal_units,
 };
-use super::parameter_sets::{ParameterSetId, config_nal_units, take_units};
+use super::nal::{ParameterSetId, config_nal_units, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 use crate::media::CodecParams;
 

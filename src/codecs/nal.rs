@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use super::parameter_sets::{ParameterSetId, config_nal_units};
+/// (NAL unit type, parameter set id). Its order puts sets before those that refer to them.
+pub(crate) type ParameterSetId = (u8, u32);
 
 /// What the codecs with NAL units do differently.
 pub(crate) trait NalSyntax: Sync {
@@ -328,6 +329,33 @@ pub(crate) mod test_headers {
         let code = format!("{:b}", number + 1);
         "0".repeat(code.len() - 1) + &code
     }
+}
+
+/// The NAL units of a configuration in either form.
+pub(crate) fn config_nal_units<'a>(
+    syntax: &dyn NalSyntax,
+    framing: Framing,
+    extradata: &'a [u8],
+) -> Vec<&'a [u8]> {
+    match framing {
+        Framing::AnnexB => split_nal_units(framing, extradata),
+        Framing::LengthPrefixed(_) => syntax.record_units(extradata).unwrap_or_default(),
+    }
+}
+
+/// Takes `count` units, each after its length of two bytes, from the beginning of `rest`.
+pub(super) fn take_units<'a>(
+    rest: &mut &'a [u8],
+    count: usize,
+    units: &mut Vec<&'a [u8]>,
+) -> Option<()> {
+    for _ in 0..count {
+        let (&len, tail) = rest.split_first_chunk::<2>()?;
+        let (unit, tail) = tail.split_at_checked(u16::from_be_bytes(len).into())?;
+        units.push(unit);
+        *rest = tail;
+    }
+    Some(())
 }
 
 #[cfg(test)]

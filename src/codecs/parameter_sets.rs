@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::nal::{Framing, NalSyntax, split_nal_units};
+use super::nal::{Framing, NalSyntax, ParameterSetId, config_nal_units, split_nal_units};
 use crate::media::CodecParams;
-
-/// (NAL unit type, parameter set id). Its order puts sets before those that refer to them.
-pub(crate) type ParameterSetId = (u8, u32);
 
 /// Whether a packet replaces a parameter set of its stream's configuration, which a decoder that
 /// has seen it then uses. Only for streams with length prefixes: for others the index has seen
@@ -134,33 +131,6 @@ impl ParameterSetTracker {
             .iter()
             .all(|kind| self.current.keys().any(|name| name.0 == *kind))
     }
-}
-
-/// The NAL units of a configuration in either form.
-pub(crate) fn config_nal_units<'a>(
-    syntax: &dyn NalSyntax,
-    framing: Framing,
-    extradata: &'a [u8],
-) -> Vec<&'a [u8]> {
-    match framing {
-        Framing::AnnexB => split_nal_units(framing, extradata),
-        Framing::LengthPrefixed(_) => syntax.record_units(extradata).unwrap_or_default(),
-    }
-}
-
-/// Takes `count` units, each after its length of two bytes, from the beginning of `rest`.
-pub(super) fn take_units<'a>(
-    rest: &mut &'a [u8],
-    count: usize,
-    units: &mut Vec<&'a [u8]>,
-) -> Option<()> {
-    for _ in 0..count {
-        let (&len, tail) = rest.split_first_chunk::<2>()?;
-        let (unit, tail) = tail.split_at_checked(u16::from_be_bytes(len).into())?;
-        units.push(unit);
-        *rest = tail;
-    }
-    Some(())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::codec::{
     Codec, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, RawFormat, Reordering,
 };
 use super::nal::{Framing, NalSyntax, has_valid_units, split_nal_units};
-use super::parameter_sets::{ParameterSetId, config_nal_units, take_units};
+use super::nal::{ParameterSetId, config_nal_units, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 use super::references::derive_poc;
 use crate::media::CodecParams;
@@ -400,7 +400,7 @@ mod tests {
             container_key: false,
             is_first: false,
         };
-        let packets = slices.iter().map(|slice| packet(&[slice.clone()]));
+        let packets = slices.iter().map(|slice| packet(std::slice::from_ref(slice)));
         packets.map(|data| parser.parse(&data, flags)).collect()
     }
 

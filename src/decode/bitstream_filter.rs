@@ -5,8 +5,8 @@
 use framespool_nvdec::session::Codec;
 
 use crate::codecs::av1::{self, config_obus, obu_type, parse_obus, parse_sequence_end};
+use crate::codecs::nal::config_nal_units;
 use crate::codecs::nal::{Framing, NalSyntax, has_forbidden_bytes, split_nal_units};
-use crate::codecs::parameter_sets::config_nal_units;
 use crate::codecs::picture_info::SequenceColor;
 use crate::codecs::{self, h264::H264, hevc::Hevc, vp8, vp9};
 use crate::index::VideoIndex;

@@ -303,13 +303,13 @@ impl RangeState {
             .get(later)
             .copied()
             .unwrap_or(dependency_parser.highest_layer());
-        let skipped_any = match dependency {
+        let can_skip = match dependency {
             Dependency::Disposable { layer } => layer >= highest,
             Dependency::Reference { layer } => layer > highest,
             Dependency::Unknown => false,
         };
-        self.skipped_any |= skipped_any;
-        skipped_any
+        self.skipped_any |= can_skip;
+        can_skip
     }
 
     /// Whether packet `at` is a leading picture of the random access point, which may not decode

@@ -94,11 +94,7 @@ impl SkipMap {
             let size = u64::from(index.packets[next.as_usize()].size);
             (all, between) = (
                 all + size,
-                if self.skips(next) {
-                    between + size
-                } else {
-                    0
-                },
+                if self.skips(next) { between + size } else { 0 },
             );
             if between > MAX_GAP_BYTES || all > MAX_READ_BYTES {
                 break;
@@ -367,8 +363,6 @@ mod tests {
             .map(|n| skip_map.last_to_read_with(&index, DecodeIndex(n)).0)
             .to_vec();
         assert_eq!(to, [3, 3, 3, 7, 7]);
-        assert!(
-            skip_map.skips(DecodeIndex(2)) && !skip_map.skips(DecodeIndex(3))
-        );
+        assert!(skip_map.skips(DecodeIndex(2)) && !skip_map.skips(DecodeIndex(3)));
     }
 }

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use crate::codecs::codec::PacketDependencyParser;
 use crate::codecs::h264::H264;
+use crate::codecs::nal::config_nal_units;
 use crate::codecs::nal::{BitReader, Framing, parse_sei_messages, split_nal_units, unescape_rbsp};
-use crate::codecs::parameter_sets::config_nal_units;
 use crate::codecs::picture_info::Dependency;
 use crate::codecs::sample_aspect::parse_vui;
 

@@ -6,7 +6,7 @@
 use crate::codecs::codec::PacketDependencyParser;
 use crate::codecs::hevc::{Hevc, HevcAccessUnit};
 use crate::codecs::nal::Framing;
-use crate::codecs::parameter_sets::config_nal_units;
+use crate::codecs::nal::config_nal_units;
 use crate::codecs::picture_info::Dependency;
 
 /// NAL unit types from this one on are random access points.

@@ -9,7 +9,8 @@ use crate::codecs::hevc::parameter_sets::ParameterSets;
 use crate::codecs::hevc::slice_header::{is_idr, parse_slice_header};
 use crate::codecs::hevc::{Hevc, HevcAccessUnit};
 use crate::codecs::nal::Framing;
-use crate::codecs::parameter_sets::{ParameterSetTracker, config_nal_units};
+use crate::codecs::nal::config_nal_units;
+use crate::codecs::parameter_sets::ParameterSetTracker;
 use crate::codecs::picture_info::{PictureOrderCount, PictureReferences};
 use crate::codecs::references::derive_poc;
 

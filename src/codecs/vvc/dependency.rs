@@ -6,8 +6,8 @@
 use super::headers::HeaderSets;
 use super::{NalHeader, Vvc, nal_type};
 use crate::codecs::codec::PacketDependencyParser;
+use crate::codecs::nal::config_nal_units;
 use crate::codecs::nal::{Framing, NalSyntax, has_persistent_sei, split_nal_units};
-use crate::codecs::parameter_sets::config_nal_units;
 use crate::codecs::picture_info::Dependency;
 
 pub(super) struct VvcDependencyParser {

@@ -22,7 +22,7 @@ use crate::sample_table::{SampleTable, SegmentTuple, segment_range, segment_to_p
 /// byte, length, name); (file number, column, row); or bytes.
 type SampleRow<'py> = (Bound<'py, PyAny>, i64, Option<SegmentTuple<'py>>);
 /// Samples as a table or, if any is a cell, as rows; names of labels; columns; the number of
-/// samples left out; the reasons for the first of these.
+/// samples omitted; the reasons for the first of these.
 type ColumnarReaderResult<'py> = (
     Option<SampleTable>,
     Vec<SampleRow<'py>>,

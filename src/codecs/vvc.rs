@@ -196,7 +196,7 @@ impl NalSyntax for Vvc {
         None
     }
 
-    /// Asked for NVDEC only.
+    /// Only for NVDEC.
     fn sps_crops_left_or_top(&self, _unit: &[u8]) -> bool {
         false
     }

@@ -294,7 +294,7 @@ pub(super) fn expanded(back: &Map, (width, height): (f64, f64)) -> (u32, u32) {
     let reach = |a: f64, b: f64| ((a * width).abs() + (b * height).abs()) / 2.0;
     // First truncated to four digits, as in torchvision, so that right angles do not enlarge the
     // frame by rounding. torchvision computes this in `f32`, which hides the last digits of values
-    // next to a whole number.
+    // next to an integer.
     let cut = |place: f64| (place * 1e4 + 1e-6).trunc() / 1e4;
     let side = |length: f64, reach: f64| {
         let (first, end) = (

@@ -36,7 +36,7 @@ pub enum RangeStep {
     More,
     /// The range is over.
     Done,
-    /// The GPU noticed damage, or that it mistook pictures for one another. Frames of the range that
+    /// The GPU noticed damage, or that it confused pictures. Frames of the range that
     /// it has delivered may be wrong, so the range is over, and none of them counts.
     Distrusted(Error),
 }

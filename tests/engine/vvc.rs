@@ -106,7 +106,7 @@ fn stream_that_begins_at_a_cra_picture_has_no_undecodable_frames() {
     let frames = recorded("cra");
     let all: Vec<u32> = (0..index.num_frames()).collect();
     let decoded = decode(&mut SoftwareDecoder::new(), &mut reader, &all);
-    // Frame 31 is the CRA picture; its leading pictures refer to pictures that are cut off.
+    // Frame 31 is the CRA picture; its leading pictures refer to pictures before the file.
     assert_eq!(decoded, frames[31..]);
 }
 

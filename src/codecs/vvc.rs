@@ -400,7 +400,9 @@ mod tests {
             container_key: false,
             is_first: false,
         };
-        let packets = slices.iter().map(|slice| packet(std::slice::from_ref(slice)));
+        let packets = slices
+            .iter()
+            .map(|slice| packet(std::slice::from_ref(slice)));
         packets.map(|data| parser.parse(&data, flags)).collect()
     }
 

@@ -277,7 +277,7 @@ class Loader:
     def __new__(
         cls,
         dataset: SampleTable | Sequence[tuple[_Source | Any, int]],
-        rule: SamplerSpec,
+        clip_sampler: SamplerSpec,
         steps: list[Transform],
         settings: dict[str, Any],
         progress: Callable[[int, int, int], object] | None = None,
@@ -399,11 +399,11 @@ def remote_stats() -> dict[str, int]:
 def without_signature(url: str) -> str:
     """A URL without the parameters of its signature; other text unchanged."""
 
-def num_clips_of(rule: SamplerSpec, video: VideoDescription) -> int:
+def num_clips_of(clip_sampler: SamplerSpec, video: VideoDescription) -> int:
     """Number of clips of a video."""
 
 def sample(
-    rule: SamplerSpec, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
+    clip_sampler: SamplerSpec, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
 ) -> tuple[list[int], list[bool]]:
     """Frames and mask of one clip of a video, with given draws or with those of (seed, epoch)."""
 

@@ -99,15 +99,15 @@ def loader(
     if are_images == {True}:
         return ImageLoader(dataset, **keywords)
     if arguments.preset:
-        rule: samplers.ClipSampler = _preset(arguments.preset, dict(arguments.preset_option))
+        clip_sampler: samplers.ClipSampler = _preset(arguments.preset, dict(arguments.preset_option))
     else:
-        rule = samplers.RandomClips(
+        clip_sampler = samplers.RandomClips(
             sequence_length=arguments.frames,
             stride=arguments.stride,
             fps=arguments.fps,
             clips_per_video=clips_per_video or 1,
         )
-    return ClipLoader(dataset, rule, cache=cache, **keywords)
+    return ClipLoader(dataset, clip_sampler, cache=cache, **keywords)
 
 
 def _option(text: str) -> tuple[str, Any]:

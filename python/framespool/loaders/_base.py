@@ -74,7 +74,7 @@ class BaseLoader(Generic[B]):
 
     Args:
         dataset: The dataset, as the caller gave it.
-        rule: The arguments of the clip sampler for the engine.
+        sampler_spec: The arguments of the clip sampler for the engine.
         options: The keyword arguments that all loaders share.
         group_clips: Whether the clips of a video stay together.
         images: Whether the files are images.
@@ -88,7 +88,7 @@ class BaseLoader(Generic[B]):
     def __init__(
         self,
         dataset: Iterable[Any],
-        rule: Any,
+        sampler_spec: Any,
         options: LoaderOptions,
         *,
         group_clips: bool = False,
@@ -139,7 +139,7 @@ class BaseLoader(Generic[B]):
         self._pin_memory = _page_lock.checked(options.pin_memory, own["gpu"]["device"])
         decoder, device = own["gpu"]["decoder"], own["gpu"]["device"]
         self._uses_nvdec = not images and (decoder == "nvdec" or (decoder == "auto" and device is not None))
-        self._rule = rule
+        self._sampler_spec = sampler_spec
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
         #: Whether the frames of a batch do not follow from the content keys of its clips.
@@ -152,7 +152,7 @@ class BaseLoader(Generic[B]):
         others = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
         self._index_progress = IndexProgress(options.index.progress, len(self.dataset), quiet=others)
         with self._index_progress.creation() as self._report_index:
-            self._native = self._engine(self.dataset, rule, steps, self._settings)
+            self._native = self._engine(self.dataset, sampler_spec, steps, self._settings)
         self._report_index = None
         self._companions: list[Engine] = []  # of the same samples in the same order, such as masks
         #: Makes single batches, so that an iteration in progress continues; created when first needed.
@@ -212,13 +212,13 @@ class BaseLoader(Generic[B]):
         self._unread_states: Any = None
         self._restored: tuple[int, int] | None = None  # the position that load_state_dict restored last
 
-    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
-        return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
+    def _engine(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
+        return _framespool.Loader(dataset._for_engine(), sampler_spec, steps, settings, self._report_index)
 
-    def _add_companion(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> None:
+    def _add_companion(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> None:
         """Creates a native loader of the same order, whose results are part of the same batches."""
-        self._companion_arguments.append((dataset, rule, steps, settings))
-        self._companions.append(self._engine(dataset, rule, steps, settings))
+        self._companion_arguments.append((dataset, sampler_spec, steps, settings))
+        self._companions.append(self._engine(dataset, sampler_spec, steps, settings))
         self._group(self._native.grouped)
 
     def _group(self, grouped: tuple[int, int, int] | None) -> None:
@@ -239,10 +239,10 @@ class BaseLoader(Generic[B]):
         order, grouped = {**self._settings["order"], "seed": seed}, self._native.grouped
         self._settings["order"], self._numbers["seed"] = order, seed
         self._configuration, self._running, self._single = None, [], []
-        self._native = self._engine(self.dataset, self._rule, self._steps, self._settings)
+        self._native = self._engine(self.dataset, self._sampler_spec, self._steps, self._settings)
         self._companions = [
-            self._engine(dataset, rule, steps, {**settings, "order": order})
-            for dataset, rule, steps, settings in self._companion_arguments
+            self._engine(dataset, sampler_spec, steps, {**settings, "order": order})
+            for dataset, sampler_spec, steps, settings in self._companion_arguments
         ]
         self._group(grouped)
 
@@ -516,7 +516,7 @@ class BaseLoader(Generic[B]):
             before = [] if method == "weave" else [{"deinterlace": method}]
             self._configuration = _checkpoint.configuration(
                 _checkpoint.fingerprint(self.dataset, self.dataset.stream),
-                self._rule,
+                self._sampler_spec,
                 [*before, *self._steps, *self._functions],
                 self._order,
                 **self._numbers,
@@ -606,10 +606,10 @@ class BaseLoader(Generic[B]):
             alone, order = {"prefetch_batches": 0, "clip_store": None}, {"order": self._settings["order"]}
             self._single = [
                 _framespool.Loader(
-                    dataset._for_engine(), rule, steps, {**own, **order, "options": {**own["options"], **alone}}
+                    dataset._for_engine(), sampler_spec, steps, {**own, **order, "options": {**own["options"], **alone}}
                 )
-                for dataset, rule, steps, own in [
-                    (self.dataset, self._rule, self._steps, self._settings),
+                for dataset, sampler_spec, steps, own in [
+                    (self.dataset, self._sampler_spec, self._steps, self._settings),
                     *self._companion_arguments,
                 ]
             ]

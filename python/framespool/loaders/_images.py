@@ -200,8 +200,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         by_nvjpeg = gpu is not None and gpu.decoder == "nvjpeg"
         if masks is not None and (action := options.on_error.action) != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {action!r}; an image and its mask fail together')
-        rule = samplers.Indices([0])._spec()
-        super().__init__(images, rule, options, images=True, exact=boolean("exact", exact))
+        sampler_spec = samplers.Indices([0])._spec()
+        super().__init__(images, sampler_spec, options, images=True, exact=boolean("exact", exact))
         self._layout = _LAYOUTS[layout]
         self._decoding: dict[str, Any] = {"exact": exact, "nvjpeg": by_nvjpeg}
         self._masks: Dataset | None = None
@@ -213,7 +213,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             settings = {**self._settings, "frames": frames, "options": own}
             self._masks = _paired_with(images, masks)
             self._decoding |= {"masks": _checkpoint.fingerprint(self._masks), "mask_fill": mask_fill}
-            self._add_companion(self._masks, rule, self._steps, settings)
+            self._add_companion(self._masks, sampler_spec, self._steps, settings)
 
     def _extra_config(self) -> dict[str, str]:
         return {"images": _checkpoint.text(self._decoding)}

@@ -69,13 +69,13 @@ class _Distributed:
             # The CPUs that Ray reserves cannot be queried from the operating system.
             keywords["num_threads"] = max(1, int(pool_options.num_cpus))
 
-    def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
+    def _engine(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
         if self._pool_options is None:
-            return cast(Engine, super()._engine(dataset, rule, steps, settings))  # type: ignore[misc]
+            return cast(Engine, super()._engine(dataset, sampler_spec, steps, settings))  # type: ignore[misc]
         if self._pool is None:
             self._pool = WorkerPool(self._pool_options)
         try:
-            return RemoteEngine(self._pool, dataset, rule, steps, settings, self._in_flight, self._copy)
+            return RemoteEngine(self._pool, dataset, sampler_spec, steps, settings, self._in_flight, self._copy)
         except BaseException:
             self.close()
             raise

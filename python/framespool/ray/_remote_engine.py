@@ -57,7 +57,7 @@ class RemoteEngine:
     Args:
         pool: The workers.
         dataset: The dataset.
-        rule: The clip sampler.
+        sampler_spec: The clip sampler.
         steps: The transforms.
         settings: Settings of the engine.
         in_flight: Batches that each worker may make or keep ahead.
@@ -71,7 +71,7 @@ class RemoteEngine:
         self,
         pool: WorkerPool,
         dataset: Dataset,
-        rule: Any,
+        sampler_spec: Any,
         steps: list[Any],
         settings: dict[str, Any],
         in_flight: int,
@@ -96,7 +96,7 @@ class RemoteEngine:
         self._waited = self._received = 0.0
         # Columns are used by the consumer only and are not sent.
         sent = Dataset(dataset.samples)
-        self._number = pool.put(WorkerConfig(os.getcwd(), sent, rule, steps, settings, self._turns))
+        self._number = pool.put(WorkerConfig(os.getcwd(), sent, sampler_spec, steps, settings, self._turns))
         properties: tuple[int, int, tuple[int, int, int] | None, Any] = self._ask("properties", 0)
         self._num_clips, first, self._grouped, self._mixing = properties
         drawn = settings["order"]["weights"] or settings["mixture"]

@@ -30,7 +30,7 @@ class WorkerConfig:
     #: Folder that relative paths start from.
     folder: str
     dataset: Dataset
-    rule: Any
+    sampler_spec: Any
     steps: list[Any]
     settings: dict[str, Any]
     turns: int
@@ -49,7 +49,7 @@ class WorkerConfig:
         if alone:
             options = {"prefetch_batches": 0, "lookahead_clips": 0, "memory_budget": 0}
             settings |= {"options": {**settings["options"], **options}}
-        return _framespool.Loader(self.dataset._for_engine(), self.rule, self.steps, settings)
+        return _framespool.Loader(self.dataset._for_engine(), self.sampler_spec, self.steps, settings)
 
 
 class _ShardEngine:

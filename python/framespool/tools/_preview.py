@@ -91,7 +91,7 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
     settings = {**loader._settings, "frames": frames_as, "options": {**options, "clip_store": None}}
     steps = [step for step in loader._steps if not isinstance(step, Normalize)]
     # A separate native loader: an iteration of the given one continues.
-    native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)
+    native = _framespool.Loader(loader.dataset._for_engine(), loader._sampler_spec, steps, settings)
     number = native.start_epoch(epoch, 0)
     classes = loader.dataset.classes
     rows: list[dict[str, Any]] = []

@@ -44,7 +44,7 @@
 //! }
 //! file.push(b';');
 //!
-//! let video = Video::open(Arc::new(MemorySource::new("a.gif", file)), &|| Ok(()))?;
+//! let video = Video::open(Arc::new(MemorySource::new("a.gif", file)))?;
 //! assert_eq!(video.index().num_frames(), 2);
 //! assert_eq!(video.index().frame_at(0.15)?, PresentationIndex(1));
 //!
@@ -54,7 +54,7 @@
 //! let mut output = decoder.output();
 //! let frames = [1, 0, 1].map(PresentationIndex);
 //! let key = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 }; // of random transforms
-//! decoder.decode_clip(&mut video.reader(), &frames, key, &mut output, &|| Ok(()))?;
+//! decoder.decode_clip(&mut video.reader(), &frames, key, &mut output)?;
 //!
 //! let (clip, shape) = output.into_clip()?.expect("three frames were written");
 //! assert_eq!((shape.frames, shape.height, shape.width), (3, 1, 1));

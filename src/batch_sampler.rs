@@ -16,13 +16,13 @@ pub mod shuffled_index;
 pub mod split;
 
 use crate::error::Result;
+use crate::rng::RngKey;
 
 pub use config::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
 pub use grouped_shuffle::WeightConfig;
 pub use mix::MixConfig;
-
-use crate::rng::RngKey;
 pub use order::GroupedConfig;
+
 use order::Order;
 use split::Split;
 

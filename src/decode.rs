@@ -11,7 +11,6 @@ mod range_state;
 mod skip_analysis;
 mod stats;
 
-use crate::source::check_interrupt;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -23,6 +22,7 @@ use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
 use crate::media::CodecParams;
+use crate::source::check_interrupt;
 use crate::units::DecodeIndex;
 
 pub use bitstream_filter::{AccessUnitInfo, BitstreamFilter};

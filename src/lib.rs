@@ -20,7 +20,8 @@
 //!
 //! - Frame *i* is the *i*-th in presentation order; a damaged frame is an error, never an
 //!   approximation.
-//! - Pixels, random parameters and the order of clips do not depend on threads, devices or caches.
+//! - Pixels, random parameters and the order of clips do not depend on threads or devices, nor on the
+//!   size of a cache, from which only the block of a grouped shuffle is derived, once.
 //! - Input never causes a panic. A number from a file passes [`limits::Limits`] before it sizes an
 //!   allocation, and an error names the file, the reason and the next step.
 //!

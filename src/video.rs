@@ -27,10 +27,11 @@ use crate::transforms::{DeviceReport, InputFrame, TransformExecutor, TransformPi
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use access_cost::AccessCost;
-pub use clip_output::{ClipOutput, LazyClipOutput, write_frame};
+pub(crate) use clip_output::write_frame;
+pub use clip_output::{ClipOutput, LazyClipOutput};
 pub use decoder::{AnyDecoder, NvdecDecoder};
 pub use image_batch::decode_image_batch;
-pub use range_decoder::{DecoderProvider, RangeDecoder, RangeStep};
+pub(crate) use range_decoder::{DecoderProvider, RangeDecoder, RangeStep};
 pub use stream::{DecodedFrame, FrameStream};
 
 /// An opened video: its bytes and its index.

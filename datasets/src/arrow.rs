@@ -7,13 +7,13 @@ mod layout;
 mod message_reader;
 mod values;
 
-use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::Result;
 use framespool::limits::Limits;
 use framespool::source;
+use framespool::source::check_interrupt;
 
 use crate::archive::{ArchiveListing, ErrorPolicy};
 use crate::columnar::{

@@ -4,11 +4,11 @@
 
 mod tables;
 
-use framespool::source::check_interrupt;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
+use framespool::source::check_interrupt;
 
 use crate::column_value::{ColumnsBuilder, Value, shortened};
 use crate::lines::{for_each_line, json_error, read_json, site};

@@ -13,13 +13,12 @@ mod plain_encoding;
 mod rows;
 mod schema;
 
-use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::reserve;
-use framespool::source::display_name;
+use framespool::source::{check_interrupt, display_name};
 use parquet::basic::Compression;
 
 pub use cell_reader::CellReader;

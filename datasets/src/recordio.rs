@@ -6,13 +6,12 @@
 mod index;
 mod record;
 
-use framespool::source::check_interrupt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
 use framespool::limits::{Limits, reserve};
-use framespool::source::{ArchiveMember, display_name};
+use framespool::source::{ArchiveMember, check_interrupt, display_name};
 
 use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};
 use crate::column_value::Value;

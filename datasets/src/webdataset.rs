@@ -4,13 +4,12 @@
 
 mod index;
 
-use framespool::source::check_interrupt;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
-use framespool::source::{ArchiveMember, display_name};
+use framespool::source::{ArchiveMember, check_interrupt, display_name};
 
 use crate::NO_LABEL;
 use crate::archive::{ArchiveListing, ArchiveSample, ErrorPolicy, SampleLocation, read_files};

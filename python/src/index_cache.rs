@@ -2,7 +2,6 @@
 //! indices. If the cache cannot be opened, indices are built again instead of failing, and the
 //! reason is logged.
 
-use framespool::source::check_interrupt;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 use framespool::Error;
 use framespool::error::Site;
 use framespool::index::cache::{AccessMode, IndexCache, Progress, TransferReport, default_dir};
-use framespool::source::{as_url, display_name};
+use framespool::source::{as_url, check_interrupt, display_name};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

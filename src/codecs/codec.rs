@@ -234,7 +234,7 @@ pub(crate) trait Codec: Sync {
 
     /// The codec of NVDEC whose output is exact, or else the reason why there is none.
     fn nvdec(&self) -> Result<session::Codec, &'static str> {
-        Err("its standard does not define bit-exact output")
+        Err("NVDEC does not decode it")
     }
 
     /// Whether libavcodec uses the container's color description where the bitstream has none.
@@ -255,6 +255,9 @@ pub(crate) trait Codec: Sync {
         &[]
     }
 }
+
+/// Why NVDEC, which decodes a codec, is not used for it.
+pub(super) const INEXACT: &str = "its standard does not define bit-exact output";
 
 /// What gives the presentation order of a codec's pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

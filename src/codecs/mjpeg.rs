@@ -1,7 +1,9 @@
 //! Motion JPEG: a picture may use the quantizer and Huffman tables of an earlier one.
 
+use framespool_nvdec::session;
+
 use super::codec::{
-    Beginning, Codec, PacketDependencyParser, PacketFlags, PictureParser, RawFormat,
+    Beginning, Codec, INEXACT, PacketDependencyParser, PacketFlags, PictureParser, RawFormat,
 };
 use super::picture_info::{Dependency, PictureInfo, RandomAccessPoint};
 use crate::media::CodecParams;
@@ -58,6 +60,10 @@ impl Codec for Mjpeg {
             name: "mjpeg",
             beginning: Some(Beginning::StartOfImage),
         }]
+    }
+
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Err(INEXACT)
     }
 }
 

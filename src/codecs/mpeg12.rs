@@ -2,8 +2,10 @@
 //! and nothing that affects later packets. B pictures are never references; only quantizer matrices
 //! sent with one would stay in force.
 
+use framespool_nvdec::session;
+
 use super::codec::{
-    Codec, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, RawFormat,
+    Codec, INEXACT, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, RawFormat,
 };
 use super::configuration::{
     ConfigurationTracker, StartCodeTracker, Syntax, Unit, holds_configuration,
@@ -88,6 +90,10 @@ impl Codec for Mpeg12 {
             true => const { &[RawFormat::with_start_codes("mpegvideo")] },
             false => &[],
         }
+    }
+
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Err(INEXACT)
     }
 }
 

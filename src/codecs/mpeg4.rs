@@ -4,8 +4,10 @@
 
 use std::collections::VecDeque;
 
+use framespool_nvdec::session;
+
 use super::codec::{
-    Codec, ConfigurationBox, OrderRule, PacketFlags, PictureParser, RawFormat, SampleEntry,
+    Codec, ConfigurationBox, INEXACT, OrderRule, PacketFlags, PictureParser, RawFormat, SampleEntry,
 };
 use super::configuration::{
     ConfigurationTracker, StartCodeTracker, Syntax, Unit, holds_configuration,
@@ -97,6 +99,10 @@ impl Codec for Mpeg4 {
 
     fn raw_formats(&self) -> &'static [RawFormat] {
         const { &[RawFormat::with_start_codes("m4v")] }
+    }
+
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Err(INEXACT)
     }
 }
 

@@ -1,6 +1,8 @@
 //! VC-1 and WMV3 (SMPTE 421M): picture types, which give the presentation order.
 
-use super::codec::{Codec, OrderRule, PacketFlags, PictureParser};
+use framespool_nvdec::session;
+
+use super::codec::{Codec, INEXACT, OrderRule, PacketFlags, PictureParser};
 use super::configuration::{ConfigurationTracker, StartCodeTracker, Syntax, Unit};
 use super::nal::{BitReader, find_start_code, unescape_rbsp};
 use super::picture_info::PictureInfo;
@@ -41,6 +43,10 @@ impl Codec for Vc1 {
             Some(_) => OrderRule::PictureTypesIfUntimed,
             None => OrderRule::DecoderOutput,
         }
+    }
+
+    fn nvdec(&self) -> Result<session::Codec, &'static str> {
+        Err(INEXACT)
     }
 }
 

@@ -119,10 +119,6 @@ impl Codec for Vvc {
         true
     }
 
-    fn nvdec(&self) -> Result<framespool_nvdec::session::Codec, &'static str> {
-        Err("NVDEC does not decode it")
-    }
-
     fn raw_formats(&self) -> &'static [RawFormat] {
         const { &[RawFormat::with_start_codes("vvc")] }
     }

@@ -3,7 +3,6 @@
 //! what the hardware does not decode cleanly is decoded again on the CPU, which reports what is
 //! wrong.
 
-use crate::source::check_interrupt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::ffmpeg::Packet;
 use crate::index::VideoIndex;
 use crate::media::ColorTags;
+use crate::source::check_interrupt;
 use crate::units::DecodeIndex;
 
 /// An NVDEC session that is reused across decode ranges and videos.

@@ -2,7 +2,6 @@
 //! them still encoded. The transforms determine how much of each image is decoded. Unwanted files
 //! are not read.
 
-use crate::source::check_interrupt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use crate::error::{Result, Site};
 use crate::image::{self, DecodeOptions, ImageDecoder, ImageHeader};
 use crate::index::VideoIndex;
 use crate::limits::Limits;
-use crate::source::{ByteSource, Identity};
+use crate::source::{ByteSource, Identity, check_interrupt};
 use crate::units::DecodeIndex;
 
 /// Largest file buffer that is kept for the next file.

@@ -1,7 +1,6 @@
 //! Reads the payload of a packet of the video index, ready for a decoder. Contiguous payloads are
 //! read from the source, others through libavformat and compared with the index.
 
-use crate::source::check_interrupt;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
 use crate::limits::{Limits, reserve, resize};
-use crate::source::ByteSource;
+use crate::source::{ByteSource, check_interrupt};
 use crate::units::DecodeIndex;
 
 /// Number of packets up to which a demuxer reads forward instead of seeking.

@@ -2,7 +2,6 @@
 //! Uses the references between pictures if they can be parsed, or each packet's `Dependency` if
 //! that skips more. Does not analyze ranges so long that reading them twice takes noticeable time.
 
-use crate::source::check_interrupt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use crate::decode::plan::DecodeRange;
 use crate::error::Result;
 use crate::ffmpeg::Packet;
 use crate::index::{PacketRecord, VideoIndex};
+use crate::source::check_interrupt;
 use crate::units::DecodeIndex;
 
 /// Longer ranges are not analyzed. Within these limits, the packets are usually still in the page

@@ -1,7 +1,6 @@
 //! Builds the index of a source: from the sample tables of ordinary MP4/MOV files, otherwise from a
 //! scan of all packets. A video without frames is an error that describes what was found instead.
 
-use crate::source::check_interrupt;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +20,7 @@ use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received, log};
 use crate::limits::{Limits, check_allocatable, reserve};
 use crate::media::{CodecParams, StreamInfo};
-use crate::source::ByteSource;
+use crate::source::{ByteSource, check_interrupt};
 use crate::units::DecodeIndex;
 
 /// Packets larger than this are parsed only if enough memory is available.

@@ -1,7 +1,6 @@
 //! Reads the first bytes of an MP4/MOV file's packets, as many as are needed to find random access
 //! points.
 
-use crate::source::check_interrupt;
 use std::sync::Arc;
 
 use super::frame_order::ParsedPacket;
@@ -13,7 +12,7 @@ use crate::demux::PacketInfo;
 use crate::error::{Result, Site};
 use crate::limits::reserve;
 use crate::media::StreamInfo;
-use crate::source::ByteSource;
+use crate::source::{ByteSource, check_interrupt};
 
 /// Bytes read of a packet to find its first slice; more are read in the rare case that these do not
 /// suffice.

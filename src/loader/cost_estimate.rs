@@ -4,7 +4,6 @@
 
 mod disk_cache;
 
-use crate::source::check_interrupt;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use crate::decode::plan::plan_decode_ranges;
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::rng::RngKey;
+use crate::source::check_interrupt;
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::Video;
 

@@ -5,7 +5,6 @@
 mod frames;
 mod plan;
 
-use crate::source::{check_interrupt, inner_interrupt_scope};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -26,6 +25,7 @@ use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
 use crate::rng::RngKey;
+use crate::source::{check_interrupt, inner_interrupt_scope};
 use crate::sync::atomic::Ordering;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;

@@ -1,7 +1,6 @@
 //! Delivers the batches of one pass over the dataset, complete and in order.
 //! At most `prefetch_batches` + 1 batches are open at a time.
 
-use crate::source::check_interrupt;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use super::{Batch, BatchData, ClipMetadata, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::{BatchSampler, SampledClip};
 use crate::error::{Error, Result};
+use crate::source::check_interrupt;
 use crate::transforms::ClipShape;
 
 /// Interval at which a waiting consumer checks for an interrupt.

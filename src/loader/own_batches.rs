@@ -1,7 +1,6 @@
 //! Passes over batches that the caller composes, from the order of an epoch and the shapes of its
 //! clips.
 
-use crate::source::check_interrupt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use std::time::Duration;
 use super::{Loader, OnError};
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, LastBatchPolicy, SampledClip};
 use crate::error::{Error, Result};
-use crate::source::stop_scope;
+use crate::source::{check_interrupt, stop_scope};
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::output_size;
 

@@ -2,7 +2,6 @@
 //! `OnError`. A replacement clip depends only on (seed, epoch, clip, occurrence), not on the order
 //! of work.
 
-use crate::source::check_interrupt;
 use std::sync::Arc;
 
 use super::backends::DecoderBackends;
@@ -14,6 +13,7 @@ use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::error::{Error, Result};
 use crate::rng::Purpose;
+use crate::source::check_interrupt;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::PresentationIndex;
 use crate::video::{ClipDecoder, ClipOutput};

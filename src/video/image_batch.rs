@@ -1,7 +1,6 @@
 //! Decodes image files in parallel and returns each as a clip of one frame, or its error, in the
 //! same order. An error in one file does not affect the results of the others.
 
-use crate::source::check_interrupt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result, Site};
 use crate::index::image;
 use crate::limits::Limits;
 use crate::rng::RngKey;
-use crate::source::stop_scope;
+use crate::source::{check_interrupt, stop_scope};
 use crate::transforms::TransformPipeline;
 use crate::units::PresentationIndex;
 

@@ -17,7 +17,8 @@ from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 #: use here.
 ACCEPTED_FALLBACKS = re.compile(
     r"is not decoded by this GPU|this GPU decodes .* (from|up to) |but cannot output it as"
-    r"|its standard does not define bit-exact output|film grain|bit luma and .* bit chroma|chroma format"
+    r"|NVDEC does not decode it|its standard does not define bit-exact output"
+    r"|film grain|bit luma and .* bit chroma|chroma format"
 )
 #: NVIDIA's parser makes no callback for a packet that only shows a VP9 frame again (docs/gpu-verification.md).
 SHOWN_AGAIN = re.compile(r"a picture that access unit \d+ or a later one displays was not reported")

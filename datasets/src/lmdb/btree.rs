@@ -3,10 +3,10 @@
 //! pages. Visits at most as many pages as the file has, even if pages refer to each other in a
 //! cycle.
 
-use framespool::source::check_interrupt;
 use std::cmp::Ordering;
 
 use framespool::error::{Error, Result};
+use framespool::source::check_interrupt;
 
 use super::file::{LmdbFile, Tree};
 use super::page::{

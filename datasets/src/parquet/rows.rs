@@ -1,10 +1,10 @@
 //! Reads the values of selected columns of a Parquet file, row by row.
 //! Numbers, bools and text keep their types; dates, times and decimals become text.
 
-use framespool::source::check_interrupt;
 use std::sync::Arc;
 
 use framespool::error::{Error, Result};
+use framespool::source::check_interrupt;
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::{Type, TypePtr};

@@ -3,7 +3,6 @@
 //! times or inodes. An import rejects indices of files that are missing, differ or are outside the
 //! root.
 
-use crate::source::check_interrupt;
 use std::io::{BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use super::codec::{self, FORMAT};
 use super::record::content_hash;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::source::{ByteSource, FileSource, display_name};
+use crate::source::{ByteSource, FileSource, check_interrupt, display_name};
 
 /// Maximum length of a line; the index of a day of video takes less.
 const MAX_LINE_BYTES: u64 = 1 << 28;

@@ -2,7 +2,6 @@
 //! a cycle. A task is planned as the loader plans it: the clips of this epoch, and those of the
 //! later epochs of the run.
 
-use crate::source::check_interrupt;
 use std::collections::BTreeMap;
 
 use super::{ClipModel, CostModel, EpochPart, MAX_CLIPS, Request, SampledVideo};
@@ -17,7 +16,7 @@ use crate::loader::decode_task::{MAX_PACKETS_PER_TASK, PacketRangeSet};
 use crate::loader::scheduler::LATER_EPOCHS_SHARE;
 use crate::loader::stored_clips::{last_epoch_of_run, phase};
 use crate::rng::RngKey;
-use crate::source::Identity;
+use crate::source::{Identity, check_interrupt};
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::PresentationIndex;
 

@@ -11,8 +11,7 @@ use framespool::error::Error;
 use framespool::index::cache::fuzz_api;
 use framespool::index::{VideoIndex, build};
 use framespool::limits::Limits;
-use framespool::source::interrupt_scope;
-use framespool::source::{ByteSource, MemorySource};
+use framespool::source::{ByteSource, MemorySource, interrupt_scope};
 use framespool::units::PresentationIndex;
 
 use super::{MIB, Target, USUAL, check_error};

@@ -22,9 +22,9 @@ use framespool::transforms::{Dtype, Layout};
 fn output_is_independent_of_loader_settings() {
     let items = items();
     let windows: ClipSamplerRef =
-        Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a clip_sampler"));
+        Arc::new(Windows::new(6, 3, Some(12), PadMode::Blank).expect("a clip sampler"));
     let random: ClipSamplerRef =
-        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a clip_sampler"));
+        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a clip sampler"));
     let settings = [
         (MEMORY_BUDGET, LOOK_AHEAD, 2, 2),
         (40 << 20, 60, 4, 3),
@@ -103,7 +103,7 @@ fn every_frame_is_decoded_once_with_enough_memory() {
         })
         .collect();
     let windows: ClipSamplerRef =
-        Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a clip_sampler"));
+        Arc::new(Windows::new(8, 1, Some(2), PadMode::Drop).expect("a clip sampler"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
     let ample = LoaderConfig {
@@ -137,7 +137,7 @@ fn interrupts_at_any_time_lose_no_batch() {
         .chain(intact.into_iter().take(1))
         .collect();
     let clip_sampler: ClipSamplerRef =
-        Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a clip_sampler"));
+        Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a clip sampler"));
     // A batch of one bad clip is empty, so the caller's thread makes another one instead.
     let mut base = config(&items, &clip_sampler, &shorter_side(), OnError::Skip);
     base.order.batch_size = 1;

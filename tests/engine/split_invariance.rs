@@ -142,7 +142,7 @@ fn clips_are_independent_of_other_files_of_the_loader() {
     };
     let items: Vec<Sample> = changing_files().into_iter().map(item).collect();
     let windows: ClipSamplerRef =
-        Arc::new(Windows::new(5, 1, None, PadMode::Blank).expect("a clip_sampler"));
+        Arc::new(Windows::new(5, 1, None, PadMode::Blank).expect("a clip sampler"));
     let pipeline = shorter_side();
     // One clip per batch, so that each line names its clip.
     let lines = |memory_budget, lookahead_clips, threads| {

@@ -249,7 +249,7 @@ fn random_clips_of_a_loader_take_few_driver_calls() {
         return;
     };
     let random: ClipSamplerRef =
-        Arc::new(Random::new(FRAMES, 2, 2, PaddingPolicy::Loop).expect("a clip_sampler"));
+        Arc::new(Random::new(FRAMES, 2, 2, PaddingPolicy::Loop).expect("a clip sampler"));
     let base = config(&samples(), &random, &pipeline(), OnError::Raise);
     let start = |config: LoaderConfig| Loader::start(config).expect("a loader");
     let mut on_gpu = start(gpu_config(&base, Some(0), DecoderBackend::Nvdec));

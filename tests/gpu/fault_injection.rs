@@ -535,7 +535,7 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
         extent: SegmentRange::Full,
     }];
     let windows: ClipSamplerRef =
-        Arc::new(Windows::new(4, 1, Some(4), PadMode::Blank).expect("a clip_sampler"));
+        Arc::new(Windows::new(4, 1, Some(4), PadMode::Blank).expect("a clip sampler"));
     let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
     let base = LoaderConfig {
         options: LoaderOptions {

@@ -350,10 +350,10 @@ fn is_named(item: &Sample, name: &str) -> bool {
 }
 
 fn samplings() -> [ClipSamplerRef; 2] {
-    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Blank).expect("a clip_sampler"));
+    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Blank).expect("a clip sampler"));
     [
         windows,
-        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a clip_sampler")),
+        Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a clip sampler")),
     ]
 }
 

@@ -362,9 +362,10 @@ impl Loader {
             stored.store.begin_epoch(epoch);
         }
         let same_shape = self.config.clip_shape().is_some();
+        let siblings = self.order.lookahead_clips();
         self.workers
             .scheduler
-            .start_epoch(pass, epoch, same_shape, work_ahead);
+            .start_epoch((pass, epoch), same_shape, work_ahead, siblings);
         self.epoch = Some(Epoch::new(
             pass,
             (epoch, first_batch),

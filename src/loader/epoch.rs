@@ -115,8 +115,8 @@ impl Epoch {
         context: &EpochContext<'_>,
     ) -> Result<Option<(u64, AssembledBatch)>> {
         // The first tasks must see the clips that share their decoding.
-        let near = context.order.lookahead_clips().max(MAX_REQUESTS_PER_STEP);
-        self.fill_lookahead(context, near);
+        let siblings = context.order.lookahead_clips();
+        self.fill_lookahead(context, siblings.saturating_add(MAX_REQUESTS_PER_STEP));
         let opened = self.open(
             context,
             context.config.options.prefetch_batches as usize + 1,
@@ -280,22 +280,29 @@ impl Epoch {
     /// Makes up to `most` clip requests of later batches visible. Returns whether all of the
     /// lookahead window are.
     fn fill_lookahead(&mut self, context: &EpochContext<'_>, most: u64) -> bool {
-        let configured = u64::from(context.config.options.lookahead_clips);
-        // 0 disables the lookahead.
-        let target_len = if configured == 0 {
-            0
-        } else {
-            configured.max(context.order.lookahead_clips())
-        };
         let mut ahead = context.scheduler.lookahead_len();
-        let until = target_len.min(ahead.saturating_add(most));
-        while ahead < until {
+        let until = ahead.saturating_add(most);
+        while ahead < self.target_len(context).min(until) {
             let Some(clips) = self.enqueue_next_batch(context) else {
                 return true;
             };
             ahead += clips as u64;
         }
-        ahead >= target_len
+        ahead >= self.target_len(context)
+    }
+
+    /// Number of requests after the open batches that are to be visible: as many as configured, but
+    /// enough that those of the batches that are opened next have all their siblings. 0 disables the
+    /// lookahead.
+    fn target_len(&self, context: &EpochContext<'_>) -> u64 {
+        let configured = u64::from(context.config.options.lookahead_clips);
+        let siblings = context.order.lookahead_clips();
+        if configured == 0 || siblings == 0 {
+            return configured;
+        }
+        let opened_next = context.config.options.prefetch_batches as usize + 1;
+        let opened_next: usize = self.sizes.iter().take(opened_next).sum();
+        configured.max(siblings.saturating_add(opened_next as u64))
     }
 
     /// Makes the clip requests of one more batch visible. Returns their number.
@@ -314,7 +321,8 @@ impl Epoch {
             context.order.prepare_epoch(self.epoch.saturating_add(1));
         }
         self.sizes.push_back(clips);
-        context.scheduler.enqueue(slots.into_iter().map(|sampled| {
+        let is_last = self.next_enqueued == length;
+        let requests = slots.into_iter().map(|sampled| {
             (
                 sampled,
                 context
@@ -322,7 +330,8 @@ impl Epoch {
                     .clips
                     .file_of(context.catalog.clips.locate(sampled.clip).0),
             )
-        }));
+        });
+        context.scheduler.enqueue(requests, is_last);
         Some(clips)
     }
 

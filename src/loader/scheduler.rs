@@ -71,6 +71,10 @@ struct EpochState {
     work_ahead: u64,
     /// Whether no such request could be made; cleared when the next batch is opened.
     work_ahead_failed: bool,
+    /// Number of requests after one among which are all that share its decoding.
+    siblings: u64,
+    /// Whether the last request of the pass is visible.
+    all_visible: bool,
 }
 
 struct SchedulerState<T> {
@@ -193,8 +197,15 @@ impl<T: SuspendedTask> Scheduler<T> {
     // ---- methods for the consumer
 
     /// Begins a pass and drops the work of earlier passes. `work_ahead`: number of requests after
-    /// the open batches that idle workers take, while the clip cache has room.
-    pub fn start_epoch(&self, pass: u64, epoch: u64, same_shape: bool, work_ahead: u64) {
+    /// the open batches that idle workers take, while the clip cache has room. `siblings`: number
+    /// of requests after one among which are all that share its decoding.
+    pub fn start_epoch(
+        &self,
+        (pass, epoch): (u64, u64),
+        same_shape: bool,
+        work_ahead: u64,
+        siblings: u64,
+    ) {
         // What belongs to passes before is gone, with its memory, before the new pass has requests.
         self.stop_epoch();
         self.forgotten.fetch_max(pass - 1, Ordering::AcqRel);
@@ -213,6 +224,8 @@ impl<T: SuspendedTask> Scheduler<T> {
                 work_ahead
             },
             work_ahead_failed: false,
+            siblings,
+            all_visible: false,
         });
         self.notify(&state);
     }
@@ -264,10 +277,12 @@ impl<T: SuspendedTask> Scheduler<T> {
             .map_or(0, |p| p.lookahead.end() - p.open_end)
     }
 
-    /// Adds clip requests to the lookahead window.
-    pub fn enqueue(&self, requests: impl Iterator<Item = (SampledClip, u32)>) {
+    /// Adds clip requests to the lookahead window. `is_last`: no other requests follow in this
+    /// pass.
+    pub fn enqueue(&self, requests: impl Iterator<Item = (SampledClip, u32)>, is_last: bool) {
         if let Some(epoch_state) = &mut self.lock().epoch_state {
             requests.for_each(|(sampled, video)| epoch_state.lookahead.push(sampled, video));
+            epoch_state.all_visible = is_last;
         }
     }
 
@@ -702,14 +717,20 @@ impl EpochState {
         }
     }
 
-    /// The next request after the open batches that an idle worker takes.
+    /// The next request after the open batches that an idle worker takes: one with which all
+    /// requests that share its decoding are visible, so that they are taken together.
     fn next_ahead(&self) -> Option<SequenceNumber> {
-        let until = self.open_end.saturating_add(if self.work_ahead_failed {
-            0
-        } else {
-            self.work_ahead
-        });
-        self.lookahead.first_pending(self.open_end..until)
+        let most = match self.work_ahead_failed {
+            true => 0,
+            false => self.work_ahead,
+        };
+        let with_siblings = match self.all_visible {
+            true => SequenceNumber::MAX,
+            false => self.lookahead.end().saturating_sub(self.siblings),
+        };
+        let until = self.open_end.saturating_add(most).min(with_siblings);
+        self.lookahead
+            .first_pending(self.open_end..until.max(self.open_end))
     }
 
     /// Whether the workers would have more work if the consumer took the complete first batch.

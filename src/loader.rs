@@ -361,11 +361,15 @@ impl Loader {
         if let Some(stored) = &self.workers.scheduler.stored {
             stored.store.begin_epoch(epoch);
         }
+        let max_beside = requests / WORK_AHEAD_SHARE_IN_ORDER;
         let same_shape = self.config.clip_shape().is_some();
         let siblings = self.order.lookahead_clips();
-        self.workers
-            .scheduler
-            .start_epoch((pass, epoch), same_shape, work_ahead, siblings);
+        self.workers.scheduler.start_epoch(
+            (pass, epoch),
+            same_shape,
+            (work_ahead, max_beside),
+            siblings,
+        );
         self.epoch = Some(Epoch::new(
             pass,
             (epoch, first_batch),

@@ -4,13 +4,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use framespool_nvdec::session::Codec;
 use framespool_nvdec::switches::Mechanism;
 use framespool_nvdec::{caps, jpeg};
 use xxhash_rust::xxh3::xxh3_64;
 
 use serde::Deserialize;
 
+use super::scheduler::WorkerKind;
 use super::stats::StatsCollector;
+use crate::codecs;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
@@ -78,6 +81,17 @@ struct SessionPoolState {
     /// How many decode ranges of a file have failed on the GPU; `u32::MAX` for a file that it
     /// cannot decode. Files with the same parameters may differ, and one may be damaged.
     failures: HashMap<u64, u32>,
+}
+
+impl SessionPoolState {
+    /// Whether the GPU is known not to decode a video.
+    fn is_for_cpu(&self, index: &VideoIndex) -> bool {
+        let failures = self.failures.get(&file_key(index)).copied().unwrap_or(0);
+        failures >= MAX_FAILURES_PER_FILE
+            || self
+                .unsupported_streams
+                .contains(&stream_key(&index.info.params))
+    }
 }
 
 fn stream_key(params: &CodecParams) -> u64 {
@@ -157,12 +171,7 @@ impl DecoderBackends {
     pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
         let mut state = sessions.lock();
-        let failures = state.failures.get(&file_key(index)).copied().unwrap_or(0);
-        if failures >= MAX_FAILURES_PER_FILE
-            || state
-                .unsupported_streams
-                .contains(&stream_key(&index.info.params))
-        {
+        if state.is_for_cpu(index) {
             return None;
         }
         if let Some(worker) = state.free.pop() {
@@ -184,6 +193,19 @@ impl DecoderBackends {
                 stats.record_cpu_fallback(&error.to_string());
                 None
             }
+        }
+    }
+
+    /// The only kind of worker that makes clips of a video, if there is one as far as is known.
+    pub fn fixed_kind(&self, index: &VideoIndex) -> Option<WorkerKind> {
+        let sessions = self.sessions.as_ref()?;
+        match codecs::of(&index.info.params.codec).nvdec() {
+            Err(_) => Some(WorkerKind::Cpu),
+            Ok(_) if sessions.lock().is_for_cpu(index) => Some(WorkerKind::Cpu),
+            // NVDEC does not report all damage of these, so which frames a damaged file has would
+            // depend on who takes it.
+            Ok(Codec::Vp8 | Codec::Vp9 | Codec::Av1) => Some(WorkerKind::Nvdec),
+            Ok(_) => None,
         }
     }
 

@@ -9,13 +9,16 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::ClipMetadata;
 use super::budget::MemoryReservation;
 use super::decoder_pool::DecoderPool;
 use super::lookahead::SequenceNumber;
-use super::scheduler::ANY_PASS;
-use super::scheduler::{ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask};
+use super::scheduler::{
+    ANY_PASS, ClipData, ClipRequest, Cost, RequestId, Scheduler, SuspendedTask, TaskProgress,
+    WorkerKind,
+};
 use super::stats::{StatsCollector, WorkCounts};
 use super::stored_clips::{StoredClips, Ticket};
 use crate::batch::OutputMut;
@@ -45,8 +48,6 @@ pub(super) struct TransformExecutors {
     pub batch: TransformExecutor,
     /// Writes cached clips, if these have another format than the output.
     pub cached: Option<TransformExecutor>,
-    /// Whether the worker decodes on the GPU.
-    pub on_gpu: bool,
 }
 
 /// What a worker lends to the task that it runs.
@@ -54,6 +55,14 @@ pub(super) struct TaskContext<'a> {
     pub executors: &'a mut TransformExecutors,
     pub scheduler: &'a Arc<Scheduler<DecodeTask>>,
     decoders: CountedDecoders<'a>,
+    pace: PaceCounter,
+}
+
+/// The work of a task that the scheduler has not been told of.
+struct PaceCounter {
+    kind: WorkerKind,
+    packets: u64,
+    begun: Instant,
 }
 
 impl<'a> TaskContext<'a> {
@@ -65,13 +74,19 @@ impl<'a> TaskContext<'a> {
         let decoders = CountedDecoders {
             pool: &scheduler.decoders,
             stats,
-            prefers_gpu: executors.on_gpu,
+            prefers_gpu: false,
+            replaces_nvdec: false,
             work: WorkCounts::default(),
         };
         Self {
             executors,
             scheduler,
             decoders,
+            pace: PaceCounter {
+                kind: WorkerKind::Cpu,
+                packets: 0,
+                begun: Instant::now(),
+            },
         }
     }
 
@@ -86,6 +101,8 @@ struct CountedDecoders<'a> {
     pool: &'a DecoderPool,
     stats: &'a StatsCollector,
     prefers_gpu: bool,
+    /// Whether the CPU decodes what NVDEC cannot decode.
+    replaces_nvdec: bool,
     work: WorkCounts,
 }
 
@@ -99,7 +116,8 @@ impl DecoderProvider for CountedDecoders<'_> {
     }
 
     fn release(&mut self, mut decoder: AnyDecoder, is_fallback: bool) {
-        self.work.take(&mut decoder, is_fallback);
+        self.work
+            .take(&mut decoder, is_fallback || self.replaces_nvdec);
         self.pool.release(decoder);
     }
 
@@ -188,6 +206,9 @@ pub(super) enum Progress {
     Done,
     /// Another clip request has an earlier deadline.
     Preempted,
+    /// Workers of this kind have to make the clips: NVDEC makes them sooner and the consumer waits,
+    /// or NVDEC does not decode them.
+    HandedOver(WorkerKind),
 }
 
 /// Decodes clips of one video; holds the decoder and its position.
@@ -196,12 +217,19 @@ pub(super) struct DecodeTask {
     epoch: u64,
     /// The item that identifies the file.
     video: u32,
+    kind: WorkerKind,
+    /// The kind of worker to which the task was given because the other one cannot make its clips.
+    fixed_kind: Option<WorkerKind>,
+    /// Whether there are workers of the other kind.
+    has_both_kinds: bool,
     index: Arc<VideoIndex>,
     reader: PacketReader,
     /// The reader's byte count when it was last added to the statistics.
     bytes_counted: u64,
     /// Decodes the current range.
     decoder: RangeDecoder,
+    /// Packets of the current range, and how many of them are left.
+    range_packets: (u64, u64),
     /// Decode ranges that have not begun, earliest deadline first.
     ranges: VecDeque<DecodeRange>,
     clips: Vec<Option<Clip>>,
@@ -243,6 +271,10 @@ impl SuspendedTask for DecodeTask {
 
     fn video(&self) -> u32 {
         self.video
+    }
+
+    fn kind(&self) -> WorkerKind {
+        self.kind
     }
 
     fn requests(&self) -> Vec<RequestId> {
@@ -294,6 +326,56 @@ impl DecodeTask {
         true
     }
 
+    /// Whether a CPU worker makes clips that NVDEC could make.
+    fn is_beside_nvdec(&self) -> bool {
+        self.has_both_kinds && self.kind == WorkerKind::Cpu && self.fixed_kind.is_none()
+    }
+
+    /// Whether NVDEC does not decode the range that has just begun, so that CPU workers are for it.
+    fn is_left_to_cpu(&self) -> bool {
+        self.has_both_kinds && self.kind == WorkerKind::Nvdec && !self.decoder.is_on_gpu()
+    }
+
+    /// What a number of packets costs.
+    fn cost(&self, packets: u64) -> Cost {
+        let params = &self.index.info.params;
+        packets * u64::from(params.width.div_ceil(16)) * u64::from(params.height.div_ceil(16))
+    }
+
+    /// What the task costs, and what its first clip costs, before it has begun.
+    pub fn costs(&self) -> (Cost, Cost) {
+        let due = self.earliest_request();
+        let first = self.clips.iter().flatten().find(|clip| clip.seq == due);
+        let is_needed = |range: &&DecodeRange| {
+            let is_wanted = |at| range.wanted.binary_search(at).is_ok();
+            first.is_some_and(|clip| clip.packets.iter().any(is_wanted))
+        };
+        let packets = |range: &DecodeRange| u64::from(range.packets());
+        let whole = self.ranges.iter().map(packets).sum();
+        let first = self.ranges.iter().filter(is_needed).map(packets).sum();
+        (self.cost(whole), self.cost(first))
+    }
+
+    /// Number of clips that batches of this pass wait for.
+    pub fn num_requests(&self) -> usize {
+        self.clips
+            .iter()
+            .flatten()
+            .filter(|c| c.is_requested())
+            .count()
+    }
+
+    fn progress(&self, done: &PaceCounter) -> TaskProgress {
+        let later: u64 = self.ranges.iter().map(|r| u64::from(r.packets())).sum();
+        let (whole, left) = self.range_packets;
+        TaskProgress {
+            done: self.cost(done.packets),
+            busy: done.begun.elapsed(),
+            remaining: self.cost(left + later),
+            whole: self.cost(whole + later),
+        }
+    }
+
     /// Returns the reader once the task is done.
     pub fn into_reader(self) -> PacketReader {
         self.reader
@@ -321,6 +403,10 @@ impl DecodeTask {
     /// and `can_suspend` returns true.
     pub fn run(&mut self, mut context: TaskContext<'_>) -> Result<Progress> {
         let context = &mut context;
+        context.decoders.prefers_gpu = self.kind == WorkerKind::Nvdec;
+        context.decoders.replaces_nvdec = self.has_both_kinds
+            && self.fixed_kind == Some(WorkerKind::Cpu)
+            && !self.index.info.params.codec.is_image;
         self.bytes_counted = self.reader.bytes_read();
         let progress = self.run_inner(context);
         if !matches!(progress, Ok(Progress::Preempted)) {
@@ -333,12 +419,13 @@ impl DecodeTask {
     /// Adds the work done since the last call to the statistics.
     fn count(&mut self, context: &mut TaskContext<'_>) {
         let stats = context.stats();
+        let replaces_nvdec = context.decoders.replaces_nvdec;
         let work = &mut context.decoders.work;
         let read = self.reader.bytes_read();
         work.bytes_read += read.saturating_sub(self.bytes_counted);
         self.bytes_counted = read;
         if let Some((decoder, is_fallback)) = self.decoder.decoder() {
-            work.take(decoder, is_fallback);
+            work.take(decoder, is_fallback || replaces_nvdec);
         }
         let report = context.executors.batch.take_report();
         work.decoded_by_gpu += report.decoded;
@@ -347,6 +434,12 @@ impl DecodeTask {
             stats.record_fallbacks(&cached.take_report());
         }
         stats.work(&std::mem::take(work));
+        let PaceCounter { kind, packets, .. } = context.pace;
+        let begun = std::mem::replace(&mut context.pace.begun, Instant::now());
+        context.pace.packets = 0;
+        context
+            .scheduler
+            .record_work(kind, self.cost(packets), begun.elapsed());
     }
 
     fn run_inner(&mut self, context: &mut TaskContext<'_>) -> Result<Progress> {
@@ -364,14 +457,22 @@ impl DecodeTask {
                 _ => self.pass,
             });
             check_interrupt()?;
-            if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
+            if scheduler.earliest_deadline(self.kind) < due && self.can_suspend(scheduler) {
                 if !self.decoder.is_in_range() {
                     self.decoder.release(&mut context.decoders);
                 }
                 return Ok(Progress::Preempted);
             }
+            if self.is_beside_nvdec()
+                && scheduler.is_wanted_by_nvdec(due, || self.progress(&context.pace))
+            {
+                return Ok(Progress::HandedOver(WorkerKind::Nvdec));
+            }
             if !self.decoder.is_in_range() {
                 match self.next_range(context) {
+                    Ok(true) if self.is_left_to_cpu() => {
+                        return Ok(Progress::HandedOver(WorkerKind::Cpu));
+                    }
                     Ok(true) => {}
                     Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
@@ -384,6 +485,12 @@ impl DecodeTask {
             // A step may replace the decoder of the frames that it writes.
             let (on_gpu, verifies_at_end) =
                 (self.decoder.is_on_gpu(), self.decoder.verifies_at_end());
+            context.pace.kind = match on_gpu {
+                true => WorkerKind::Nvdec,
+                false => WorkerKind::Cpu,
+            };
+            context.pace.packets += 1;
+            self.range_packets.1 = self.range_packets.1.saturating_sub(1);
             let mut written = Vec::new();
             let step = self.step(context, &mut written);
             if matches!(step, Ok(RangeStep::Distrusted(_))) {
@@ -424,6 +531,7 @@ impl DecodeTask {
             executors,
             scheduler,
             decoders,
+            ..
         } = context;
         decoder.step(reader, decoders, &mut |packet, mut picture| {
             if executors.cached.is_some() && picture.is_deep() {
@@ -476,6 +584,7 @@ impl DecodeTask {
             }
             let wanted = std::mem::take(&mut range.wanted);
             let range = DecodeRange::remaining(&range, wanted, &self.index);
+            self.range_packets = (range.packets().into(), range.packets().into());
             self.decoder
                 .begin(&self.index, range, &mut context.decoders)?;
             context

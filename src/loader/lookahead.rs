@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::ClipMetadata;
 use super::budget::MemoryReservation;
+use super::scheduler::WorkerKind;
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::{ClipShape, Dtype};
@@ -48,6 +49,8 @@ pub(super) struct RequestEntry {
     /// others failed.
     pub unshared: bool,
     pub state: RequestState,
+    /// The kind of worker that makes the clip, if that is decided.
+    pub kind: Option<WorkerKind>,
     /// Whether the clip is on disk: it is read, alone, once it is due.
     pub stored: bool,
     /// Whether it was evicted from the clip cache and not made again yet.
@@ -89,7 +92,7 @@ pub(super) struct LookaheadWindow {
 }
 
 impl LookaheadWindow {
-    #[cfg(test)]
+    /// Sequence number of the first request.
     pub fn first(&self) -> SequenceNumber {
         self.first
     }
@@ -107,6 +110,7 @@ impl LookaheadWindow {
             video,
             unshared: false,
             state: RequestState::Pending,
+            kind: None,
             stored: false,
             evicted: false,
             slot: None,
@@ -142,23 +146,35 @@ impl LookaheadWindow {
         (self.first..end.min(self.end())).zip(&self.entries)
     }
 
-    /// The first pending request in a range that may share decoding.
-    pub fn first_pending(&self, range: Range<SequenceNumber>) -> Option<SequenceNumber> {
+    /// The pending requests in a range that may share decoding.
+    pub fn pending(
+        &self,
+        range: Range<SequenceNumber>,
+    ) -> impl Iterator<Item = (SequenceNumber, &RequestEntry)> {
         let offset = |at: SequenceNumber| at.clamp(self.first, self.end()) - self.first;
         let entries = self
             .entries
             .range(offset(range.start) as usize..offset(range.end) as usize);
         (range.start.max(self.first)..)
             .zip(entries)
-            .find(|(_, entry)| entry.may_share())
-            .map(|(at, _)| at)
+            .filter(|(_, entry)| entry.may_share())
     }
 
-    /// Pending requests of a video that may share decoding, earliest deadline first.
-    pub fn pending_for_video(&self, video: u32) -> Vec<SequenceNumber> {
+    /// The pending requests of a video that may share decoding, earliest deadline first.
+    pub fn pending_of(&self, video: u32) -> impl Iterator<Item = SequenceNumber> {
         let is_pending = |at: &SequenceNumber| self.entries[(at - self.first) as usize].may_share();
         let seqs = self.by_video.get(&video).into_iter().flatten().copied();
         seqs.filter(is_pending)
+    }
+
+    /// The pending requests of a video that a worker takes together.
+    pub fn pending_for_video(
+        &self,
+        video: u32,
+        is_taken: impl Fn(&RequestEntry) -> bool,
+    ) -> Vec<SequenceNumber> {
+        self.pending_of(video)
+            .filter(|at| is_taken(&self.entries[(at - self.first) as usize]))
             .take(MAX_REQUESTS_PER_TASK)
             .collect()
     }
@@ -191,7 +207,7 @@ impl LookaheadWindow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::batch::MemoryPool;
     use crate::transforms::{Channels, Dtype, Layout};
@@ -215,29 +231,32 @@ mod tests {
     #[test]
     fn pending_requests_of_a_video_stay_in_order() {
         let mut lookahead = lookahead(&[7, 8, 7, 7, 8, 7]);
-        assert_eq!(lookahead.pending_for_video(7), [0, 2, 3, 5]);
+        assert_eq!(lookahead.pending_for_video(7, |_| true), [0, 2, 3, 5]);
         lookahead.get(2).unwrap().state = RequestState::InProgress;
         lookahead.get(3).unwrap().unshared = true;
         lookahead.pop();
         lookahead.pop();
         assert_eq!(
             (
-                lookahead.pending_for_video(7),
-                lookahead.pending_for_video(8),
-                lookahead.pending_for_video(9)
+                lookahead.pending_for_video(7, |_| true),
+                lookahead.pending_for_video(8, |_| true),
+                lookahead.pending_for_video(9, |_| true)
             ),
             (vec![5], vec![4], vec![])
         );
         assert_eq!((lookahead.first(), lookahead.end()), (2, 6));
         assert!(lookahead.get(1).is_none() && lookahead.get(6).is_none());
-        assert_eq!(lookahead.first_pending(0..6), Some(4));
-        assert_eq!(
-            (lookahead.first_pending(5..9), lookahead.first_pending(2..4)),
-            (Some(5), None)
-        );
+        let pending = |range| {
+            lookahead
+                .pending(range)
+                .map(|(at, _)| at)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(pending(0..6), [4, 5]);
+        assert_eq!((pending(5..9), pending(2..4)), (vec![5], vec![]));
     }
 
-    fn cached_clip() -> CachedClip {
+    pub fn cached_clip() -> CachedClip {
         let metadata = ClipMetadata {
             clip_id: 0,
             requested_id: 0,
@@ -290,7 +309,7 @@ mod tests {
         };
         assert!(lookahead.evict_due_after(3));
         assert_eq!(evicted(&mut lookahead), [5]);
-        assert_eq!(lookahead.pending_for_video(7), [0, 3, 5]);
+        assert_eq!(lookahead.pending_for_video(7, |_| true), [0, 3, 5]);
         // Neither clips that are due earlier nor those of open batches give way.
         assert!(!lookahead.evict_due_after(3) && !lookahead.evict_due_after(2));
         assert!(

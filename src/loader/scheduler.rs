@@ -1,7 +1,10 @@
-//! Schedules clip requests among the worker threads. Workers always take the clip request with the
-//! earliest deadline that is available, together with the requests of the same video that can share
-//! its decoding.
+//! Schedules clip requests among the worker threads. Workers take the clip request with the earliest
+//! deadline that is available, together with the requests of the same video that can share its
+//! decoding. Beside NVDEC, CPU workers take later ones, see [`pace`].
 
+mod pace;
+#[cfg(test)]
+mod simulation;
 mod work;
 
 use std::collections::VecDeque;
@@ -11,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::backends::DecoderBackends;
 use super::budget::{MemoryBudget, MemoryReservation};
 use super::decoder_pool::DecoderPool;
-use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
+use super::lookahead::{CachedClip, LookaheadWindow, RequestEntry, RequestState, SequenceNumber};
 use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
 use super::{ClipMetadata, ClipOutcome, LoaderConfig};
@@ -22,6 +25,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transforms::Dtype;
 
+pub(super) use pace::{Cost, Pace, TaskProgress, WorkerKind};
 pub(super) use work::{
     ClipData, ClipRequest, PendingBatch, RequestId, SuspendedTask, VideoRequests, Work,
 };
@@ -69,6 +73,8 @@ struct EpochState {
     same_shape: bool,
     /// Number of requests after the open batches that idle workers take.
     work_ahead: u64,
+    /// The maximum of that number where it follows from the pace of the workers.
+    max_beside: u64,
     /// Whether no such request could be made; cleared when the next batch is opened.
     work_ahead_failed: bool,
     /// Number of requests after one among which are all that share its decoding.
@@ -82,18 +88,26 @@ struct SchedulerState<T> {
     epoch_state: Option<EpochState>,
     /// Suspended decode tasks.
     suspended: Vec<Box<T>>,
+    /// How fast the workers are, if there are workers of both kinds. Otherwise every worker takes
+    /// every request.
+    pace: Option<Pace>,
+    /// Number of workers of each kind that wait for work.
+    idle: [usize; 2],
 }
 
 /// The state that the workers and the consumer share.
 pub(super) struct Scheduler<T> {
     state: Mutex<SchedulerState<T>>,
-    /// Signals workers that work may be available.
-    work: Condvar,
+    /// Signals the workers of each kind that work may be available.
+    work: [Condvar; 2],
     /// Signals the consumer that the first open batch may be complete.
     complete: Condvar,
-    /// Sequence number of the earliest due request that a worker can take; workers read it between
-    /// packets.
-    earliest_deadline: AtomicU64,
+    /// For each kind of worker, the sequence number of the earliest due request that it can take;
+    /// workers read it between packets.
+    earliest_deadline: [AtomicU64; 2],
+    /// NVDEC workers are idle, and the consumer waits for clips before this sequence number, which
+    /// CPU workers make. 0 if that is not so.
+    wanted_by_nvdec: AtomicU64,
     /// Passes up to and including this number have ended.
     forgotten: AtomicU64,
     /// Cached clips, in the memory where batches are placed.
@@ -123,6 +137,20 @@ impl<T: SuspendedTask> Scheduler<T> {
         stored: Option<Arc<StoredClips>>,
         stats: Arc<StatsCollector>,
     ) -> Self {
+        let by_cpu = config.num_workers(&backends) - backends.workers();
+        // NVDEC decodes no images.
+        let has_both = by_cpu > 0 && backends.workers() > 0 && !config.options.images;
+        let pace = has_both.then(|| Pace::new(by_cpu, backends.workers()));
+        Self::with_pace(config, backends, stored, stats, pace)
+    }
+
+    fn with_pace(
+        config: &LoaderConfig,
+        backends: Arc<DecoderBackends>,
+        stored: Option<Arc<StoredClips>>,
+        stats: Arc<StatsCollector>,
+        pace: Option<Pace>,
+    ) -> Self {
         let output_device = backends
             .output_device
             .as_ref()
@@ -137,10 +165,13 @@ impl<T: SuspendedTask> Scheduler<T> {
                 closed: false,
                 epoch_state: None,
                 suspended: Vec::new(),
+                pace,
+                idle: [0; 2],
             }),
-            work: Condvar::new(),
+            work: [Condvar::new(), Condvar::new()],
             complete: Condvar::new(),
-            earliest_deadline: AtomicU64::new(NO_DEADLINE),
+            earliest_deadline: [AtomicU64::new(NO_DEADLINE), AtomicU64::new(NO_DEADLINE)],
+            wanted_by_nvdec: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
             budget,
             decoder_budget,
@@ -166,44 +197,52 @@ impl<T: SuspendedTask> Scheduler<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Recomputes the earliest deadline and wakes the waiting threads that it concerns. Call it
-    /// after every change.
+    /// Recomputes the earliest deadlines and wakes the waiting threads that the change concerns.
+    /// Call it after every change.
     fn notify(&self, state: &SchedulerState<T>) {
-        let earliest_deadline = state.earliest_request().map_or(NO_DEADLINE, |(seq, _)| seq);
-        self.earliest_deadline
-            .store(earliest_deadline, Ordering::Release);
-        let has_ahead = || {
-            state
-                .epoch_state
-                .as_ref()
-                .is_some_and(|p| p.next_ahead().is_some())
-        };
-        if earliest_deadline != NO_DEADLINE
-            || !state.suspended.is_empty()
-            || (self.has_room() && has_ahead())
-        {
-            self.work.notify_all();
+        for kind in [WorkerKind::Cpu, WorkerKind::Nvdec] {
+            let earliest = state
+                .earliest_request(kind)
+                .map_or(NO_DEADLINE, |(seq, _)| seq);
+            self.earliest_deadline[kind as usize].store(earliest, Ordering::Release);
+            if state.idle[kind as usize] > 0
+                && (earliest != NO_DEADLINE
+                    || state.suspended_for(kind).next().is_some()
+                    || state.next_ahead(kind, self.has_room()).is_some())
+            {
+                self.work[kind as usize].notify_all();
+            }
         }
-        if state
-            .epoch_state
-            .as_ref()
-            .and_then(|p| p.open.front())
-            .is_some_and(|b| b.clips_remaining == 0)
-        {
+        let front = state.epoch_state.as_ref().and_then(|p| p.open.front());
+        if front.is_some_and(|b| b.clips_remaining == 0) {
             self.complete.notify_all();
         }
+        self.update_wanted(state);
+    }
+
+    fn update_wanted(&self, state: &SchedulerState<T>) {
+        let front = state.epoch_state.as_ref().and_then(|p| p.open.front());
+        let wanted = front
+            .filter(|b| {
+                state.pace.is_some()
+                    && state.idle[WorkerKind::Nvdec as usize] > 0
+                    && b.clips_remaining > 0
+            })
+            .map_or(0, |b| b.first + b.clips.len() as u64);
+        self.wanted_by_nvdec.store(wanted, Ordering::Release);
     }
 
     // ---- methods for the consumer
 
     /// Begins a pass and drops the work of earlier passes. `work_ahead`: number of requests after
-    /// the open batches that idle workers take, while the clip cache has room. `siblings`: number
-    /// of requests after one among which are all that share its decoding.
+    /// the open batches that idle workers take, while the clip cache has room, and its maximum if
+    /// CPU workers work beside NVDEC. `siblings`: number of requests after one among which are all
+    /// that share its decoding.
     pub fn start_epoch(
         &self,
         (pass, epoch): (u64, u64),
         same_shape: bool,
-        work_ahead: u64,
+        (work_ahead, max_beside): (u64, u64),
         siblings: u64,
     ) {
         // What belongs to passes before is gone, with its memory, before the new pass has requests.
@@ -222,6 +261,11 @@ impl<T: SuspendedTask> Scheduler<T> {
                 0
             } else {
                 work_ahead
+            },
+            max_beside: if self.lookahead_disabled {
+                0
+            } else {
+                max_beside
             },
             work_ahead_failed: false,
             siblings,
@@ -253,7 +297,7 @@ impl<T: SuspendedTask> Scheduler<T> {
         let before = state.epoch_state.take();
         let suspended = std::mem::take(&mut state.suspended);
         self.forgotten.store(u64::MAX, Ordering::Release);
-        self.work.notify_all();
+        self.work.iter().for_each(Condvar::notify_all);
         self.complete.notify_all();
         drop(state);
         drop((before, suspended)); // closing files and decoders is slow: not under the lock
@@ -364,20 +408,66 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     // ---- methods for the workers
 
-    /// Sequence number of the earliest due request that a worker can take.
-    pub fn earliest_deadline(&self) -> SequenceNumber {
-        self.earliest_deadline.load(Ordering::Acquire)
+    /// Sequence number of the earliest due request that a worker of this kind can take.
+    pub fn earliest_deadline(&self, kind: WorkerKind) -> SequenceNumber {
+        self.earliest_deadline[kind as usize].load(Ordering::Acquire)
+    }
+
+    /// Whether both kinds of workers share the requests.
+    pub fn has_both_kinds(&self) -> bool {
+        self.lock().pace.is_some()
+    }
+
+    /// Whether a CPU worker should leave its clips, of which the first is due at `due`, to an idle
+    /// NVDEC worker, which makes them sooner.
+    pub fn is_wanted_by_nvdec(
+        &self,
+        due: SequenceNumber,
+        progress: impl FnOnce() -> TaskProgress,
+    ) -> bool {
+        if due >= self.wanted_by_nvdec.load(Ordering::Acquire) {
+            return false;
+        }
+        let progress = progress();
+        let state = self.lock();
+        let pace = state.pace.as_ref();
+        pace.is_some_and(|pace| pace.is_worth_handing_over(&progress))
+    }
+
+    /// Records work that a decoder on this kind of device has done.
+    pub fn record_work(&self, kind: WorkerKind, cost: Cost, busy: Duration) {
+        if let Some(pace) = &mut self.lock().pace {
+            pace.record_work(kind, cost, busy);
+        }
+    }
+
+    /// Records the cost of a planned task. Returns whether a CPU worker finishes a clip at `due`
+    /// before NVDEC would reach it, if that clip costs `first`.
+    pub fn record_task(
+        &self,
+        (cost, clips): (Cost, usize),
+        (due, first): (SequenceNumber, Cost),
+    ) -> bool {
+        let mut state = self.lock();
+        let Some(pace) = &mut state.pace else {
+            return true;
+        };
+        pace.record_task(cost, clips);
+        let lead = pace.lead(Some(first));
+        state
+            .epoch_state
+            .as_ref()
+            .is_some_and(|p| p.pending_before(due) >= lead)
     }
 
     /// Waits for work; `None` once the loader is closed.
-    pub fn next(&self) -> Option<Work<T>> {
+    pub fn next(&self, kind: WorkerKind) -> Option<Work<T>> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(work) = state.pick_work(self.has_room()) {
-                self.notify(&state);
+            if let Some(work) = self.take(&mut state, kind) {
                 return Some(work);
             }
             let blocked = state
@@ -385,12 +475,21 @@ impl<T: SuspendedTask> Scheduler<T> {
                 .as_ref()
                 .is_some_and(EpochState::waits_for_consumer);
             let begun = Instant::now();
-            state = self
-                .work
+            state.idle[kind as usize] += 1;
+            self.update_wanted(&state);
+            state = self.work[kind as usize]
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+            state.idle[kind as usize] -= 1;
+            self.update_wanted(&state);
             self.stats.idle(begun.elapsed(), blocked);
         }
+    }
+
+    fn take(&self, state: &mut SchedulerState<T>, kind: WorkerKind) -> Option<Work<T>> {
+        let work = state.pick_work(kind, self.has_room())?;
+        self.notify(state);
+        Some(work)
     }
 
     /// Whether one more task may be suspended.
@@ -525,6 +624,20 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Requeues clip requests that a worker did not process. `unshared`: making them together with
     /// others failed.
     pub fn requeue(&self, pass: u64, requests: Vec<ClipRequest>, unshared: bool) {
+        self.requeue_with(pass, requests, |entry| entry.unshared |= unshared);
+    }
+
+    /// Requeues clip requests for the workers of one kind.
+    pub fn requeue_for(&self, kind: WorkerKind, pass: u64, requests: Vec<ClipRequest>) {
+        self.requeue_with(pass, requests, |entry| entry.kind = Some(kind));
+    }
+
+    fn requeue_with(
+        &self,
+        pass: u64,
+        requests: Vec<ClipRequest>,
+        change: impl Fn(&mut RequestEntry),
+    ) {
         if requests.is_empty() {
             return;
         }
@@ -532,9 +645,9 @@ impl<T: SuspendedTask> Scheduler<T> {
             for request in requests {
                 if let Some(entry) = epoch_state.lookahead.get(request.seq) {
                     entry.state = RequestState::Pending;
-                    entry.unshared |= unshared;
                     entry.spans = request.spans;
                     entry.slot = entry.slot.take().or(request.slot);
+                    change(entry);
                 }
             }
         });
@@ -597,12 +710,30 @@ impl<T: SuspendedTask> Scheduler<T> {
 }
 
 impl<T: SuspendedTask> SchedulerState<T> {
+    /// Whether workers of this kind take a request: one for no kind is for NVDEC.
+    fn is_for(&self, kind: WorkerKind) -> impl Fn(&RequestEntry) -> bool + use<T> {
+        let has_both = self.pace.is_some();
+        move |entry| !has_both || entry.stored || entry.kind.unwrap_or(WorkerKind::Nvdec) == kind
+    }
+
+    /// The suspended tasks that workers of this kind resume.
+    fn suspended_for(&self, kind: WorkerKind) -> impl Iterator<Item = (SequenceNumber, usize)> {
+        let has_both = self.pace.is_some();
+        let tasks = self.suspended.iter().enumerate();
+        tasks
+            .filter(move |(_, task)| !has_both || task.kind() == kind)
+            .map(|(at, task)| (task.earliest_request(), at))
+    }
+
     /// The earliest request of an open batch that a worker can take, and the index of the suspended
     /// task that contains it, if any.
-    fn earliest_request(&self) -> Option<(SequenceNumber, Option<usize>)> {
+    fn earliest_request(&self, kind: WorkerKind) -> Option<(SequenceNumber, Option<usize>)> {
         let epoch_state = self.epoch_state.as_ref()?;
-        let ready = |(_, e): &(SequenceNumber, &super::lookahead::RequestEntry)| {
-            matches!(e.state, RequestState::Pending | RequestState::Cached(_))
+        let is_for = self.is_for(kind);
+        let ready = |(_, e): &(SequenceNumber, &RequestEntry)| match e.state {
+            RequestState::Pending => is_for(e),
+            RequestState::Cached(_) => true,
+            _ => false,
         };
         let waiting = epoch_state
             .lookahead
@@ -610,14 +741,41 @@ impl<T: SuspendedTask> SchedulerState<T> {
             .find(ready)
             .map(|(seq, _)| (seq, None));
         let suspended = self
-            .suspended
-            .iter()
-            .enumerate()
-            .map(|(i, e)| (e.earliest_request(), Some(i)));
-        let suspended = suspended
+            .suspended_for(kind)
             .filter(|(due, _)| *due < epoch_state.open_end)
-            .min();
+            .min()
+            .map(|(due, at)| (due, Some(at)));
         waiting.into_iter().chain(suspended).min()
+    }
+
+    /// The request that a worker takes if none is due for it: one after the open batches; beside
+    /// NVDEC, for a CPU worker the first one that NVDEC would not reach in time.
+    fn next_ahead(&self, kind: WorkerKind, has_room: bool) -> Option<SequenceNumber> {
+        let epoch_state = self.epoch_state.as_ref()?;
+        let until = match has_room {
+            true => epoch_state.ahead_until(self.pace.as_ref()),
+            false => epoch_state.open_end,
+        };
+        let lookahead = &epoch_state.lookahead;
+        let is_for = self.is_for(kind);
+        let ahead = lookahead
+            .pending(epoch_state.open_end..until)
+            .find(|(_, entry)| is_for(entry))
+            .map(|(seq, _)| seq);
+        let (Some(pace), WorkerKind::Cpu) = (&self.pace, kind) else {
+            return ahead;
+        };
+        // Requests of a video are made together, so its first one decides.
+        let is_nvdec = self.is_for(WorkerKind::Nvdec);
+        let beside = lookahead
+            .pending(lookahead.first()..until)
+            .filter(|(_, entry)| is_nvdec(entry))
+            .skip(usize::try_from(pace.lead(None)).unwrap_or(usize::MAX))
+            .find(|(seq, entry)| {
+                entry.kind.is_none() && lookahead.pending_of(entry.video).next() == Some(*seq)
+            })
+            .map(|(seq, _)| seq);
+        ahead.into_iter().chain(beside).min()
     }
 
     /// Removes a suspended task, which the caller runs.
@@ -628,21 +786,19 @@ impl<T: SuspendedTask> SchedulerState<T> {
     }
 
     /// `has_room`: whether the memory budget has room for clips ahead of their turn.
-    fn pick_work(&mut self, has_room: bool) -> Option<Work<T>> {
-        let (seq, suspended) = self.earliest_request().or_else(|| {
+    fn pick_work(&mut self, kind: WorkerKind, has_room: bool) -> Option<Work<T>> {
+        let (seq, suspended) = self.earliest_request(kind).or_else(|| {
             // No request is due: resume the suspended task with the earliest deadline, or work
             // ahead. Clips of later epochs are last.
             let next = self
-                .suspended
-                .iter()
-                .enumerate()
-                .map(|(i, e)| (e.earliest_request(), Some(i)))
-                .min();
-            let ahead = || self.epoch_state.as_ref().filter(|_| has_room)?.next_ahead();
+                .suspended_for(kind)
+                .min()
+                .map(|(due, at)| (due, Some(at)));
+            let ahead = || self.next_ahead(kind, has_room).map(|seq| (seq, None));
             match next {
-                Some((NO_DEADLINE, _)) => ahead().map(|seq| (seq, None)).or(next),
+                Some((NO_DEADLINE, _)) => ahead().or(next),
                 Some(_) => next,
-                None => ahead().map(|seq| (seq, None)),
+                None => ahead(),
             }
         })?;
         if let Some(at) = suspended {
@@ -665,11 +821,15 @@ impl<T: SuspendedTask> SchedulerState<T> {
                 slot,
             });
         }
-        let (video, unshared) = (entry.video, entry.unshared);
+        let (video, unshared, fixed_kind) = (entry.video, entry.unshared, entry.kind);
         let mut seqs = if unshared || entry.stored {
             vec![seq]
         } else {
-            epoch_state.lookahead.pending_for_video(video)
+            let is_taken = |entry: &RequestEntry| match kind {
+                WorkerKind::Cpu => entry.kind == fixed_kind,
+                WorkerKind::Nvdec => entry.kind != Some(WorkerKind::Cpu),
+            };
+            epoch_state.lookahead.pending_for_video(video, is_taken)
         };
         if epoch_state.lookahead_disabled {
             // The requests of a batch become visible shortly before the batch is opened. Without
@@ -696,6 +856,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
             video,
             requests,
             unshared,
+            fixed_kind,
         }))
     }
 }
@@ -717,20 +878,28 @@ impl EpochState {
         }
     }
 
-    /// The next request after the open batches that an idle worker takes: one with which all
+    /// The end of the requests after the open batches that idle workers take: with each of them, all
     /// requests that share its decoding are visible, so that they are taken together.
-    fn next_ahead(&self) -> Option<SequenceNumber> {
+    fn ahead_until(&self, pace: Option<&Pace>) -> SequenceNumber {
+        let beside = pace.map_or(0, |pace| pace.work_ahead().min(self.max_beside));
         let most = match self.work_ahead_failed {
             true => 0,
-            false => self.work_ahead,
+            false => self.work_ahead.max(beside),
         };
         let with_siblings = match self.all_visible {
             true => SequenceNumber::MAX,
             false => self.lookahead.end().saturating_sub(self.siblings),
         };
         let until = self.open_end.saturating_add(most).min(with_siblings);
-        self.lookahead
-            .first_pending(self.open_end..until.max(self.open_end))
+        until.max(self.open_end)
+    }
+
+    /// Number of pending requests before this one that NVDEC makes.
+    fn pending_before(&self, seq: SequenceNumber) -> u64 {
+        let pending = self.lookahead.pending(self.lookahead.first()..seq);
+        pending
+            .filter(|(_, entry)| entry.kind != Some(WorkerKind::Cpu))
+            .count() as u64
     }
 
     /// Whether the workers would have more work if the consumer took the complete first batch.

@@ -14,7 +14,7 @@ use super::decode_task::{
 };
 use super::lookahead::CachedClip;
 use super::scheduler::{
-    ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask, VideoRequests, Work,
+    ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask, VideoRequests, Work, WorkerKind,
 };
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
@@ -65,19 +65,28 @@ impl WorkerPool {
         // CPU workers run in addition to GPU workers unless the configuration excludes them.
         let by_cpu = config.num_workers(&backends) - backends.workers();
         for n in 0..by_cpu + backends.workers() {
-            let on_gpu = n < backends.workers();
+            let kind = match n < backends.workers() {
+                true => WorkerKind::Nvdec,
+                false => WorkerKind::Cpu,
+            };
             let worker = Worker {
                 // Separate from the executor of `single_clip`, so that a clip made alone does not
                 // replace the transforms compiled for a task.
-                executors: executors(config, &backends, on_gpu),
-                on_gpu,
+                executors: executors(config, &backends),
+                kind,
                 backends: backends.clone(),
                 codes: Vec::new(),
                 expand: config.cached_format().map(|(_, expand)| expand),
                 expand_on_device: config
                     .cached_format()
                     .map(|(_, expand)| expand.for_device()),
-                single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends, on_gpu),
+                single_clip: SingleClipDecoder::new(
+                    config,
+                    &catalog,
+                    &stats,
+                    &backends,
+                    kind == WorkerKind::Nvdec,
+                ),
                 shape: config.clip_shape(),
                 cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
                 config: config.clone(),
@@ -88,7 +97,10 @@ impl WorkerPool {
             let thread = Builder::new()
                 .name(format!(
                     "fsp-{}-{n}",
-                    if on_gpu { "nvdec" } else { "worker" }
+                    match kind {
+                        WorkerKind::Nvdec => "nvdec",
+                        WorkerKind::Cpu => "worker",
+                    }
                 ))
                 .spawn(move || worker.work());
             workers.threads.push(thread.map_err(|e| {
@@ -127,8 +139,7 @@ impl Drop for WorkerPool {
 
 struct Worker {
     executors: TransformExecutors,
-    /// Whether this worker decodes on the GPU.
-    on_gpu: bool,
+    kind: WorkerKind,
     backends: Arc<DecoderBackends>,
     /// The codes of a clip that is read from disk.
     codes: Vec<u8>,
@@ -145,11 +156,7 @@ struct Worker {
     scheduler: Arc<Scheduler<DecodeTask>>,
 }
 
-fn executors(
-    config: &LoaderConfig,
-    backends: &DecoderBackends,
-    on_gpu: bool,
-) -> TransformExecutors {
+fn executors(config: &LoaderConfig, backends: &DecoderBackends) -> TransformExecutors {
     let by_nvjpeg = config.options.gpu.decoder == DecoderBackend::Nvjpeg;
     let executor = |pipeline| {
         let executor = TransformExecutor::on(pipeline, backends.output_device.clone());
@@ -165,7 +172,6 @@ fn executors(
     TransformExecutors {
         batch: executor(config.pipeline.clone()),
         cached,
-        on_gpu,
     }
 }
 
@@ -176,17 +182,17 @@ impl Worker {
             // this fails, those calls report the error.
             let _ = gpu.device().make_current();
         }
-        while let Some(work) = self.scheduler.next() {
+        while let Some(work) = self.scheduler.next(self.kind) {
             let begun = Instant::now();
             let in_flight = work.requests();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.execute(work))) {
-                self.executors = executors(&self.config, &self.backends, self.on_gpu);
+                self.executors = executors(&self.config, &self.backends);
                 self.single_clip = SingleClipDecoder::new(
                     &self.config,
                     &self.catalog,
                     &self.stats,
                     &self.backends,
-                    self.on_gpu,
+                    self.kind == WorkerKind::Nvdec,
                 );
                 for RequestId { pass, seq, clip } in in_flight {
                     self.scheduler
@@ -321,7 +327,12 @@ impl Worker {
         let Some(group) = self.deliver_stored(group) else {
             return;
         };
-        let alone = group.unshared || (!self.on_gpu && self.scheduler.stored.is_none());
+        let Some(group) = self.give_to_kind(group) else {
+            return;
+        };
+        // A task can be suspended or handed over, and copies of cached clips may be due meanwhile.
+        let beside_nvdec = self.kind == WorkerKind::Nvdec || self.scheduler.has_both_kinds();
+        let alone = group.unshared || (!beside_nvdec && self.scheduler.stored.is_none());
         if group.requests.len() == 1 && group.requests[0].is_due && alone {
             // No other clip shares the decoding: make the clip without a task.
             return group
@@ -345,8 +356,10 @@ impl Worker {
                 }
                 _ => MAX_PACKETS_PER_TASK,
             },
+            kind: self.kind,
         };
         let ahead = group.requests.iter().all(|request| !request.is_due);
+        let is_beside = self.kind == WorkerKind::Cpu && group.fixed_kind.is_none();
         let scheduler = self.scheduler.clone();
         let executor = &mut self.executors.batch;
         let begun = Instant::now();
@@ -380,6 +393,17 @@ impl Worker {
         if ahead && task.is_none() && !failed {
             return scheduler.requeue_ahead(pass, returned);
         }
+        let task = task.and_then(|task| {
+            let (cost, first) = task.costs();
+            let due = task.earliest_request();
+            let in_time = scheduler.record_task((cost, task.num_requests()), (due, first));
+            if in_time || !is_beside {
+                return Some(task);
+            }
+            // It is dearer than most: the batch would wait for it.
+            scheduler.requeue_for(WorkerKind::Nvdec, pass, task.into_requests());
+            None
+        });
         // Clips of a file that cannot be opened are made alone, when they are due, which reports
         // the error.
         scheduler.requeue(pass, returned, failed);
@@ -388,6 +412,29 @@ impl Worker {
         }
         if let Some(task) = task {
             self.run_task(task);
+        }
+    }
+
+    /// If workers of both kinds share the requests, leaves those to the other kind that only it
+    /// makes: CPU workers make what NVDEC does not decode. Files of codecs whose damage NVDEC does
+    /// not report are made by one kind, so that their frames do not depend on who takes them.
+    /// Returns the requests that remain, if any.
+    fn give_to_kind(&self, group: VideoRequests) -> Option<VideoRequests> {
+        if group.fixed_kind.is_some() || group.unshared || !self.scheduler.has_both_kinds() {
+            return Some(group);
+        }
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            self.catalog.open(group.video, &self.stats)
+        }));
+        let Ok(Ok(video)) = opened else {
+            return Some(group);
+        }; // reported by the plan
+        match self.backends.fixed_kind(video.index()) {
+            Some(kind) if kind != self.kind => {
+                self.scheduler.requeue_for(kind, group.pass, group.requests);
+                None
+            }
+            _ => Some(group),
         }
     }
 
@@ -552,11 +599,19 @@ impl Worker {
         }));
         let left = match progress {
             Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
+            Ok(Ok(Progress::HandedOver(kind))) => {
+                let requests = task.into_requests();
+                if kind == WorkerKind::Nvdec {
+                    self.stats
+                        .add(|s| s.clips_handed_over += requests.len() as u64);
+                }
+                return self.scheduler.requeue_for(kind, pass, requests);
+            }
             Ok(Ok(Progress::Done)) => return self.catalog.files.recycle_reader(task.into_reader()),
             Ok(Err(Error::Interrupted)) => return,
             // Making each clip alone reports the error.
             Ok(Err(_)) | Err(_) => {
-                self.executors = executors(&self.config, &self.backends, self.on_gpu);
+                self.executors = executors(&self.config, &self.backends);
                 task.into_requests()
             }
         };
@@ -597,7 +652,7 @@ impl Worker {
                     &self.catalog,
                     &self.stats,
                     &self.backends,
-                    self.on_gpu,
+                    self.kind == WorkerKind::Nvdec,
                 );
                 self.scheduler
                     .fail_clip(pass, seq, self.internal_error(sampled.clip, &*panic));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::catalog::VideoCatalog;
 use super::super::lookahead::SequenceNumber;
-use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests};
+use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests, WorkerKind};
 use super::super::stats::StatsCollector;
 use super::super::stored_clips::{StoredClips, Ticket};
 use super::{
@@ -44,6 +44,8 @@ pub(in super::super) struct TaskParams<'a> {
     pub cached_dtype: Option<Dtype>,
     /// Number of packets after which a task takes no further group of pictures.
     pub max_packets: u64,
+    /// The kind of worker that runs the task.
+    pub kind: WorkerKind,
 }
 
 /// The plan for a group of clip requests.
@@ -81,6 +83,7 @@ pub(in super::super) fn plan(
         epoch,
         video,
         requests,
+        fixed_kind,
         ..
     } = group;
     let mut task_plan = TaskPlan {
@@ -229,10 +232,14 @@ pub(in super::super) fn plan(
         pass,
         epoch,
         video,
+        kind: task_params.kind,
+        fixed_kind,
+        has_both_kinds: scheduler.has_both_kinds(),
         reader: task_params.catalog.files.reader(&opened),
         bytes_counted: 0,
         index,
         decoder: RangeDecoder::default(),
+        range_packets: (0, 0),
         ranges: ranges.into(),
         clips,
         wanted,

@@ -3,6 +3,7 @@
 use super::super::ClipOutcome;
 use super::super::budget::MemoryReservation;
 use super::super::lookahead::{CachedClip, SequenceNumber};
+use super::WorkerKind;
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;
@@ -36,6 +37,8 @@ pub(in super::super) struct VideoRequests {
     pub requests: Vec<ClipRequest>,
     /// Whether an attempt to make the clip together with others, or on the GPU, failed.
     pub unshared: bool,
+    /// The kind of worker that makes the clips, if that is decided.
+    pub fixed_kind: Option<WorkerKind>,
 }
 
 /// What the scheduler needs to know of a decode task that a worker has suspended.
@@ -44,6 +47,8 @@ pub(in super::super) trait SuspendedTask: Send {
     fn pass(&self) -> u64;
     /// The item that identifies the file of its video.
     fn video(&self) -> u32;
+    /// The kind of worker that runs it.
+    fn kind(&self) -> WorkerKind;
     /// The smallest sequence number among its unfinished clips.
     fn earliest_request(&self) -> SequenceNumber;
     /// Whether it holds a decoder, whose memory is reserved.

@@ -137,6 +137,9 @@ impl Drop for WorkerPool {
     }
 }
 
+/// The nice value of CPU workers beside NVDEC.
+const NICE_BESIDE_NVDEC: i32 = 5;
+
 struct Worker {
     executors: TransformExecutors,
     kind: WorkerKind,
@@ -181,6 +184,12 @@ impl Worker {
             // Makes the CUDA context current for the thread, so that calls need not switch it. If
             // this fails, those calls report the error.
             let _ = gpu.device().make_current();
+        }
+        if self.kind == WorkerKind::Cpu && self.scheduler.has_both_kinds() {
+            // The threads that feed NVDEC and those of the training come first. On Linux, no
+            // process means this thread; if it fails, the thread only competes with them.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::setpriority_process(None, NICE_BESIDE_NVDEC);
         }
         while let Some(work) = self.scheduler.next(self.kind) {
             let begun = Instant::now();

@@ -112,13 +112,14 @@ class LoaderOptions:
         if not isinstance(index, Index):
             cache_location(index)
             index = Index(index)
+        gpu = as_gpu(self.device)
         settled = {
-            "device": as_gpu(self.device) or "cpu",
+            "device": gpu or "cpu",
             "num_shards": shards,
             # Drawn once: the settings of the order are requested several times.
             "seed": resolve_seed(self.seed, integer("num_shards", shards.num_shards)),
             "on_error": on_error if isinstance(on_error, OnError) else OnError(on_error),
-            "num_threads": (cores_per_rank() if self.num_threads is None else integer("num_threads", self.num_threads)),
+            "num_threads": _default_threads(gpu) if self.num_threads is None else integer("num_threads", self.num_threads),
             "cache": as_cache(self.cache),
             "index": index,
         }
@@ -212,3 +213,9 @@ class LoaderOptions:
             "gpu": no_gpu if self.gpu is None else self.gpu._for_engine(),
             **more,
         }
+
+
+def _default_threads(gpu: Gpu | None) -> int:
+    """One thread per core of this rank. Beside NVDEC, its threads and the training keep two cores."""
+    beside_nvdec = gpu is not None and gpu.decoder == "auto"
+    return max(1, cores_per_rank() - (2 if beside_nvdec else 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -236,6 +237,67 @@ def test_plan_keeps_the_rows_of_killed_and_crashed_jobs(load, tmp_path: Path, mo
     assert f"FAILED crash: the job: code -{signal.SIGABRT.value}" in said
 
 
+def test_core_keeps_the_rows_of_killed_and_hanging_experiments(load, tmp_path: Path, monkeypatch):
+    plan, items = load("plan"), load("items")
+    monkeypatch.setattr(subprocess, "Popen", LimitedByEvents)
+    script = tmp_path / "bench.py"
+    script.write_text(
+        f"""
+import json, os, signal, sys
+sys.path.insert(0, {str(FOLDER)!r})
+from pathlib import Path
+import items
+def ends(name, end):
+    @items.item(name)
+    def run(context):
+        yield items.Row(os.environ.get("FRAMESPOOL_GPU_DISABLE", ""), "", items.OK, figures=context.arguments)
+        end()
+ends("killed", lambda: os.kill(os.getpid(), signal.SIGKILL))
+ends("hang", signal.pause)
+ends("whole", lambda: None)
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+context = items.Context(None, 1, "", 0, json.loads(given["--arguments"]))
+items.run_in_process(given["--child"], context, Path(given["--into"]))
+"""
+    )
+    monkeypatch.setattr(plan, "HERE", tmp_path)
+    for name in ("killed", "hang", "whole"):
+        items.item(name)(lambda context: iter(()))
+    chosen = [plan.Experiment(0, name, 1, {"n": number}) for number, name in enumerate(("killed", "hang", "whole"))]
+    chosen += [plan.Experiment(0, "whole", 1, without="least-priority"), plan.Experiment(1, "whole", 2000)]
+    place, counts = tmp_path / "core.json", []
+
+    def write(path: Path, record: dict) -> None:
+        counts.append(len(record["rows"]))
+        path.write_text(json.dumps(record))
+
+    monkeypatch.setattr(plan, "write", write)
+    plan.run_experiments(chosen, place, 1000, 1.0, {})
+    assert counts == [2, 4, 5, 6, 7], "the record is written after each experiment"
+    rows = json.loads(place.read_text())["rows"]
+    assert [row["result"] for row in rows] == ["ok", "FAILED", "ok", "FAILED", "ok", "ok", "not possible"]
+    assert "SIGKILL" in rows[1]["why"] and "did not finish" in rows[3]["why"] and "did not start" in rows[6]["why"]
+    assert [row["figures"] for row in rows[:5:2]] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert rows[5]["name"] == rows[5]["experiment"]["without"] == "least-priority"
+
+
+def test_experiments_fit_into_their_time_and_name_items_and_parameters(load):
+    plan, items = load("plan"), load("items")
+    registered = []
+    for program in ("checks", "measurements"):
+        items.REGISTRY.clear()
+        load(program).load()
+        registered.append(dict(items.REGISTRY))
+    # A start and verification take about four seconds.
+    assert sum(each.seconds + 4 for each in plan.EXPERIMENTS) <= plan.CORE_SECONDS <= 600
+    assert [each.number for each in plan.EXPERIMENTS] == sorted(each.number for each in plan.EXPERIMENTS)
+    for each in plan.EXPERIMENTS:
+        (entry,) = [known[each.item] for known in registered if each.item in known]
+        source = inspect.getsource(sys.modules[entry.run.__module__]) + inspect.getsource(items)
+        assert all(f'"{name}"' in source for name in each.arguments), each
+        assert each.without in ("", *plan.SWITCHES)
+
+
 def test_smoke_names_the_mechanism_to_turn_off(load, tmp_path: Path, monkeypatch):
     plan = load("plan")
 
@@ -254,7 +316,7 @@ def test_smoke_names_the_mechanism_to_turn_off(load, tmp_path: Path, monkeypatch
     assert "nothing failed" in plan.conclusion([], tmp_path, 1.0, 0.0)[0]
 
 
-@pytest.mark.parametrize("name", ["smoke", "core", "peers"])
+@pytest.mark.parametrize("name", ["smoke", "peers"])
 def test_plans_fit_into_their_time_and_name_items(load, name: str):
     plan, items = load("plan"), load("items")
     for program in ("checks", "measurements"):
@@ -270,7 +332,9 @@ def test_plans_fit_into_their_time_and_name_items(load, name: str):
     ("name", "only", "item", "results"),
     [
         ("smoke", "interface", "interface", {"ok"}),
-        ("core", "ceilings", "ceilings", {"ok"}),
+        ("core", "ceiling", "ceiling", {"ok"}),
+        ("core", "work=random priority=greatest", "during-training", {"ok"}),
+        ("core", "two-processes", "two-processes", {"ok"}),
         # Without the peers' wheels a row says what is missing.
         ("peers", "peer-", "peer-torchcodec", {"ok", "not possible"}),
     ],
@@ -279,7 +343,8 @@ def test_plan_runs_on_the_simulated_gpu(gpu: None, tmp_path: Path, name: str, on
     if not os.environ.get("FRAMESPOOL_GPU_TESTS"):
         pytest.skip("takes the time of the real plan on a GPU")
     command = [sys.executable, str(FOLDER / "plan.py"), name, "--out", str(tmp_path), "--only", only]
-    run = subprocess.run([*command, "--scale", "0.05"], capture_output=True, text=True)
+    environment = os.environ | ({"FRAMESPOOL_TRY": "1"} if name == "core" else {})
+    run = subprocess.run([*command, "--scale", "0.05"], capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "killed" not in run.stdout and ("conclusion: nothing failed" in run.stdout) == (name == "smoke")
     rows = [row for record in tmp_path.glob("*.json") for row in json.loads(record.read_text()).get("rows", [])]

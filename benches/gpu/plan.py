@@ -90,7 +90,7 @@ PLANS: dict[str, list[list[Job]]] = {
             "^random-access|^strided",
             "^pixels",
             "^loaders|^two-loaders",
-            "^held-stream|^torch-|^host-batches|^interface|^others",
+            "^held-stream|^second-stream|^torch-|^host-batches|^interface|^others",
             "^jpeg|^damage",
         ),
         check_jobs(50, 40, "^sessions$", "^(parser|maps|open|fork|close)$", "^training$", "^sanitizer$", "^pytest$"),

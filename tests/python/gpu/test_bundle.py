@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import importlib
 import inspect
+import itertools
 import json
 import os
 import signal
@@ -370,6 +371,52 @@ def test_the_fixed_cost_is_where_the_line_begins(load):
 def test_difference_has_position_and_size(load):
     same = load("equality")
     assert same.byte_difference(b"\x00\x05\x09", b"\x00\x07\xff") == (2, 1, 246)
+
+
+#: Parameters of the functions that the simulated nvJPEG lacks, by NVIDIA's header.
+DECOUPLED = {
+    "nvjpegDecoderCreate": 3,
+    "nvjpegDecoderStateCreate": 3,
+    "nvjpegBufferPinnedCreate": 3,
+    "nvjpegBufferDeviceCreate": 3,
+    "nvjpegStateAttachPinnedBuffer": 2,
+    "nvjpegStateAttachDeviceBuffer": 2,
+    "nvjpegDecodeParamsCreate": 2,
+    "nvjpegDecodeParamsSetOutputFormat": 2,
+    "nvjpegJpegStreamCreate": 2,
+    "nvjpegJpegStreamParse": 6,
+    "nvjpegDecodeJpegHost": 5,
+    "nvjpegDecodeJpegTransferToDevice": 5,
+    "nvjpegDecodeJpegDevice": 5,
+}
+BATCHED = {"nvjpegJpegStateCreate": 2, "nvjpegDecodeBatchedInitialize": 5, "nvjpegDecodeBatched": 6}
+
+
+@pytest.mark.parametrize(("api", "batch", "wanted"), [("decoupled", 1, DECOUPLED), ("batched", 3, BATCHED)])
+def test_nvjpeg_is_called_as_its_header_says(load, api: str, batch: int, wanted: dict[str, int]):
+    calls = load("measurements.nvjpeg_calls")
+    seen: dict[str, int] = {}
+    handles = itertools.count(1)
+
+    class Library:
+        def __getattr__(self, name: str):
+            def function(*arguments: object) -> int:
+                seen[name] = len(arguments)
+                if name.endswith("Create"):
+                    arguments[-1]._obj.value = next(handles)
+                return 0
+
+            return function
+
+    library = calls.Nvjpeg.__new__(calls.Nvjpeg)
+    library.lib, library.handle = Library(), 1
+    driver = SimpleNamespace(check=lambda *arguments: None, allocate=lambda size: 4096)
+    photos = [calls.Photo(bytes([n]), 10 + n, 8) for n in range(3)]
+    slot = calls.APIS[api](driver, library, 1, photos, batch)
+    slot.decode(photos[:batch])
+    assert seen == wanted and slot.last == photos[:batch]
+    assert [planes.pitch[0] for planes in slot.planes] == [256] * batch
+    assert slot.planes[0].channel[1] == 4096 + 256 * 32
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,9 @@ def stop(child: subprocess.Popen[bytes]) -> None:
     """Kills a child that was started in its own session, with its descendants."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    # A process that hangs in the driver ends late or never.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=5)
 
 
 def python(code: str, *, timeout: float = 120, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -121,7 +121,7 @@ def video_latency(context: Context) -> Iterator[Row]:
     access = ACCESS[side](str(video.path))
     first = milliseconds(lambda: access(0))
     warm = []
-    while len(warm) < ACCESSES and context.left() > context.budget_seconds / 3:
+    while len(warm) < ACCESSES and context.left() > context.budget_seconds / 4:
         warm.append(milliseconds(lambda: access(numbers.randrange(video.frames))))
     cold = []
     while len(cold) < ACCESSES // 4 and context.left() > 0:

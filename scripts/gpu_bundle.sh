@@ -92,7 +92,8 @@ cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # Tests framespool on this machine's GPU: run.sh [smoke|core|peers|check|bench|all|python] [arguments of the program]
 #
-#   run.sh smoke                           4 minutes: what is correct; then core and peers, 8 minutes each
+#   run.sh smoke                           4 minutes: what is correct
+#   run.sh core                            9.5 minutes: the experiments of benches/gpu/README.md
 #   run.sh                                 check, then bench
 #   run.sh check --only decode             items by regular expression (--list names them)
 #   run.sh bench --only 'ceiling|dense'
@@ -104,7 +105,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 what=${1:-all}
 [ $# -eq 0 ] || shift
-case $what in smoke | core | peers | check | bench | all | python) ;; *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+case $what in smoke | core | peers | check | bench | all | python) ;; *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
 export FRAMESPOOL_MEDIA=$here/media FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 [ ! -d "$here/ffmpeg" ] || export LD_LIBRARY_PATH=$here/ffmpeg${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ ! -d "$here/corpus" ] || export FRAMESPOOL_CORPUS=$here/corpus

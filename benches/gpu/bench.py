@@ -32,6 +32,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the items and their budgets")
     parser.add_argument("--seconds", type=float, help="seconds for each item, instead of its own budget")
     parser.add_argument("--total", type=float, default=570, help="total seconds; later items are skipped")
+    parser.add_argument("--arguments", type=json.loads, default={}, help="the items' parameters, as JSON")
     parser.add_argument("--out", help="the record's file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
@@ -49,7 +50,11 @@ def main() -> int:
     device = devices_or_exit()[0]
     measurements.load()
     if arguments.child:
-        run_in_process(arguments.child, Context(device, arguments.budget, "", time.monotonic()), arguments.into)
+        run_in_process(
+            arguments.child,
+            Context(device, arguments.budget, "", time.monotonic(), arguments.arguments),
+            arguments.into,
+        )
         return 0
     place = record_place(device, "bench", arguments.out)
     print(f"{device.name}, {device.engines} NVDEC engines; writing the record to {place}")
@@ -75,7 +80,8 @@ def run(arguments: argparse.Namespace, place: Path, properties: dict[str, Any]) 
         os.environ["FRAMESPOOL_CEILINGS"] = json.dumps(collect(record.get("rows", [])))
         budget = min(arguments.seconds or entry.budget_seconds, left)
         started = time.monotonic()
-        found = run_in_subprocess(entry, Path(__file__).resolve(), [], budget, extra_seconds=max(60.0, budget))
+        passed_on = ["--arguments", json.dumps(arguments.arguments)]
+        found = run_in_subprocess(entry, Path(__file__).resolve(), passed_on, budget, extra_seconds=max(60.0, budget))
         rows += found
         kept = [row for row in record.get("rows", []) if row["item"] != entry.name]
         stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -93,7 +99,15 @@ def earlier(place: Path) -> dict[str, Any]:
         return {}
 
 
-FIRST = ("percent_of_ceiling", "ceiling_per_s", "pictures_per_s", "clips_per_s", "peer_over_framespool", "cores")
+FIRST = (
+    "percent_of_ceiling",
+    "ceiling_per_s",
+    "pictures_per_s",
+    "clips_per_s",
+    "peer_over_framespool",
+    "cores",
+    "images_per_s",
+)
 
 
 def report(rows: list[Row]) -> str:

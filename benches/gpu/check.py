@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import datetime
+import json
 import sys
 import time
 from dataclasses import asdict
@@ -31,6 +32,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--match", default="", help="use only clips that match this regular expression")
     parser.add_argument("--budget", type=float, help="seconds per item; checks skipped for lack of time are reported")
     parser.add_argument("--total", type=float, default=570, help="total seconds; later items are skipped")
+    parser.add_argument("--arguments", type=json.loads, default={}, help="the items' parameters, as JSON")
     parser.add_argument("--out", help="the record's file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
@@ -48,7 +50,9 @@ def main() -> int:
     checks.load()
     if arguments.child:
         run_in_process(
-            arguments.child, Context(device, arguments.budget, arguments.match, time.monotonic()), arguments.into
+            arguments.child,
+            Context(device, arguments.budget, arguments.match, time.monotonic(), arguments.arguments),
+            arguments.into,
         )
         return 0
     place = record_place(device, "check", arguments.out)
@@ -64,7 +68,7 @@ def run(arguments: argparse.Namespace, place: Path, properties: dict[str, Any]) 
     """Runs the items; writes the record after each, so that an interrupted run keeps the earlier ones."""
     begun = time.monotonic()
     rows: list[Row] = []
-    passed_on = ["--match", arguments.match]
+    passed_on = ["--match", arguments.match, "--arguments", json.dumps(arguments.arguments)]
     for entry in selected(arguments.only):
         left = arguments.total - (time.monotonic() - begun)
         if left < 15:

@@ -166,7 +166,7 @@ def machine(device: Any) -> dict[str, Any]:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    smi = nvidia_smi("driver_version", "clocks.video", "mig.mode.current", "power.limit")
+    smi = nvidia_smi("driver_version", "clocks.video", "clocks.sm", "clocks.max.sm", "mig.mode.current", "power.limit")
     return {
         "gpu": device.name,
         "simulated": is_simulated(device),

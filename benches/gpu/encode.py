@@ -1,4 +1,4 @@
-"""Creates 1080p encodes of 300 frames with GOPs of 30 and 250 for the bundle: scripts/gpu_bundle.sh --extra FILE.
+"""Creates 1080p encodes of 300 frames with GOPs of 30 and 250, and two of 4K and 8K, for the bundle (--extra FILE).
 
     benches/peers/.venv/bin/python benches/gpu/encode.py --out target/gpu-extra
 
@@ -31,20 +31,28 @@ OF_MEDIA = ("bunny_60p.mp4", "bunny_25p.mp4")
 WANTED = (("libx264", 250, 0), ("libx264", 250, 1), ("libx264", 30, 0), ("libx265", 250, 1))
 
 
-def encode(encoder: str, gop: int, source: Path, target: Path) -> None:
-    """300 frames, played forward and backward so that no cut causes a keyframe."""
+#: Sizes of the files whose decoders are measured, and their frames.
+LARGE, LARGE_FRAMES = ((3840, 2160), (7680, 4320)), 12
+
+
+def encode(encoder: str, gop: int, source: Path, target: Path, size: tuple[int, int] | None = None) -> None:
+    """300 frames, played forward and backward so that no cut causes a keyframe; few if they are enlarged."""
+    count = LARGE_FRAMES if size else FRAMES
     unfinished = target.with_suffix(".part")
     with av.open(str(source)) as reading, av.open(str(unfinished), "w", format="mp4") as writing:
         like = reading.streams.video[0]
         rate = round(like.average_rate)
-        kept = list(islice(reading.decode(like), FRAMES))
+        kept = list(islice(reading.decode(like), count))
         options = {"g": str(gop), "crf": "23" if encoder == "libx264" else "28", "preset": "medium"}
         if encoder == "libx265":
             options["x265-params"] = f"keyint={gop}:log-level=error"
         stream = writing.add_stream(encoder, rate=rate, options=options)
-        stream.width, stream.height, stream.pix_fmt = like.width, like.height, "yuv420p"
+        stream.width, stream.height = size or (like.width, like.height)
+        stream.pix_fmt = "yuv420p"
         stream.time_base = stream.codec_context.time_base = Fraction(1, rate)
-        for frame in islice(retimed(to_and_fro(kept, 0), Fraction(1, rate)), FRAMES):
+        if size:
+            kept = [frame.reformat(*size, format="yuv420p") for frame in kept]
+        for frame in islice(retimed(to_and_fro(kept, 0), Fraction(1, rate)), count):
             frame.pict_type = 0  # the encoder would use the source's picture types
             writing.mux(stream.encode(frame))
         writing.mux(stream.encode())
@@ -63,6 +71,11 @@ def main() -> None:
         target = arguments.out / f"{source.stem}_{encoder.removeprefix('lib')}_g{gop}.mp4"
         if not target.exists():
             encode(encoder, gop, source, target)
+        print(f"{target}: {target.stat().st_size} bytes")
+    for width, height in LARGE:
+        target = arguments.out / f"large_{width}x{height}_x265.mp4"
+        if not target.exists():
+            encode("libx265", 250, folder / "video" / "1080p" / names[1], target, (width, height))
         print(f"{target}: {target.stat().st_size} bytes")
 
 

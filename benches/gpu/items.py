@@ -14,10 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from cuda import busy
 
 OK = "ok"
 FAILED = "FAILED"
@@ -47,6 +49,8 @@ class Context:
     budget_seconds: float
     match: str
     begun: float
+    #: Values of the item's parameters, in place of its defaults.
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def left(self) -> float:
         return self.budget_seconds - (time.monotonic() - self.begun)
@@ -88,7 +92,10 @@ def selected(only: str | None) -> list[RegisteredItem]:
 def run_in_process(name: str, context: Context, into: Path) -> None:
     """In the child process: runs one item and writes each row as a line immediately."""
     begun = time.monotonic()
-    with into.open("a") as file:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(into.open("a"))
+        if context is not None and context.arguments.get("with_load"):
+            stack.enter_context(busy())
         rows = REGISTRY[name].run(context)
         while True:
             try:
@@ -108,7 +115,12 @@ def run_in_process(name: str, context: Context, into: Path) -> None:
 
 
 def run_in_subprocess(
-    entry: RegisteredItem, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float
+    entry: RegisteredItem,
+    script: Path,
+    arguments: list[str],
+    budget_seconds: float,
+    extra_seconds: float,
+    environment: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """In the parent process: the rows that the child wrote, and an additional one if it failed."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -118,7 +130,13 @@ def run_in_subprocess(
         command += ["--budget", str(budget_seconds), *arguments]
         log = Path(scratch) / "log"
         with log.open("wb") as output:
-            child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            child = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
             try:
                 code = child.wait(timeout=budget_seconds + extra_seconds)
                 ended = "" if code == 0 else describe(code)
@@ -152,7 +170,9 @@ def stop(child: subprocess.Popen[bytes]) -> None:
     """Kills a child that was started in its own session, with its descendants."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    # A process that hangs in the driver ends late or never.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=5)
 
 
 def python(code: str, *, timeout: float = 120, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

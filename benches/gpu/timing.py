@@ -1,21 +1,26 @@
-"""Times warm loaders after verifying their first batches, with CPU time and engine utilization."""
+"""Times loaders by what they deliver, and verifies it: complete epochs, or a steady state."""
 
 from __future__ import annotations
 
 import hashlib
-import statistics
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import framespool as fsp
+from common import TRY
 from dmon import Dmon
 from items import FAILED, OK, Row
 
 #: Typical transforms of a training script.
 SIZE = 224
 CHECKED_BATCHES = 3
+#: Clips of the first batch that are compared with the CPU's.
+CHECKED_CLIPS = 2 if TRY else 8
+#: Batches before the steady state: the first ones fill the engines and the clip cache.
+WARM_UP = 3
 
 
 @dataclass
@@ -96,9 +101,83 @@ def epoch(loader: fsp.ClipLoader, number: int, most_seconds: float) -> Run:
     )
 
 
-def medians(runs: Sequence[Run]) -> dict[str, float]:
-    """Each figure over the runs."""
-    return {key: statistics.median(run.figures[key] for run in runs) for key in runs[0].figures}
+@dataclass
+class Delivered:
+    """What a loader delivered in a steady state, and when."""
+
+    begin: float
+    end: float
+    figures: dict[str, Any]
+    #: Hashes of the first clips of epoch 0.
+    first_clips: list[str]
+    why: str
+
+
+def hashes(batch: fsp.Batch) -> list[str]:
+    """One for each of the first clips of a batch."""
+    clips = range(min(len(batch), CHECKED_CLIPS))
+    return [hashlib.blake2b(batch.frames[n].tobytes(), digest_size=16).hexdigest() for n in clips]
+
+
+def deliver(loader: fsp.ClipLoader, seconds: float) -> Delivered:
+    """Counts the batches delivered within `seconds` after the first `WARM_UP`, epoch after epoch.
+
+    The window ends with a complete batch. Pictures that are decoded for later batches count in `pictures_per_s` alone.
+    """
+    created = time.perf_counter()
+    first_clips: list[str] = []
+    first = begin = last = slowest = cpu = 0.0
+    number = clips = 0
+    before: dict[str, Any] = {}
+    done = False
+    with Dmon() as dmon:
+        for epoch_number in itertools.count():
+            loader.set_epoch(epoch_number)
+            for batch in loader:
+                now = time.perf_counter()
+                number += 1
+                if number == 1:
+                    first, first_clips = now - created, hashes(batch)
+                if number == WARM_UP:
+                    begin = last = now
+                    cpu, before = time.process_time(), loader.stats()
+                elif number > WARM_UP:
+                    clips += len(batch)
+                    slowest, last = max(slowest, now - last), now
+                    done = now - begin >= seconds
+                if done:
+                    synchronize(batch)
+                    break
+            if done:
+                break
+    end, used, after = time.perf_counter(), time.process_time() - cpu, loader.stats()
+    counted = {key: after[key] - before[key] for key in ("frames_decoded", "frames_decoded_by_gpu", "packets_skipped")}
+    decoded, wall = counted["frames_decoded"], end - begin
+    figures = {
+        "clips_per_s": clips / wall,
+        "frames_per_s": clips * batch.indices.shape[-1] / wall,
+        "pictures_per_s": decoded / wall,
+        "cores": used / wall,
+        "cpu_s_per_clip": used / clips,
+        "first_batch_ms": first * 1e3,
+        "slowest_batch_ms": slowest * 1e3,
+        "seconds": wall,
+        "clips": clips,
+        "by_gpu_share": counted["frames_decoded_by_gpu"] / max(decoded, 1),
+        "skipped_share": counted["packets_skipped"] / max(counted["packets_skipped"] + decoded, 1),
+        "workers": after["nvdec_threads"],
+        **dmon.figures(),
+    }
+    return Delivered(begin, end, figures, first_clips, "; ".join(after["cpu_fallbacks"])[:200])
+
+
+def find_wrong_clip(delivered: Delivered, make: Callable[..., fsp.ClipLoader]) -> str:
+    """Compares the first clips of a loader with the CPU's; "" if they are equal."""
+    right = hashes(next(iter(make(device="cpu", batch_size=CHECKED_CLIPS))))
+    for number, (a, b) in enumerate(zip(delivered.first_clips, right, strict=False)):
+        if a != b:
+            return f"clip {number} of the first batch differs from the CPU's"
+    return ""
 
 
 def measure(
@@ -107,22 +186,14 @@ def measure(
     make: Callable[..., fsp.ClipLoader],
     *,
     seconds: float,
-    ceiling: float | None,
-    repeats: int = 3,
+    ceiling: float | None = None,
+    share: str = "pictures_per_s",
     **options: Any,
 ) -> Row:
-    """Verification first, then a warm-up, then `repeats` timed epochs with dmon running."""
-    if problem := find_difference(make, **options):
-        return Row(name, asked, FAILED, problem)
-    loader = make(**options)
-    epoch(loader, 0, seconds / 2)
-    with Dmon() as dmon:
-        runs = [epoch(loader, 1 + number, seconds) for number in range(repeats)]
-    figures = {**medians(runs), **dmon.figures()}
+    """The steady state of a loader, and its first clips; `share` is the figure that is divided by the ceiling."""
+    delivered = deliver(make(**options), seconds)
     if ceiling:
-        figures["percent_of_ceiling"] = 100 * figures["pictures_per_s"] / ceiling
-    stats = loader.stats()
-    if stats["cpu_fallbacks"]:
-        figures["by_gpu_share"] = stats["frames_decoded_by_gpu"] / max(stats["frames_decoded"], 1)
-    why = "; ".join(stats["cpu_fallbacks"])[:200]
-    return Row(name, asked, OK, why, {**figures, "workers": stats["nvdec_threads"], "repeats": repeats})
+        delivered.figures["percent_of_ceiling"] = 100 * delivered.figures[share] / ceiling
+    if problem := find_wrong_clip(delivered, make):
+        return Row(name, asked, FAILED, problem, delivered.figures)
+    return Row(name, asked, OK, delivered.why, delivered.figures)

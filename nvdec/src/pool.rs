@@ -1,6 +1,6 @@
-//! Pools the decoders of a device: creating one takes 60 ms, reconfiguring one 5 ms, reusing one
-//! nothing. A decoder has one user at a time, and none is destroyed at process exit, when the
-//! driver may already be gone.
+//! Pools the decoders of a device: on an H200 creating one takes 34 to 93 ms, reconfiguring one
+//! 0.04 to 0.13 ms. A decoder has one user at a time, and none is destroyed at process exit, when
+//! the driver may already be gone.
 
 pub(crate) mod decoder;
 pub(crate) mod decoder_cache;

@@ -31,10 +31,13 @@ pub enum Mechanism {
     LockedUpload,
     /// Copying 8-bit codes to the device, which converts them to elements.
     CodeUpload,
+    /// Streams of the least priority, behind the work of the training step; without it, of the
+    /// greatest.
+    LeastPriority,
 }
 
 /// All mechanisms with their names.
-const NAMES: [(Mechanism, &str); 9] = [
+const NAMES: [(Mechanism, &str); 10] = [
     (Mechanism::DecodeStatus, "decode-status"),
     (Mechanism::Reconfigure, "reconfigure"),
     (Mechanism::DecoderReuse, "decoder-reuse"),
@@ -44,6 +47,7 @@ const NAMES: [(Mechanism, &str); 9] = [
     (Mechanism::NvjpegHardware, "nvjpeg-hardware"),
     (Mechanism::LockedUpload, "locked-upload"),
     (Mechanism::CodeUpload, "code-upload"),
+    (Mechanism::LeastPriority, "least-priority"),
 ];
 
 impl Mechanism {

@@ -60,6 +60,48 @@ fn current() -> *mut c_void {
 }
 
 #[test]
+fn streams_have_the_least_priority_unless_that_is_turned_off() {
+    const VARIABLE: &str = "FRAMESPOOL_GPU_DISABLE";
+    const NAME: &str = "streams_have_the_least_priority_unless_that_is_turned_off";
+    let Some(device) = device() else { return };
+    let stream = device.create_stream().unwrap();
+    let (mut least, mut greatest, mut priority) = (0, 0, 0);
+    device
+        .with_current(|| {
+            // SAFETY: the driver is loaded already; the stream and the out-parameters outlive the
+            // calls.
+            unsafe {
+                let driver = libloading::Library::new("libcuda.so.1").expect("it is open");
+                let range = driver
+                    .get::<unsafe extern "C" fn(*mut i32, *mut i32) -> i32>(
+                        b"cuCtxGetStreamPriorityRange\0",
+                    )
+                    .expect("every driver has it");
+                let of_stream = driver
+                    .get::<unsafe extern "C" fn(u64, *mut i32) -> i32>(b"cuStreamGetPriority\0")
+                    .expect("every driver has it");
+                assert_eq!(range(&mut least, &mut greatest), 0);
+                assert_eq!(of_stream(stream.raw(), &mut priority), 0);
+            }
+            Ok::<(), Error>(())
+        })
+        .unwrap();
+    assert!(greatest < least, "lower numbers come first");
+    if std::env::var_os(VARIABLE).is_some_and(|value| value == "least-priority") {
+        assert_eq!(priority, greatest);
+        return;
+    }
+    assert_eq!(priority, least);
+    // The variable is read once per process.
+    let again = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", NAME])
+        .env(VARIABLE, "least-priority")
+        .status()
+        .unwrap();
+    assert!(again.success());
+}
+
+#[test]
 fn one_device_per_ordinal_with_its_properties() {
     let Some(device) = device() else { return };
     assert!(Arc::ptr_eq(&device, &Device::open(0).unwrap()));

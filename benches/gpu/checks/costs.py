@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import Clip, clips, nvidia_smi, timed
+import framespool as fsp
+from common import Clip, clips, extra, nvidia_smi, timed
 from framespool import gpu
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 
@@ -123,15 +124,19 @@ def maps(context: Context) -> Iterator[Row]:
 def session_memory(context: Context) -> Iterator[Row]:
     """Device memory with this number of concurrent sessions."""
     (clip, *_) = timed("bench", "1080p")
-    gpu.clear_decoder_cache()
-    base = gpu.devices()[0].free_bytes
-    for count in (1, 7, 21):
-        gpu.decode_throughput(clip.path, sessions=count, seconds=0.5, map_every=1, max_packets=100)
-        used = (base - gpu.devices()[0].free_bytes) / 1e6
-        decoders = gpu.decoder_cache_stats()["idle"]
-        figures = {"MB": used, "decoders": decoders, "MB_each": used / max(decoders, 1)}
-        smi = nvidia_smi("memory.used")
-        yield Row(f"{count} sessions", "memory of the decoders", OK, "", {**figures, **smi})
+    for path in (clip.path, *(path for path in extra() if path.name.startswith("large"))):
+        gpu.clear_decoder_cache()
+        info = fsp.Video(path, index=False).info
+        base = gpu.devices()[0].free_bytes
+        for count in context.arguments.get("sessions", (1, 7, 21)):
+            gpu.decode_throughput(path, sessions=count, seconds=0.5, map_every=1, max_packets=100)
+            used = (base - gpu.devices()[0].free_bytes) / 1e6
+            stats = gpu.decoder_cache_stats()
+            decoders = stats["idle"]
+            figures = {"MB": used, "decoders": decoders, "MB_each": used / max(decoders, 1)}
+            figures["estimated_MB"] = stats["bytes_estimated"] / 1e6
+            name = f"{info.codec}, {info.width}x{info.height}, {count} sessions"
+            yield Row(name, "memory of the decoders", OK, "", {**figures, **nvidia_smi("memory.used")})
 
 
 OPEN = """

@@ -132,6 +132,45 @@ def held_stream(context: Context) -> Iterator[Row]:
         yield Row(name, asked, FAILED, f"{compared.differing} of {compared.cases} batches differ; {compared.first}")
 
 
+@item("second-stream", seconds=60, checklist="DLPack")
+def second_stream(context: Context) -> Iterator[Row]:
+    """A prefetcher as in many training scripts: imports on a side stream, reads late on the main one, and drops."""
+    torch, why = torch_or_reason()
+    rounds = 60
+    name, asked = "torch", f"{rounds} batches imported on a side stream and read 50 ms later on the main one"
+    if torch is None:
+        yield Row(name, asked, IMPOSSIBLE, why)
+        return
+    ours, theirs = looped(device="cuda:0"), looped()
+    side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+    sums, right, addresses = [], [], []
+    by_byte = by_byte_there = None
+    for _ in range(rounds):
+        frames = torch.from_dlpack(next(theirs).frames).flatten().to(torch.int64)
+        if by_byte is None:
+            by_byte = weights(torch, frames.numel())
+            by_byte_there = by_byte.cuda()
+        right.append(int((frames * by_byte).sum()))
+        batch = next(ours)
+        with torch.cuda.stream(side):
+            tensor = torch.from_dlpack(batch.frames)
+        main.wait_stream(side)
+        tensor.record_stream(main)
+        addresses.append(tensor.data_ptr())
+        torch.cuda._sleep(100_000_000)  # cycles of at most 2 GHz
+        sums.append((tensor.flatten().to(torch.int64) * by_byte_there).sum())
+        del tensor, batch  # the loader may write to this memory only after the sum
+    torch.cuda.synchronize()
+    wrong = [number for number, (a, b) in enumerate(zip(sums, right, strict=True)) if int(a) != b]
+    figures = {"rounds": rounds, "differing": len(wrong), "addresses": len(set(addresses))}
+    if wrong:
+        yield Row(name, asked, FAILED, f"{len(wrong)} batches were overwritten before they were read", figures)
+    elif len(set(addresses)) == rounds:
+        yield Row(name, asked, IMPOSSIBLE, "no memory was used twice, so nothing was shown", figures)
+    else:
+        yield Row(name, asked, OK, figures=figures)
+
+
 @item("torch-capture", seconds=120, checklist="captures")
 def torch_capture(context: Context) -> Iterator[Row]:
     """Captures graphs while a loader's threads decode: neither may disturb the other."""

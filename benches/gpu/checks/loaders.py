@@ -20,7 +20,8 @@ def digest(batch: fsp.Batch) -> str:
     seen = hashlib.blake2b(digest_size=16)
     for name, value in sorted(batch.as_dict().items()):
         seen.update(name.encode())
-        for tensor in value if isinstance(value, list) else [value]:
+        # A tuple has the columns of the videos.
+        for tensor in value if isinstance(value, (list, tuple)) else [value]:
             seen.update(repr((tensor.shape, tensor.dtype)).encode())
             seen.update(tensor.tobytes())
     return seen.hexdigest()
@@ -105,6 +106,28 @@ def two_loaders(context: Context) -> Iterator[Row]:
     yield Row(name, asked, OK if same else FAILED, "" if same else "they differ", {"batches": 3 * len(have)})
 
 
+@item("auto-order", seconds=30)
+def auto_order(context: Context) -> Iterator[Row]:
+    """Whether CPU or NVDEC decodes a clip depends on timing; batches must not."""
+    videos = full_hd("h264")
+    name, asked = "auto, twice", "random clips of 16, stride 4: two runs deliver the batches of the CPU"
+    if not videos:
+        yield Row(name, asked, IMPOSSIBLE, "no 1080p H.264 here")
+        return
+    count = 1 if TRY else 3
+    keywords: dict[str, Any] = {"batch_size": 2 if TRY else 16, "shuffle": "full", "seed": 4, "index": False}
+    keywords["transforms"] = [fsp.transforms.Resize((224, 224))]
+    sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, padding="loop")
+    dataset = [str(videos[number % len(videos)].path) for number in range(keywords["batch_size"] * count)]
+    want = epochs(fsp.ClipLoader(dataset, sampling, **keywords), 1)
+    loaders = [fsp.ClipLoader(dataset, sampling, device=fsp.Gpu(0, decoder="auto"), **keywords) for _ in range(2)]
+    have = [epochs(loader, 1) for loader in loaders]
+    shares = [loader.stats()["frames_decoded_by_gpu"] / loader.stats()["frames_decoded"] for loader in loaders]
+    same = have == [want, want]
+    figures = {"batches": len(want), "by_gpu_shares": shares}
+    yield Row(name, asked, OK if same else FAILED, "" if same else "batches differ", figures)
+
+
 #: Samples of the dataset, and epochs whose batches are compared with the CPU's.
 SAMPLES, COMPARED = (3, 2) if TRY else (48, 3)
 #: Epochs of the disk cache; 1 is none.
@@ -131,14 +154,16 @@ def epochs_ahead(context: Context) -> Iterator[Row]:
         "index": False,
     }
     want = epochs(fsp.ClipLoader(dataset, sampling, **keywords), COMPARED)
-    for ahead in AHEAD:
+    wanted = context.arguments.get("ahead")
+    for ahead in [wanted] if wanted else AHEAD:
         name = f"{ahead} epochs at once"
-        if context.left() < 0:
+        if not wanted and context.left() < 0:
             yield Row(name, asked, IMPOSSIBLE, "out of time; raise --budget")
             continue
         with tempfile.TemporaryDirectory() as folder:
             cache = fsp.Cache(disk=folder, disk_size="20GiB", epochs=ahead) if ahead > 1 else "2GiB"
-            loader = fsp.ClipLoader(dataset, sampling, device="cuda:0", cache=cache, **keywords)
+            device = fsp.Gpu(0, decoder=context.arguments.get("decoder", "auto"))
+            loader = fsp.ClipLoader(dataset, sampling, device=device, cache=cache, **keywords)
             have = epochs(loader, COMPARED)
             # From here on each epoch decodes the same share of the videos.
             for _ in range(COMPARED, ahead):

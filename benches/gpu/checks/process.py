@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import framespool as fsp
-from common import clips, timed
+from common import TRY, clips, timed
 from cuda import Driver
 from equality import Comparison, Outcome, batches, differ
 from items import FAILED, OK, Context, Row, item, python
@@ -199,6 +200,68 @@ def memory(context: Context) -> Iterator[Row]:
     for (left, _), (clip_ids, want) in zip(batches(after), right.items(), strict=True):
         differ(f"clips {clip_ids}", left, want, compared)
     yield Row("afterwards", "everything works again", OK if compared.same else FAILED, compared.first)
+
+
+@item("memory-loader", seconds=30)
+def memory_loader(context: Context) -> Iterator[Row]:
+    """NVDEC with 1.5 GB left from the start, then with none left while it runs, then with all of it again."""
+    from framespool import gpu
+
+    driver = Driver()
+    paths = [str(clip.path) for clip in timed("bench", "1080p/")][:2] * (2 if TRY else 12)
+    keywords: dict[str, Any] = {
+        "batch_size": 2,
+        "transforms": [fsp.transforms.Resize((128, 128))],
+        "index": False,
+        "last_batch": "drop",
+    }
+    sampling = fsp.samplers.RandomClips(sequence_length=8, stride=2, padding="loop")
+    right = [outcome for outcome, _ in batches(fsp.ClipLoader(paths, sampling, **keywords))]
+    gpu.clear_decoder_cache()
+    with driver.occupied(min(1_500_000_000, driver.memory()[0])) as free:
+        loader = fsp.ClipLoader(paths, sampling, device=fsp.Gpu("cuda:0", decoder="nvdec"), **keywords)
+        yield compared_epoch("1.5 GB left at the start", loader, right, free)
+        yield compared_epoch("nothing left after the first batch", loader, right, 0, driver)
+        yield compared_epoch("1.5 GB again", loader, right, driver.memory()[0], recovered=True)
+
+
+def compared_epoch(
+    name: str,
+    loader: fsp.ClipLoader,
+    right: list[Outcome],
+    free_bytes: int,
+    driver: Driver | None = None,
+    recovered: bool = False,
+) -> Row:
+    """An epoch whose batches must be the CPU's; without memory a batch may be an error that states it."""
+    before = loader.stats()
+    loader.set_epoch(0)
+    compared, errors = Comparison(), []
+    with contextlib.ExitStack() as stack:
+        for number, (ours, _) in enumerate(batches(loader)):
+            if number == 0 and driver:
+                stack.enter_context(driver.occupied(0))
+            if ours.error is not None:
+                errors.append(ours.error)
+            else:
+                # A batch without memory is not delivered: the next request is for the same batch.
+                differ(f"batch {number}", ours, right[number - len(errors)], compared)
+    stats = loader.stats()
+    figures = {
+        "free_MB": free_bytes / 1e6,
+        "batches": compared.cases,
+        "errors": len(errors),
+        "workers": stats["nvdec_threads"],
+        "by_gpu": stats["frames_decoded_by_gpu"] - before["frames_decoded_by_gpu"],
+        "decoded": stats["frames_decoded"] - before["frames_decoded"],
+    }
+    asked = "batches == CPU's" + ("" if recovered else ", or GpuError")
+    if not compared.same:
+        return Row(name, asked, FAILED, compared.first, figures)
+    if errors:
+        result, why = clear(errors[0])
+        return Row(name, asked, FAILED if recovered else result, why, figures)
+    return Row(name, asked, OK, "; ".join(stats["cpu_fallbacks"])[:300], figures)
 
 
 def clear(error: fsp.Error) -> tuple[str, str]:

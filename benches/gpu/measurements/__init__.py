@@ -3,7 +3,7 @@
 from importlib import import_module
 
 #: In the order in which they run: the others are compared with the ceiling.
-MODULES = ("ceiling", "loading", "uploads", "costs", "images", "peer_comparison")
+MODULES = ("ceiling", "loading", "uploads", "costs", "images", "nvjpeg_calls", "peer_comparison")
 
 
 def load() -> None:

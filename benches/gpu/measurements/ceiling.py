@@ -16,14 +16,16 @@ SESSIONS = (1, 2, 4, 7, 14, 21, 28)
 @item("ceiling", seconds=150, checklist="3")
 def ceiling(context: Context) -> Iterator[Row]:
     """Throughput by number of sessions, for one H.264 and one HEVC video."""
-    videos = {codec: typical(codec) for codec in ("h264", "hevc")}
-    each = context.budget_seconds / (2 * len(SESSIONS)) * 0.8
+    codec, sessions = context.arguments.get("codec"), context.arguments.get("sessions")
+    videos = {each: typical(each) for each in ([codec] if codec else ("h264", "hevc"))}
+    counts = [sessions] if sessions else SESSIONS
+    each = context.budget_seconds / (len(videos) * len(counts)) * 0.8
     for codec, video in videos.items():
         if video is None:
             yield Row(codec, "raw sessions", IMPOSSIBLE, "no 1080p video of this codec")
             continue
-        for sessions in SESSIONS:
-            yield rate(video.path, video.name, sessions, each)
+        for count in counts:
+            yield rate(video.path, video.name, count, each)
 
 
 def rate(path, name: str, sessions: int, seconds: float) -> Row:

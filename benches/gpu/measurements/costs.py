@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import framespool as fsp
 from bench_videos import BenchVideo, full_hd, inspect_video
-from common import TRY, timed
+from common import TRY, missing, timed
+from framespool import gpu
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 from timing import CHECKED_BATCHES, find_difference
 
@@ -99,3 +102,84 @@ def first_batch(context: Context) -> Iterator[Row]:
         figures = dict(zip(names, (statistics.median(column) for column in zip(*times, strict=True)), strict=True))
         figures["creation_to_first_batch_s"] = statistics.median(a + b for _, a, b in times)
         yield Row(device, f"a fresh process, {len(paths)} entries of {len({*map(Path, paths)})} files", OK, "", figures)
+
+
+ACCESSES = 8 if TRY else 200
+
+
+@item("video-latency", seconds=12)
+def video_latency(context: Context) -> Iterator[Row]:
+    """`Video(...)[i]` at random positions: warm, and cold with a new Video and no idle decoder; each frame complete."""
+    gop, side = context.arguments.get("gop", 250), context.arguments.get("side", "cuda")
+    video = next((each for each in full_hd("h264") if TRY or each.kind == f"GOP {gop}"), None)
+    name, asked = f"{side}, GOP {gop}", "one frame of 1080p at a random position"
+    why = f"no 1080p H.264 with GOP {gop}" if video is None else missing("torchcodec") if side == "torchcodec" else None
+    if video is None or why:
+        yield Row(name, asked, IMPOSSIBLE, why or "")
+        return
+    numbers = random.Random(5)
+    access = ACCESS[side](str(video.path))
+    first = milliseconds(lambda: access(0))
+    warm = []
+    while len(warm) < ACCESSES and context.left() > context.budget_seconds / 4:
+        warm.append(milliseconds(lambda: access(numbers.randrange(video.frames))))
+    cold = []
+    while len(cold) < ACCESSES // 4 and context.left() > 0:
+        gpu.clear_decoder_cache()
+        cold.append(milliseconds(lambda: ACCESS[side](str(video.path))(numbers.randrange(video.frames))))
+    if side != "torchcodec":
+        right = fsp.Video(video.path, index=False)
+        wrong = [i for i in (0, video.frames // 2, video.frames - 1) if access(i).tobytes() != right[i].tobytes()]
+        if wrong:
+            yield Row(name, asked, FAILED, f"frames {wrong} differ from the CPU's")
+            return
+    figures: dict[str, float] = {"first_ms": first}
+    for kind, times in (("warm", warm), ("cold", cold)):
+        if times:
+            ordered = sorted(times)
+            figures[f"{kind}_p50_ms"] = ordered[len(ordered) // 2]
+            figures[f"{kind}_p99_ms"] = ordered[min(len(ordered) * 99 // 100, len(ordered) - 1)]
+            figures[f"{kind}_accesses"] = len(ordered)
+    yield Row(name, asked, OK, video.name, figures)
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def of_framespool(device: str) -> Callable[[str], Callable[[int], fsp.Tensor]]:
+    def opened(path: str) -> Callable[[int], fsp.Tensor]:
+        video = fsp.Video(path, device=device, index=False)
+
+        def access(index: int) -> fsp.Tensor:
+            frame = video[index]
+            frame[-1][-1].tobytes()  # waits for the last row
+            return frame
+
+        return access
+
+    return opened
+
+
+def of_torchcodec(path: str) -> Callable[[int], object]:
+    import torch
+    from peers import TorchCodec
+
+    reader = TorchCodec(1, 224).open(path)
+
+    def access(index: int) -> object:
+        frame = reader[index]
+        torch.cuda.synchronize()
+        return frame
+
+    return access
+
+
+#: How a side opens a file; what that gives returns a complete frame.
+ACCESS: dict[str, Callable[[str], Callable[[int], Any]]] = {
+    "cuda": of_framespool("cuda:0"),
+    "cpu": of_framespool("cpu"),
+    "torchcodec": of_torchcodec,
+}

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import framespool as fsp
 from bench_videos import BenchVideo, full_hd
-from common import TRY, timed
+from common import HERE, TRY, timed
+from cuda import busy
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
-from timing import SIZE, epoch, find_difference, measure
+from timing import SIZE, deliver, epoch, find_difference, find_wrong_clip, measure
 
 from measurements.measured_ceilings import ceiling_of
 
 PUBLISHED = (4, 48) if TRY else (173, 300)
-#: Frames of a dataset that repeats one file.
-MANY = 500 if TRY else 40_000
+#: Frames of a dataset that repeats one file: more than a steady state delivers.
+MANY = 500 if TRY else 100_000
 ENTRIES = 24 if TRY else 2000
 
 
@@ -36,14 +42,19 @@ def repeated(video: BenchVideo, frames: int) -> list[Path]:
     return [video.path] * max(frames // video.frames, 1)
 
 
-@item("dense", seconds=200, checklist="3")
+@item("dense", seconds=100, checklist="3")
 def dense(context: Context) -> Iterator[Row]:
-    """Every frame of 1080p, in order, compared with the ceiling."""
+    """Every frame of 1080p, in order; the frames that are delivered, compared with the ceiling."""
     videos = full_hd()
-    each = context.budget_seconds / max(len(videos), 1) / 6
     for video in videos:
-        make = maker(repeated(video, MANY), fsp.samplers.Windows(sequence_length=16))
-        yield measure(video.name, f"every frame, {SIZE}x{SIZE}", make, seconds=each, ceiling=ceiling_of(video.path))
+        yield measure(
+            video.name,
+            f"every frame, {SIZE}x{SIZE}",
+            maker(repeated(video, MANY), fsp.samplers.Windows(sequence_length=16)),
+            seconds=context.budget_seconds / len(videos) / 2,
+            ceiling=ceiling_of(video.path),
+            share="frames_per_s",
+        )
 
 
 @item("strided", seconds=120, checklist="4")
@@ -54,28 +65,101 @@ def strided(context: Context) -> Iterator[Row]:
         for stride in (4, 8):
             sampling = fsp.samplers.Windows(sequence_length=16, stride=stride, padding="edge")
             make = maker(repeated(video, MANY), sampling)
-            each = context.budget_seconds / len(videos) / 12
+            each = context.budget_seconds / len(videos) / 4
             asked = f"windows of 16, stride {stride}"
             yield measure(video.name, asked, make, seconds=each, ceiling=ceiling_of(video.path))
 
 
-@item("random", seconds=200)
-def random_clips(context: Context) -> Iterator[Row]:
-    """Random clips of 16 frames, stride 4, shuffled, by GOP length."""
+def by_kind(gop: int | None, codec: str | None) -> dict[tuple[str, str], list[BenchVideo]]:
+    """The 1080p videos by GOP length and codec; of one kind only if it is given."""
     kinds: dict[tuple[str, str], list[BenchVideo]] = {}
-    for video in full_hd():
+    for video in full_hd(codec):
         kinds.setdefault((video.kind, video.codec), []).append(video)
-    for missing in [kind for kind in ("GOP 30", "GOP 250") if kind not in {k for k, _ in kinds}]:
-        yield Row(missing, "random clips", IMPOSSIBLE, f"no 1080p video with {missing}; see README.md, encode.py")
+    wanted = {key: videos for key, videos in kinds.items() if gop is None or key[0] == f"GOP {gop}"}
+    return dict([next(iter(kinds.items()))]) if TRY and kinds and not wanted else wanted
+
+
+def random_maker(videos: list[BenchVideo], clips_per_video: int = 1, **keywords: Any) -> Callable[..., fsp.ClipLoader]:
+    """A loader of random clips of 16 frames, stride 4, fully shuffled; with one clip per video each has an entry."""
+    dataset = [video.path for video in videos]
+    if clips_per_video == 1:
+        dataset = [dataset[number % len(dataset)] for number in range(ENTRIES)]
+    sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, clips_per_video=clips_per_video, padding="loop")
+    return maker(dataset, sampling, shuffle="full", seed=3, **keywords)
+
+
+@item("random", seconds=80)
+def random_clips(context: Context) -> Iterator[Row]:
+    """Random clips of 16 frames, stride 4, shuffled, by decoder, batch size, threads, GOP length, and videos."""
+    arguments = context.arguments
+    gop, decoder, batch = arguments.get("gop"), arguments.get("decoder", "nvdec"), arguments.get("batch", 8)
+    threads, files = arguments.get("threads"), arguments.get("files")
+    kinds = by_kind(gop, arguments.get("codec"))
+    if not kinds:
+        yield Row(f"GOP {gop}", "random clips", IMPOSSIBLE, "no such 1080p video; see README.md, encode.py")
     for (kind, codec), videos in kinds.items():
-        dataset = [video.path for video in videos for _ in range(max(60 // len(videos), 1))]
-        sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, clips_per_video=1, padding="loop")
-        make = maker(dataset, sampling, shuffle="full", seed=3)
-        known = [rate for video in videos if (rate := ceiling_of(video.path))]
-        ceiling = sum(known) / len(known) if known else None
-        asked = f"random clips of 16, stride 4, of {len(videos)} videos, each file {len(dataset) // len(videos)} times"
-        each = context.budget_seconds / len(kinds) / 5
-        yield measure(f"{kind}, {codec}", asked, make, seconds=each, ceiling=ceiling)
+        used = videos[:files]
+        many = (2 if TRY else 64) if files else 1
+        make = random_maker(used, clips_per_video=many, batch_size=max(batch // 8, 1) if TRY else batch)
+        known = [rate for video in used if (rate := ceiling_of(video.path))]
+        asked = f"random clips of 16, stride 4, of {len(used)} videos, {many} per video and epoch"
+        yield measure(
+            f"{kind}, {codec}, {decoder}, batch {batch}" + (f", {threads} NVDEC threads" if threads else ""),
+            asked,
+            make,
+            seconds=context.budget_seconds / len(kinds),
+            ceiling=sum(known) / len(known) if known and decoder == "nvdec" else None,
+            device=fsp.Gpu(0, decoder=decoder, threads=threads),
+        )
+
+
+@item("during-training", seconds=10)
+def during_training(context: Context) -> Iterator[Row]:
+    """A load like a training step alone, and while a loader runs: the rates of both."""
+    work, priority = context.arguments.get("work", "random"), context.arguments.get("priority", "least")
+    videos = full_hd("hevc") if work == "dense" else full_hd("h264")
+    name = f"{work}, {priority} priority"
+    asked = "a load that saturates the GPU, alone and with a loader"
+    if not videos:
+        yield Row(name, asked, IMPOSSIBLE, "no 1080p video of this codec")
+        return
+    windows = fsp.samplers.Windows(sequence_length=16)
+    make = maker(repeated(videos[0], MANY), windows) if work == "dense" else random_maker(videos)
+    loader = make()
+    with busy() as load:
+        alone = time.perf_counter()
+        time.sleep(context.budget_seconds / 4)
+        begun = time.perf_counter()
+        delivered = deliver(loader, context.budget_seconds * 3 / 4)
+    first = [took for ended, took in load.steps if alone < ended < begun]
+    during = [took for ended, took in load.steps if delivered.begin < ended < delivered.end]
+    figures = {"load": load.name, "steps": len(during), **delivered.figures}
+    if first and during:
+        figures["step_alone_ms"], figures["step_ms"] = statistics.median(first), statistics.median(during)
+        figures["step_over_alone"] = figures["step_ms"] / figures["step_alone_ms"]
+        figures["slowest_step_ms"] = max(during)
+    problem = find_wrong_clip(delivered, make)
+    yield Row(name, asked, FAILED if problem else OK, problem or delivered.why, figures)
+
+
+@item("two-processes", seconds=10)
+def two_processes(context: Context) -> Iterator[Row]:
+    """Two processes with a loader each, at the same time."""
+    asked = "random clips in two processes at the same time"
+    with tempfile.TemporaryDirectory() as folder:
+        into = [Path(folder) / str(number) for number in range(2)]
+        command = [sys.executable, str(HERE / "bench.py"), "--child", "random", "--budget", str(context.budget_seconds)]
+        command += ["--arguments", json.dumps({"gop": 250, "codec": "h264"})]
+        running = [subprocess.Popen([*command, "--into", str(file)], stdout=subprocess.DEVNULL) for file in into]
+        codes = [child.wait() for child in running]
+        rows = [json.loads(line) for file in into if file.exists() for line in file.read_text().splitlines()]
+    wrong = "; ".join(row["why"] for row in rows if row["result"] != OK)
+    if any(codes) or len(rows) < 2 or wrong:
+        yield Row("two processes", asked, FAILED, wrong or f"exit codes {codes}, {len(rows)} rows")
+        return
+    keys = ("clips_per_s", "cores", "first_batch_ms", "workers")
+    figures: dict[str, Any] = {f"{key}_each": [row["figures"][key] for row in rows] for key in keys}
+    yield Row("two processes", asked, OK, "", {"clips_per_s": sum(figures["clips_per_s_each"]), **figures})
 
 
 @item("shuffled-epochs", seconds=90)
@@ -84,42 +168,23 @@ def shuffled(context: Context) -> Iterator[Row]:
     videos = full_hd("h264")
     # Few enough for whole epochs: at the start of one, pictures are decoded for clips that are delivered later.
     dataset = [video.path for video in videos for _ in range(2 if TRY else 4)]
+    asked = (
+        f"all windows of 16, shuffled, of {len(videos)} videos, each file {len(dataset) // max(len(videos), 1)} times"
+    )
     for budget in ("2GiB", 0):
         make = maker(dataset, fsp.samplers.Windows(sequence_length=16), shuffle="full", seed=1, cache=budget)
-        row = measure(
-            f"cache {budget}",
-            f"all windows of 16, shuffled, of {len(videos)} videos, each file {len(dataset) // len(videos)} times",
-            make,
-            seconds=context.budget_seconds,
-            ceiling=None,
-            repeats=1 if TRY else 2,
-        )
-        if row.figures.get("seconds", 0) >= context.budget_seconds:
-            row.result, row.why = IMPOSSIBLE, "no complete epoch within the time; raise --seconds"
-        yield row
+        if problem := find_difference(make):
+            yield Row(f"cache {budget}", asked, FAILED, problem)
+            continue
+        loader = make()
+        epoch(loader, 0, context.budget_seconds / 2)
+        run = epoch(loader, 1, context.budget_seconds)
+        stopped = run.seconds >= context.budget_seconds
+        why = "no complete epoch within the time; raise --seconds" if stopped else ""
+        yield Row(f"cache {budget}", asked, IMPOSSIBLE if stopped else OK, why, run.figures)
 
 
-@item("hybrid", seconds=120)
-def hybrid(context: Context) -> Iterator[Row]:
-    """NVDEC alone, NVDEC and the CPU, the CPU alone; the batches are on the GPU."""
-    video = next(iter(full_hd("h264")), None)
-    if video is None:
-        yield Row("hybrid", "every frame", IMPOSSIBLE, "no 1080p H.264 here")
-        return
-    make = maker(repeated(video, MANY), fsp.samplers.Windows(sequence_length=16))
-    for decoder in ("nvdec", "auto", "cpu"):
-        each = context.budget_seconds / 20
-        yield measure(
-            f'decoder="{decoder}"',
-            video.name,
-            make,
-            seconds=each,
-            ceiling=ceiling_of(video.path),
-            device=fsp.Gpu(0, decoder=decoder),
-        )
-
-
-@item("short-clips", seconds=90)
+@item("short-clips", seconds=40)
 def short_clips(context: Context) -> Iterator[Row]:
     """One random clip of each of many short videos, as in loaders of Kinetics and Something-Something."""
     files = [clip.path for clip in timed("short")]
@@ -128,27 +193,7 @@ def short_clips(context: Context) -> Iterator[Row]:
         sampling = fsp.samplers.RandomClips(sequence_length=8, stride=stride, padding="loop")
         make = maker(dataset, sampling, shuffle="full", seed=2, batch_size=16)
         asked = f"{ENTRIES} entries of {len(files)} short files, clips of 8, stride {stride}"
-        yield measure(f"stride {stride}", asked, make, seconds=context.budget_seconds / 10, ceiling=None)
-
-
-@item("workers", seconds=150, checklist="3")
-def workers(context: Context) -> Iterator[Row]:
-    """Clips per second by number of workers."""
-    videos = [video for video in full_hd("h264") if video.kind == "GOP 250"] or full_hd("h264")
-    dataset = [video.path for video in videos for _ in range(max(200 // len(videos), 1))]
-    sampling = fsp.samplers.RandomClips(sequence_length=16, stride=4, padding="loop")
-    make = maker(dataset, sampling, shuffle="full", seed=3)
-    counts = (1, 2, 4, 7, 14, 21, 28)
-    for count in counts:
-        yield measure(
-            f"{count} workers",
-            f"random clips of 16, stride 4, of {len(videos)} files",
-            make,
-            seconds=context.budget_seconds / len(counts) / 4,
-            ceiling=None,
-            repeats=2,
-            device=fsp.Gpu(0, threads=count, output="cpu"),
-        )
+        yield measure(f"stride {stride}", asked, make, seconds=context.budget_seconds / 4)
 
 
 @item("published-shape", seconds=170)
@@ -181,17 +226,22 @@ def published_rows(dataset: list[Any], files: int, context: Context) -> Iterator
     # 16 does not divide 300: the last window of each video is padded, so that all frames are decoded.
     sampling = fsp.samplers.Windows(sequence_length=16, padding="edge")
     # In full size a clip takes 100 MB, and each session works on a group of 150 pictures.
-    full = {"transforms": [], "cache": "32GiB"}
-    for name, keywords in (("full size, budget 32 GiB", full), (f"{SIZE}x{SIZE}, budget 2 GiB", {})):
+    shapes = {
+        "full": ("full size, budget 32 GiB", {"transforms": [], "cache": "32GiB"}),
+        "small": (f"{SIZE}x{SIZE}, budget 2 GiB", {}),
+    }
+    only = context.arguments.get("shape")
+    for name, keywords in [shapes[only]] if only else shapes.values():
         make = maker(dataset, sampling, **keywords)
         if problem := find_difference(make, count=1):
             yield Row(name, asked, FAILED, problem)
             continue
         for attempt in ("first epoch of a process, creates decoders", "again"):
             run = epoch(make(), 0, context.left())
-            done = run.frames >= count * length
-            why = "" if done else f"stopped after {run.frames} of {count * length} frames, for time"
-            figures = {**run.figures, "files": files, "scaled_seconds": run.seconds * count * length / run.frames}
+            # With the padding of each video's last window.
+            frames = count * -(-length // 16) * 16
+            why = "" if run.frames >= frames else f"stopped after {run.frames} of {frames} frames, for time"
+            figures = {**run.figures, "files": files, "scaled_seconds": run.seconds * frames / run.frames}
             yield Row(f"{name}, {attempt}", asked, OK, why, figures)
             if context.left() < run.seconds:
                 break

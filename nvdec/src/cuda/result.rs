@@ -174,17 +174,18 @@ pub(super) fn context_synchronize(driver: &Driver) -> Result<()> {
     })
 }
 
-/// Creates a stream that does not synchronize with the default stream, of the lowest priority
-/// available.
-pub(super) fn stream_create(driver: &Driver) -> Result<RawStream> {
+/// Creates a stream that does not synchronize with the default stream, of the least or the
+/// greatest priority available.
+pub(super) fn stream_create(driver: &Driver, least_priority: bool) -> Result<RawStream> {
     const NON_BLOCKING: c_uint = 1;
     let (mut least, mut greatest, mut stream) = (0, 0, null_mut());
     // SAFETY: both out-parameters outlive the call.
     driver.check("cuCtxGetStreamPriorityRange", unsafe {
         (driver.table.context_priority_range)(&mut least, &mut greatest)
     })?;
+    let priority = if least_priority { least } else { greatest };
     // SAFETY: the out-parameter outlives the call.
-    let code = unsafe { (driver.table.stream_create)(&mut stream, NON_BLOCKING, least) };
+    let code = unsafe { (driver.table.stream_create)(&mut stream, NON_BLOCKING, priority) };
     driver.check("cuStreamCreateWithPriority", code)?;
     Ok(RawStream(stream))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::result::{self, RawStream};
 use super::{Device, Event, Function};
 use crate::Result;
+use crate::switches::Mechanism;
 
 /// A queue of work on one device.
 pub struct Stream {
@@ -14,12 +15,13 @@ pub struct Stream {
 }
 
 impl Device {
-    /// Creates a stream that is independent of the default stream and has the lowest priority.
+    /// Creates a stream that is independent of the default stream and has the least priority, or the
+    /// greatest if [`Mechanism::LeastPriority`] is turned off.
     pub fn create_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
         self.with_current(|| {
             Ok(Arc::new(Stream {
                 device: self.clone(),
-                raw: result::stream_create(self.driver())?,
+                raw: result::stream_create(self.driver(), Mechanism::LeastPriority.is_enabled())?,
             }))
         })
     }

@@ -24,7 +24,8 @@ class Gpu:
               CPU threads.
             - `"nvdec"`: for videos its NVDEC engines, without further CPU threads.
             - `"nvjpeg"`: for JPEG images the GPU. NVIDIA's library comes with the CUDA toolkit and PyTorch, not with
-              the driver. Samples differ a little from those of the CPU.
+              the driver. Samples differ a little from those of the CPU. Eight or more CPU threads are probably faster
+              (extrapolated from four on an H200: docs/gpu-verification.md).
             - `"cpu"`: the CPU threads.
         threads: Decode tasks that NVDEC runs at the same time, 1 to 64. `None`: two per engine, fewer if the GPU is
             short of memory.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import inspect
+import itertools
 import json
 import os
 import signal
@@ -174,9 +176,12 @@ def test_bundle_takes_corpus_clips_that_fit(load, media: Path, tmp_path: Path, m
 class LimitedByEvents(subprocess.Popen):
     """A job whose time is over once it has written its row if it hangs, and never if it does not."""
 
+    is_over = False
+
     def wait(self, timeout: float | None = None) -> int:
-        if timeout is None or not any("hang" in word for word in self.args):
+        if self.is_over or timeout is None or not any("hang" in word for word in self.args):
             return super().wait()
+        self.is_over = True
         written = self.args[self.args.index("--into") + 1] if "--into" in self.args else self.args[-1]
         wait_until(lambda: Path(written).is_file() and Path(written).stat().st_size > 0)
         raise subprocess.TimeoutExpired(self.args, timeout)
@@ -236,6 +241,67 @@ def test_plan_keeps_the_rows_of_killed_and_crashed_jobs(load, tmp_path: Path, mo
     assert f"FAILED crash: the job: code -{signal.SIGABRT.value}" in said
 
 
+def test_core_keeps_the_rows_of_killed_and_hanging_experiments(load, tmp_path: Path, monkeypatch):
+    plan, items = load("plan"), load("items")
+    monkeypatch.setattr(subprocess, "Popen", LimitedByEvents)
+    script = tmp_path / "bench.py"
+    script.write_text(
+        f"""
+import json, os, signal, sys
+sys.path.insert(0, {str(FOLDER)!r})
+from pathlib import Path
+import items
+def ends(name, end):
+    @items.item(name)
+    def run(context):
+        yield items.Row(os.environ.get("FRAMESPOOL_GPU_DISABLE", ""), "", items.OK, figures=context.arguments)
+        end()
+ends("killed", lambda: os.kill(os.getpid(), signal.SIGKILL))
+ends("hang", signal.pause)
+ends("whole", lambda: None)
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+context = items.Context(None, 1, "", 0, json.loads(given["--arguments"]))
+items.run_in_process(given["--child"], context, Path(given["--into"]))
+"""
+    )
+    monkeypatch.setattr(plan, "HERE", tmp_path)
+    for name in ("killed", "hang", "whole"):
+        items.item(name)(lambda context: iter(()))
+    chosen = [plan.Experiment(0, name, 1, {"n": number}) for number, name in enumerate(("killed", "hang", "whole"))]
+    chosen += [plan.Experiment(0, "whole", 1, without="least-priority"), plan.Experiment(1, "whole", 2000)]
+    place, counts = tmp_path / "core.json", []
+
+    def write(path: Path, record: dict) -> None:
+        counts.append(len(record["rows"]))
+        path.write_text(json.dumps(record))
+
+    monkeypatch.setattr(plan, "write", write)
+    plan.run_experiments(chosen, place, 1000, 1.0, {})
+    assert counts == [2, 4, 5, 6, 7], "the record is written after each experiment"
+    rows = json.loads(place.read_text())["rows"]
+    assert [row["result"] for row in rows] == ["ok", "FAILED", "ok", "FAILED", "ok", "ok", "not possible"]
+    assert "SIGKILL" in rows[1]["why"] and "did not finish" in rows[3]["why"] and "did not start" in rows[6]["why"]
+    assert [row["figures"] for row in rows[:5:2]] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert rows[5]["name"] == rows[5]["experiment"]["without"] == "least-priority"
+
+
+def test_experiments_fit_into_their_time_and_name_items_and_parameters(load):
+    plan, items = load("plan"), load("items")
+    registered = []
+    for program in ("checks", "measurements"):
+        items.REGISTRY.clear()
+        load(program).load()
+        registered.append(dict(items.REGISTRY))
+    # A start and verification take about four seconds.
+    assert sum(each.seconds + 4 for each in plan.EXPERIMENTS) <= plan.CORE_SECONDS <= 600
+    assert [each.number for each in plan.EXPERIMENTS] == sorted(each.number for each in plan.EXPERIMENTS)
+    for each in plan.EXPERIMENTS:
+        (entry,) = [known[each.item] for known in registered if each.item in known]
+        source = inspect.getsource(sys.modules[entry.run.__module__]) + inspect.getsource(items)
+        assert all(f'"{name}"' in source for name in each.arguments), each
+        assert each.without in ("", *plan.SWITCHES)
+
+
 def test_smoke_names_the_mechanism_to_turn_off(load, tmp_path: Path, monkeypatch):
     plan = load("plan")
 
@@ -254,7 +320,7 @@ def test_smoke_names_the_mechanism_to_turn_off(load, tmp_path: Path, monkeypatch
     assert "nothing failed" in plan.conclusion([], tmp_path, 1.0, 0.0)[0]
 
 
-@pytest.mark.parametrize("name", ["smoke", "core", "peers"])
+@pytest.mark.parametrize("name", ["smoke", "peers"])
 def test_plans_fit_into_their_time_and_name_items(load, name: str):
     plan, items = load("plan"), load("items")
     for program in ("checks", "measurements"):
@@ -270,7 +336,9 @@ def test_plans_fit_into_their_time_and_name_items(load, name: str):
     ("name", "only", "item", "results"),
     [
         ("smoke", "interface", "interface", {"ok"}),
-        ("core", "ceilings", "ceilings", {"ok"}),
+        ("core", "ceiling", "ceiling", {"ok"}),
+        ("core", "work=random priority=greatest", "during-training", {"ok"}),
+        ("core", "two-processes", "two-processes", {"ok"}),
         # Without the peers' wheels a row says what is missing.
         ("peers", "peer-", "peer-torchcodec", {"ok", "not possible"}),
     ],
@@ -279,7 +347,8 @@ def test_plan_runs_on_the_simulated_gpu(gpu: None, tmp_path: Path, name: str, on
     if not os.environ.get("FRAMESPOOL_GPU_TESTS"):
         pytest.skip("takes the time of the real plan on a GPU")
     command = [sys.executable, str(FOLDER / "plan.py"), name, "--out", str(tmp_path), "--only", only]
-    run = subprocess.run([*command, "--scale", "0.05"], capture_output=True, text=True)
+    environment = os.environ | ({"FRAMESPOOL_TRY": "1"} if name == "core" else {})
+    run = subprocess.run([*command, "--scale", "0.05"], capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "killed" not in run.stdout and ("conclusion: nothing failed" in run.stdout) == (name == "smoke")
     rows = [row for record in tmp_path.glob("*.json") for row in json.loads(record.read_text()).get("rows", [])]
@@ -305,6 +374,52 @@ def test_the_fixed_cost_is_where_the_line_begins(load):
 def test_difference_has_position_and_size(load):
     same = load("equality")
     assert same.byte_difference(b"\x00\x05\x09", b"\x00\x07\xff") == (2, 1, 246)
+
+
+#: Parameters of the functions that the simulated nvJPEG lacks, by NVIDIA's header.
+DECOUPLED = {
+    "nvjpegDecoderCreate": 3,
+    "nvjpegDecoderStateCreate": 3,
+    "nvjpegBufferPinnedCreate": 3,
+    "nvjpegBufferDeviceCreate": 3,
+    "nvjpegStateAttachPinnedBuffer": 2,
+    "nvjpegStateAttachDeviceBuffer": 2,
+    "nvjpegDecodeParamsCreate": 2,
+    "nvjpegDecodeParamsSetOutputFormat": 2,
+    "nvjpegJpegStreamCreate": 2,
+    "nvjpegJpegStreamParse": 6,
+    "nvjpegDecodeJpegHost": 5,
+    "nvjpegDecodeJpegTransferToDevice": 5,
+    "nvjpegDecodeJpegDevice": 5,
+}
+BATCHED = {"nvjpegJpegStateCreate": 2, "nvjpegDecodeBatchedInitialize": 5, "nvjpegDecodeBatched": 6}
+
+
+@pytest.mark.parametrize(("api", "batch", "wanted"), [("decoupled", 1, DECOUPLED), ("batched", 3, BATCHED)])
+def test_nvjpeg_is_called_as_its_header_says(load, api: str, batch: int, wanted: dict[str, int]):
+    calls = load("measurements.nvjpeg_calls")
+    seen: dict[str, int] = {}
+    handles = itertools.count(1)
+
+    class Library:
+        def __getattr__(self, name: str):
+            def function(*arguments: object) -> int:
+                seen[name] = len(arguments)
+                if name.endswith("Create"):
+                    arguments[-1]._obj.value = next(handles)
+                return 0
+
+            return function
+
+    library = calls.Nvjpeg.__new__(calls.Nvjpeg)
+    library.lib, library.handle = Library(), 1
+    driver = SimpleNamespace(check=lambda *arguments: None, allocate=lambda size: 4096)
+    photos = [calls.Photo(bytes([n]), 10 + n, 8) for n in range(3)]
+    slot = calls.APIS[api](driver, library, 1, photos, batch)
+    slot.decode(photos[:batch])
+    assert seen == wanted and slot.last == photos[:batch]
+    assert [planes.pitch[0] for planes in slot.planes] == [256] * batch
+    assert slot.planes[0].channel[1] == 4096 + 256 * 32
 
 
 @pytest.mark.parametrize(

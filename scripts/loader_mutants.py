@@ -54,14 +54,27 @@ MUTANTS = [
     Mutant(
         "workers-are-not-notified-of-the-end",
         SCHEDULER,
-        "Ordering::Release);\n        self.work.notify_all();",
-        "Ordering::Release);\n        if !{on} { self.work.notify_all(); }",
+        "Ordering::Release);\n        self.work.iter().for_each(Condvar::notify_all);",
+        "Ordering::Release);\n        if !{on} { self.work.iter().for_each(Condvar::notify_all); }",
     ),
     Mutant(
         "workers-are-not-notified-of-work",
         SCHEDULER,
-        "if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() || (self.has_room() && has_ahead())",
-        "if !{on} && (earliest_deadline != NO_DEADLINE || !state.suspended.is_empty())",
+        "|| state.suspended_for(kind).next().is_some()\n|| state.next_ahead(kind, self.has_room()).is_some())",
+        "|| (!{on} && (state.suspended_for(kind).next().is_some()\n"
+        "|| state.next_ahead(kind, self.has_room()).is_some())))",
+    ),
+    Mutant(
+        "a-lone-idle-worker-is-not-notified",
+        SCHEDULER,
+        "if state.idle[kind as usize] > 0",
+        "if state.idle[kind as usize] > usize::from({on})",
+    ),
+    Mutant(
+        "what-nvdec-leaves-is-for-nobody",
+        WORKER,
+        "return self.scheduler.requeue_for(kind, pass, requests);",
+        "return if !{on} { self.scheduler.requeue_for(kind, pass, requests) };",
     ),
     Mutant(
         "the-end-is-looked-for-once",
@@ -82,8 +95,8 @@ MUTANTS = [
     Mutant(
         "what-is-given-back-stays-in-hand",
         SCHEDULER,
-        "entry.state = RequestState::Pending;\n                    entry.unshared |= unshared;",
-        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.unshared |= unshared;",
+        "entry.state = RequestState::Pending;\n                    entry.spans = request.spans;",
+        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.spans = request.spans;",
     ),
     Mutant(
         "complete-but-for-one",

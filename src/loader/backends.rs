@@ -59,6 +59,9 @@ pub(super) struct DecoderBackends {
     /// The GPU whose memory holds the batches.
     pub output_device: Option<Arc<Gpu>>,
     sessions: Option<SessionPool>,
+    /// NVDEC workers of a model of the loader, which has no GPU: they decode nothing.
+    #[cfg(all(test, feature = "model"))]
+    modelled_workers: u32,
 }
 
 struct SessionPool {
@@ -121,7 +124,9 @@ impl DecoderBackends {
             (DecoderBackend::Cpu, _) | (DecoderBackend::Auto, None) => {
                 return Ok(Self {
                     output_device,
-                    sessions: None,
+                    #[cfg(all(test, feature = "model"))]
+                    modelled_workers: workers.unwrap_or(0),
+                    ..Self::default()
                 });
             }
             (DecoderBackend::Nvjpeg, None) => return Err(Error::Argument(
@@ -132,7 +137,7 @@ impl DecoderBackends {
                 jpeg::available()?;
                 return Ok(Self {
                     output_device,
-                    sessions: None,
+                    ..Self::default()
                 });
             }
             (_, Some(gpu)) => gpu.clone(),
@@ -142,12 +147,13 @@ impl DecoderBackends {
             Ok(sessions) => Ok(Self {
                 output_device,
                 sessions: Some(sessions),
+                ..Self::default()
             }),
             Err(error) if choice == DecoderBackend::Auto => {
                 stats.record_cpu_fallback(&error.to_string());
                 Ok(Self {
                     output_device,
-                    sessions: None,
+                    ..Self::default()
                 })
             }
             Err(error) => Err(error),
@@ -163,6 +169,9 @@ impl DecoderBackends {
 
     /// Number of threads that decode on the GPU.
     pub fn workers(&self) -> u32 {
+        #[cfg(all(test, feature = "model"))]
+        return self.modelled_workers;
+        #[cfg(not(all(test, feature = "model")))]
         self.sessions.as_ref().map_or(0, |s| s.workers)
     }
 

@@ -203,7 +203,11 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
             device_memory_budget: None,
             lookahead_clips: pick(&[0, 2, 100]),
             clip_store: None,
-            gpu: GpuConfig::default(),
+            // NVDEC workers that decode nothing, so that they leave all clips to those of the CPU.
+            gpu: GpuConfig {
+                nvdec_threads: pick(&[None, None, Some(1), Some(2)]),
+                ..GpuConfig::default()
+            },
         },
     }
 }

@@ -424,6 +424,51 @@ fn batches_do_not_depend_on_device_or_backend() {
     println!("{} videos, {batches} batches, {ways} loaders", items.len());
 }
 
+/// Files of VP8 and VP9, whose damage NVDEC does not report, are NVDEC's alone, and what NVDEC does
+/// not decode is the CPU's alone, whoever takes a clip first.
+#[test]
+fn kind_of_worker_does_not_depend_on_timing() {
+    let _guard = exclusive();
+    let Some(_gpu) = gpu() else { return };
+    let items = one_item_per_kind();
+    let [_, random] = samplings();
+    let of_codec = |items: &[Sample], codec: &str| -> Vec<Sample> {
+        let is_intact = |item: &&Sample| is_named(item, codec) && !is_named(item, "/corrupt/");
+        let items: Vec<Sample> = items.iter().filter(is_intact).cloned().collect();
+        items
+            .iter()
+            .cycle()
+            .take(24 * items.len())
+            .cloned()
+            .collect()
+    };
+    for (codec, by_nvdec) in [("vp8", true), ("vp9", true), ("mpeg4", false)] {
+        let items = of_codec(&items, codec);
+        assert!(!items.is_empty(), "{codec}");
+        let base = config(&items, &random, &resized_crop(), OnError::Raise);
+        let base = LoaderConfig {
+            options: LoaderOptions {
+                memory_budget: MEMORY_BUDGET,
+                lookahead_clips: LOOK_AHEAD,
+                prefetch_batches: 2,
+                num_threads: 3,
+                ..base.options.clone()
+            },
+            ..base
+        };
+        let (_, stats) = deliver(gpu_config(&base, Some(0), DecoderBackend::Auto));
+        let (by_gpu, by_fallback) = match by_nvdec {
+            true => (stats.frames_decoded, 0),
+            false => (0, stats.frames_decoded),
+        };
+        assert_eq!(stats.frames_decoded_by_gpu, by_gpu, "{codec}: {stats:?}");
+        assert_eq!(
+            stats.frames_decoded_by_fallback, by_fallback,
+            "{codec}: {stats:?}"
+        );
+    }
+}
+
 #[test]
 fn results_are_equal_for_every_allowed_order() {
     let _guard = exclusive();

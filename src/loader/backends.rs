@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use serde::Deserialize;
 
 use super::stats::StatsCollector;
+use crate::decode::nvdec_exclusion;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
@@ -156,6 +157,10 @@ impl DecoderBackends {
     /// for a session.
     pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
+        if let Some(reason) = nvdec_exclusion(index) {
+            stats.record_cpu_fallback(reason);
+            return None;
+        }
         let mut state = sessions.lock();
         let failures = state.failures.get(&file_key(index)).copied().unwrap_or(0);
         if failures >= MAX_FAILURES_PER_FILE

@@ -1,9 +1,10 @@
 //! Opens the output device and provides hardware decoders, as many as the device has room for.
 //! What the GPU cannot decode falls back to the CPU, and the reason is counted; it fails no clip.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use framespool_nvdec::session::Chroma;
 use framespool_nvdec::switches::Mechanism;
 use framespool_nvdec::{caps, jpeg};
 use xxhash_rust::xxh3::xxh3_64;
@@ -11,11 +12,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use serde::Deserialize;
 
 use super::stats::StatsCollector;
-use crate::decode::nvdec_exclusion;
+use crate::decode::{BitstreamFilter, nvdec_exclusion};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
 use crate::media::CodecParams;
+use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, NvdecDecoder};
 
 /// The decoder backend.
@@ -48,9 +50,6 @@ const BYTES_PER_SESSION: u64 = 160 << 20;
 /// Maximum number of streams, and of files, that are remembered as not decodable by the GPU.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// Number of decode ranges of a file that may fail on the GPU before the CPU decodes the file.
-const MAX_FAILURES_PER_FILE: u32 = 2;
-
 /// The output device and the hardware decoders.
 #[derive(Default)]
 pub(super) struct DecoderBackends {
@@ -76,9 +75,9 @@ struct SessionPoolState {
     max_sessions: Option<usize>,
     /// Streams that the GPU cannot decode.
     unsupported_streams: HashSet<u64>,
-    /// How many decode ranges of a file have failed on the GPU; `u32::MAX` for a file that it
-    /// cannot decode. Files with the same parameters may differ, and one may be damaged.
-    failures: HashMap<u64, u32>,
+    /// Files in which the GPU reported damage, or that it cannot decode. Files with the same
+    /// parameters may differ.
+    failed_files: HashSet<u64>,
 }
 
 fn stream_key(params: &CodecParams) -> u64 {
@@ -153,6 +152,39 @@ impl DecoderBackends {
         self.sessions.as_ref().map_or(0, |s| s.workers)
     }
 
+    /// Whether NVDEC decodes a video, as far as its index and earlier failures show. The file may
+    /// still turn out to have something that NVDEC does not decode.
+    ///
+    /// # Errors
+    /// The reason why the CPU decodes it.
+    pub fn nvdec_decodes(&self, index: &VideoIndex) -> std::result::Result<(), String> {
+        let Some(sessions) = &self.sessions else {
+            return Err("this loader does not use NVDEC".to_owned());
+        };
+        {
+            let state = sessions.lock();
+            if state.failed_files.contains(&file_key(index)) {
+                return Err("NVDEC failed in this file before".to_owned());
+            }
+            let key = stream_key(&index.info.params);
+            if state.unsupported_streams.contains(&key) {
+                return Err("NVDEC does not decode streams with these parameters".to_owned());
+            }
+        }
+        if let Some(reason) = nvdec_exclusion(index) {
+            return Err(reason.to_owned());
+        }
+        let codec = BitstreamFilter::new(index, DecodeIndex(0))?.codec;
+        // Every GPU that decodes a codec decodes 4:2:0 with 8 bits. Failing calls are reported when
+        // a range begins.
+        match caps::query(sessions.gpu.device(), codec, Chroma::C420, 8) {
+            Ok(caps) if !caps.supported => {
+                Err(format!("{} is not decoded by this GPU", codec.name()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns a session for a video; `None` if the GPU is known not to decode it, or has no room
     /// for a session.
     pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
@@ -162,8 +194,7 @@ impl DecoderBackends {
             return None;
         }
         let mut state = sessions.lock();
-        let failures = state.failures.get(&file_key(index)).copied().unwrap_or(0);
-        if failures >= MAX_FAILURES_PER_FILE
+        if state.failed_files.contains(&file_key(index))
             || state
                 .unsupported_streams
                 .contains(&stream_key(&index.info.params))
@@ -216,25 +247,23 @@ impl DecoderBackends {
         began: bool,
         stats: &StatsCollector,
     ) {
-        let (reason, failures) = match error {
-            Error::Unsupported { what: reason, .. } => (reason.clone(), u32::MAX),
-            Error::Internal { reason, .. } | Error::Decode { reason, .. } => (reason.clone(), 1),
-            other => (other.to_string(), 0),
+        let (reason, is_unsupported, is_about_file) = match error {
+            Error::Unsupported { what, .. } => (what.clone(), true, true),
+            Error::Internal { reason, .. } | Error::Decode { reason, .. } => {
+                (reason.clone(), false, true)
+            }
+            other => (other.to_string(), false, false),
         };
         if let Some(sessions) = &self.sessions {
             let mut state = sessions.lock();
-            if failures == u32::MAX && !began {
+            if is_unsupported && !began {
                 if state.unsupported_streams.len() < MAX_REMEMBERED {
                     state
                         .unsupported_streams
                         .insert(stream_key(&index.info.params));
                 }
-            } else if failures > 0 {
-                let key = file_key(index);
-                if state.failures.len() < MAX_REMEMBERED || state.failures.contains_key(&key) {
-                    let count = state.failures.entry(key).or_insert(0);
-                    *count = count.saturating_add(failures);
-                }
+            } else if is_about_file && state.failed_files.len() < MAX_REMEMBERED {
+                state.failed_files.insert(file_key(index));
             }
         }
         stats.record_cpu_fallback(&reason);

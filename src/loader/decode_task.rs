@@ -103,6 +103,10 @@ impl DecoderProvider for CountedDecoders<'_> {
         self.pool.release(decoder);
     }
 
+    fn keeps_gpu_decoder(&self, index: &VideoIndex) -> bool {
+        self.pool.backends().nvdec_decodes(index).is_ok()
+    }
+
     fn record_fallback(&mut self, index: &VideoIndex, error: &Error, began: bool) {
         self.pool
             .backends()

@@ -215,3 +215,133 @@ fn vp9_with_frames_shown_again_never_begins_on_the_gpu() {
     );
     simulated.assert_clean("VP9 with frames shown again");
 }
+
+/// An H.264 file with two damaged GOPs: damage in the first is found by every decoder; of that in a
+/// later one, an engine that conceals damage silently reports nothing.
+fn file_damaged_twice(gpu: &Arc<Gpu>) -> Vec<u8> {
+    let is_suitable = |video: &Video| {
+        let index = video.index();
+        let closed = |&at: &u32| index.packets[at as usize].is_closed_sync();
+        index.direct && index.sync_points.len() >= 4 && index.sync_points.iter().all(closed)
+    };
+    let candidates = crate::common::videos().into_iter().filter(|entry| {
+        entry.codec() == "h264"
+            && !entry.is_corrupt()
+            && entry.path.ends_with(".mp4")
+            && entry.properties["width"].as_u64().is_some_and(|w| w <= 640)
+    });
+    for entry in candidates {
+        let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+        let Ok(video) = Video::open(Arc::new(MemorySource::new("intact", intact.clone()))) else {
+            continue;
+        };
+        if !is_suitable(&video) {
+            continue;
+        }
+        let index = video.index();
+        let gop = index.sync_points[2]..index.sync_points[3];
+        let wanted: Vec<_> = (0..index.num_frames())
+            .map(PresentationIndex)
+            .filter(|frame| gop.contains(&index.frames[frame.as_usize()].packet.0))
+            .collect();
+        for at in gop.clone() {
+            let record = index.packets[at as usize];
+            let mut bytes = intact.clone();
+            let middle = record.offset as usize + record.size as usize / 2;
+            for byte in &mut bytes[middle..middle + 16.min(record.size as usize / 4)] {
+                *byte ^= 0x5a;
+            }
+            let video = open_bytes("damaged", bytes.clone());
+            let cpu = frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted);
+            let clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()));
+            let mut clip_decoder = clip_decoder.with_nvdec(gpu).expect("a session");
+            let silent = frames(&video, &mut clip_decoder, &wanted);
+            if cpu.is_err() && silent.is_ok() && clip_decoder.cpu_fallback.is_none() {
+                // Zeros in a unit of the first GOP: no encoder writes them.
+                let first = index.packets[index.sync_points[0] as usize];
+                let middle = (first.offset + u64::from(first.size) / 2) as usize;
+                bytes[middle..middle + 16].fill(0);
+                println!("{}: packet {at}", entry.path);
+                return bytes;
+            }
+        }
+    }
+    panic!("no file with silent damage");
+}
+
+/// A loader in dataset order over an H.264 file with two damaged GOPs and an intact one.
+fn damaged_config(gpu: &Arc<Gpu>, folder: &std::path::Path, on_error: OnError) -> LoaderConfig {
+    let damaged = folder.join("damaged.mp4");
+    if !damaged.exists() {
+        std::fs::create_dir_all(folder).expect("a folder");
+        std::fs::write(&damaged, file_damaged_twice(gpu)).expect("written");
+    }
+    let intact = crate::common::media().join("video/codecs/h264_b_pyramid.mp4");
+    let items = [sample(damaged), sample(intact)];
+    let windows: ClipSamplerRef =
+        Arc::new(Windows::new(4, 1, Some(4), PadMode::Blank).expect("a clip sampler"));
+    let mut config = config(&items, &windows, &small_pipeline(), on_error);
+    config.order.shuffle = framespool::batch_sampler::Shuffle::Off;
+    config.options.memory_budget = 8 << 20;
+    config
+}
+
+#[test]
+fn reported_damage_has_one_outcome_in_every_schedule() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("framespool-reported-{}", std::process::id()));
+    for on_error in [OnError::Skip, OnError::Raise, OnError::Replace] {
+        simulated.set_behaviors("conceals_silently=1");
+        let base = damaged_config(&gpu, &folder, on_error);
+        let (expected, _) = deliver(base.clone());
+        for (decoder, cpu_threads, nvdec_threads, lookahead_clips, pace) in [
+            (DecoderBackend::Nvdec, 1, 1, 0, ""),
+            (DecoderBackend::Nvdec, 1, 3, 60, "status_after_map=1"),
+            (DecoderBackend::Auto, 1, 3, 60, ""),
+            (DecoderBackend::Auto, 3, 1, 60, "busy_map=1"),
+            (DecoderBackend::Auto, 2, 1, 8, "slow_create=1"),
+        ] {
+            let what = format!("{on_error:?} {decoder:?} {cpu_threads} {nvdec_threads} {pace}");
+            simulated.set_behaviors(pace);
+            let mut config = gpu_config(&base, Some(0), decoder);
+            config.options.gpu.nvdec_threads = Some(nvdec_threads);
+            config.options.num_threads = cpu_threads;
+            config.options.lookahead_clips = lookahead_clips;
+            let (lines, _) = deliver(config);
+            assert_eq!(lines, expected, "{what}");
+        }
+    }
+    simulated.set_behaviors("");
+    let _ = std::fs::remove_dir_all(&folder);
+    simulated.assert_clean("reported damage");
+}
+
+#[test]
+fn after_a_report_of_damage_the_cpu_decodes_the_rest_of_the_file() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("framespool-silent-{}", std::process::id()));
+    simulated.set_behaviors("conceals_silently=1");
+    for (on_error, lookahead_clips) in [(OnError::Skip, 0), (OnError::Raise, 60)] {
+        let base = damaged_config(&gpu, &folder, on_error);
+        let (expected, _) = deliver(base.clone());
+        let mut config = gpu_config(&base, Some(0), DecoderBackend::Nvdec);
+        config.options.gpu.nvdec_threads = Some(1);
+        config.options.lookahead_clips = lookahead_clips;
+        let (lines, stats) = deliver(config);
+        assert_eq!(lines, expected, "{on_error:?}");
+        assert!(
+            stats.frames_decoded_by_fallback > 0 && stats.frames_decoded_by_gpu > 0,
+            "the other file is decoded by the GPU: {stats:?}"
+        );
+        assert_eq!(stats.cpu_fallbacks.values().sum::<u64>(), 1, "{stats:?}");
+    }
+    simulated.set_behaviors("");
+    let _ = std::fs::remove_dir_all(&folder);
+    simulated.assert_clean("silent damage");
+}

@@ -1,6 +1,7 @@
 //! Parses HEVC packets: their picture, parameter sets and SEI messages with lasting effect (ITU-T
 //! H.265 7.3.1, 7.4.2.2). Units of layers above the base layer, such as the second view of MV-HEVC,
-//! are ignored: decoders are not given them. Packets with several pictures are not plain.
+//! are removed before decoders and skip analysis. Packets with such units or with several pictures
+//! are not plain.
 
 mod dependency;
 mod parameter_sets;
@@ -301,7 +302,7 @@ impl<'a> HevcAccessUnit<'a> {
         let kind = head[0] >> 1 & 63;
         let temporal = (head[1] & 7).checked_sub(1)?;
         if layer(unit) > 0 {
-            return Some(()); // decoders are not given it
+            return None; // decoders are not given it
         }
         match kind {
             0..=31 => {

@@ -248,7 +248,7 @@ fn file_damaged_twice(gpu: &Arc<Gpu>) -> Vec<u8> {
             let record = index.packets[at as usize];
             let mut bytes = intact.clone();
             let middle = record.offset as usize + record.size as usize / 2;
-            for byte in &mut bytes[middle..middle + 16.min(record.size as usize / 4)] {
+            for byte in &mut bytes[middle..middle + record.size as usize / 3] {
                 *byte ^= 0x5a;
             }
             let video = open_bytes("damaged", bytes.clone());
@@ -293,7 +293,7 @@ fn reported_damage_has_one_outcome_in_every_schedule() {
         return;
     };
     let folder = std::env::temp_dir().join(format!("framespool-reported-{}", std::process::id()));
-    for on_error in [OnError::Skip, OnError::Raise, OnError::Replace] {
+    for on_error in [OnError::Raise, OnError::Replace] {
         simulated.set_behaviors("conceals_silently=1");
         let base = damaged_config(&gpu, &folder, on_error);
         let (expected, _) = deliver(base.clone());
@@ -305,6 +305,7 @@ fn reported_damage_has_one_outcome_in_every_schedule() {
             (DecoderBackend::Auto, 2, 1, 8, "slow_create=1"),
         ] {
             let what = format!("{on_error:?} {decoder:?} {cpu_threads} {nvdec_threads} {pace}");
+            simulated.set_seed(0); // resets the behaviors
             simulated.set_behaviors(pace);
             let mut config = gpu_config(&base, Some(0), decoder);
             config.options.gpu.nvdec_threads = Some(nvdec_threads);
@@ -314,7 +315,7 @@ fn reported_damage_has_one_outcome_in_every_schedule() {
             assert_eq!(lines, expected, "{what}");
         }
     }
-    simulated.set_behaviors("");
+    simulated.set_seed(0);
     let _ = std::fs::remove_dir_all(&folder);
     simulated.assert_clean("reported damage");
 }
@@ -341,7 +342,7 @@ fn after_a_report_of_damage_the_cpu_decodes_the_rest_of_the_file() {
         );
         assert_eq!(stats.cpu_fallbacks.values().sum::<u64>(), 1, "{stats:?}");
     }
-    simulated.set_behaviors("");
+    simulated.set_seed(0);
     let _ = std::fs::remove_dir_all(&folder);
     simulated.assert_clean("silent damage");
 }

@@ -25,7 +25,7 @@ use crate::media::CodecParams;
 use crate::source::check_interrupt;
 use crate::units::DecodeIndex;
 
-pub use bitstream_filter::{AccessUnitInfo, BitstreamFilter};
+pub use bitstream_filter::{AccessUnitInfo, BitstreamFilter, nvdec_exclusion};
 pub use hardware::HardwareDecoder;
 pub use image::{EncodedImage, ImageReader};
 pub use packet_reader::PacketReader;

@@ -48,6 +48,18 @@ pub enum ImageFormat {
     Avif,
 }
 
+impl ImageFormat {
+    /// Its name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jpeg => "JPEG",
+            Self::Png => "PNG",
+            Self::WebP => "WebP",
+            Self::Avif => "AVIF",
+        }
+    }
+}
+
 /// Format of a file that begins with `head` (`SNIFF_BYTES` suffice); `None` for anything else.
 pub fn sniff(head: &[u8]) -> Option<ImageFormat> {
     if head.starts_with(&[0xff, 0xd8, 0xff]) {

@@ -50,6 +50,7 @@ const CORRUPT: u32 = 16;
 const AFTER_GAP: u32 = 32;
 const CLOSED: u32 = 64;
 const UNPLACED: u32 = 128;
+const SHOWS_AGAIN: u32 = 256;
 
 impl PacketRecord {
     /// Decoding that starts here is exact for all frames that are shown at or after this picture.
@@ -86,6 +87,11 @@ impl PacketRecord {
     /// Its frame may be another one than the index states, because a packet near it is damaged.
     pub fn is_unplaced(&self) -> bool {
         self.flags & UNPLACED != 0
+    }
+
+    /// It shows a picture of an earlier packet again.
+    pub fn shows_again(&self) -> bool {
+        self.flags & SHOWS_AGAIN != 0
     }
 
     /// Data before it is missing: pictures that refer to earlier ones are not reliable.

@@ -141,6 +141,10 @@ impl DecoderProvider for OwnDecoders {
         }
     }
 
+    fn keeps_gpu_decoder(&self, _: &VideoIndex) -> bool {
+        true
+    }
+
     fn record_fallback(&mut self, _: &VideoIndex, error: &Error, _: bool) {
         self.fallback = Some(error.clone());
     }

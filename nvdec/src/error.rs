@@ -182,6 +182,8 @@ impl Error {
                 | Error::MissingPicture { .. }
                 | Error::Mismatch { .. }
                 | Error::ParseFailed { .. }
+                // The driver refuses parameters of a damaged picture.
+                | Error::Call { call: "cuvidDecodePicture", .. }
         )
     }
 }

@@ -253,6 +253,32 @@ pub(crate) fn parse_obus(data: &[u8]) -> Option<Vec<Obu<'_>>> {
     Some(out)
 }
 
+/// Whether a temporal unit has a single frame, which is decoded and shown: no hidden frame, and none
+/// that is shown again. False if an OBU is of a layer or of a type that is not understood.
+pub(crate) fn is_single_new_frame(units: &[Obu<'_>]) -> bool {
+    let mut frames = 0;
+    for unit in units {
+        match unit.kind {
+            obu_type::FRAME | obu_type::FRAME_HEADER => {
+                // show_existing_frame, frame_type, show_frame (5.9.2).
+                let bits = unit.payload.first().copied().unwrap_or(0xff);
+                if unit.layers.is_some() || bits >> 7 == 1 || bits >> 4 & 1 == 0 {
+                    return false;
+                }
+                frames += 1;
+            }
+            obu_type::SEQUENCE_HEADER
+            | obu_type::TEMPORAL_DELIMITER
+            | obu_type::TILE_GROUP
+            | obu_type::METADATA
+            | obu_type::REDUNDANT_FRAME_HEADER
+            | obu_type::PADDING => {}
+            _ => return false,
+        }
+    }
+    frames == 1
+}
+
 /// Returns the OBUs of an `av1C` record or of a bare configuration.
 pub(crate) fn config_obus(extradata: &[u8]) -> &[u8] {
     // av1C: marker and version, three more bytes, then OBUs.
@@ -600,6 +626,7 @@ pub(crate) mod test_headers {
 #[cfg(test)]
 mod tests {
     use super::super::nal::test_headers::bits;
+    use super::test_headers::{again, frame, key, sequence_header, unit};
     use super::*;
 
     fn sequence() -> SequenceHeader {
@@ -609,6 +636,22 @@ mod tests {
 
     fn read(text: &str) -> Option<FrameHeader> {
         sequence().parse_frame_header(&bits(text), (0, 0))
+    }
+
+    #[test]
+    fn only_units_of_one_new_frame_are_single() {
+        let is_single = |packet: &[Vec<u8>]| {
+            let packet = packet.concat();
+            is_single_new_frame(&parse_obus(&packet).expect("whole OBUs"))
+        };
+        let shown = key();
+        let hidden = unit(6, &bits("0 01 0 0 0 0 0"));
+        assert!(is_single(&[sequence_header(false, false), shown.clone()]));
+        assert!(is_single(&[unit(2, &[]), frame(false, 1, [0; 7])]));
+        assert!(!is_single(&[hidden, shown.clone()]));
+        assert!(!is_single(&[again(0)]));
+        assert!(!is_single(&[shown, unit(8, &[0])]), "a tile list");
+        assert!(!is_single(&[]));
     }
 
     #[test]

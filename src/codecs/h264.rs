@@ -5,7 +5,7 @@ mod dependency;
 use framespool_nvdec::session;
 
 pub(crate) use dependency::FrameNumTracker;
-use dependency::{H264DependencyParser, sps_crops_left_or_top, sps_sample_aspect};
+use dependency::{H264DependencyParser, sps_nvdec_exclusion, sps_sample_aspect};
 
 use super::codec::{
     Codec, ConfigurationBox, OrderRule, PacketDependencyParser, PacketFlags, PictureParser,
@@ -190,8 +190,8 @@ impl NalSyntax for H264 {
         sps_sample_aspect(unit)
     }
 
-    fn sps_crops_left_or_top(&self, unit: &[u8]) -> bool {
-        sps_crops_left_or_top(unit)
+    fn sps_nvdec_exclusion(&self, unit: &[u8]) -> Option<&'static str> {
+        sps_nvdec_exclusion(unit)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Parses HEVC packets: their picture, parameter sets and SEI messages with lasting effect (ITU-T
-//! H.265 7.3.1, 7.4.2.2). Packets with layers above the base layer or with several pictures are not
-//! plain.
+//! H.265 7.3.1, 7.4.2.2). Units of layers above the base layer, such as the second view of MV-HEVC,
+//! are removed before decoders and skip analysis. Packets with such units or with several pictures
+//! are not plain.
 
 mod dependency;
 mod parameter_sets;
@@ -10,7 +11,7 @@ mod slice_header;
 use framespool_nvdec::session;
 
 use dependency::HevcDependencyParser;
-use parameter_sets::{ParameterSets, parse_sps_id, sps_sample_aspect};
+use parameter_sets::{ParameterSets, parse_sps_id, sps_nvdec_exclusion, sps_sample_aspect};
 use references::HevcReferenceParser;
 
 use super::codec::{
@@ -169,11 +170,11 @@ impl NalSyntax for Hevc {
     }
 
     fn is_parameter_set(&self, unit: &[u8]) -> bool {
-        matches!(unit[0] >> 1 & 63, VPS..=PPS)
+        matches!(unit[0] >> 1 & 63, VPS..=PPS) && layer(unit) == 0
     }
 
     fn id_of(&self, unit: &[u8]) -> Option<ParameterSetId> {
-        let kind = unit.first()? >> 1 & 63;
+        let kind = unit.first().filter(|_| layer(unit) == 0)? >> 1 & 63;
         let mut bits = BitReader::new(unit.get(2..)?);
         let number = match kind {
             VPS => bits.take(4)?,
@@ -186,7 +187,7 @@ impl NalSyntax for Hevc {
 
     /// The PPS (7.3.6.1).
     fn set_of_slice(&self, unit: &[u8]) -> Option<ParameterSetId> {
-        let kind = unit.first()? >> 1 & 63;
+        let kind = unit.first().filter(|_| layer(unit) == 0)? >> 1 & 63;
         let mut bits = BitReader::new(unit.get(2..).filter(|_| kind < VPS)?);
         bits.bit()?; // first_slice_segment_in_pic_flag
         if (16..24).contains(&kind) {
@@ -203,12 +204,12 @@ impl NalSyntax for Hevc {
         sps_sample_aspect(unit)
     }
 
-    fn sps_crops_left_or_top(&self, unit: &[u8]) -> bool {
-        let mut sets = ParameterSets::default();
-        if unit.first().is_some_and(|head| head >> 1 & 63 == SPS) {
-            sets.insert(unit);
-        }
-        sets.crops_left_or_top()
+    fn sps_nvdec_exclusion(&self, unit: &[u8]) -> Option<&'static str> {
+        sps_nvdec_exclusion(unit)
+    }
+
+    fn is_of_higher_layer(&self, unit: &[u8]) -> bool {
+        layer(unit) > 0
     }
 }
 
@@ -226,6 +227,14 @@ impl PictureParser for HevcPictureParser {
     }
 }
 
+/// `nuh_layer_id`; 0: the base layer.
+fn layer(unit: &[u8]) -> u8 {
+    match *unit {
+        [head, second, ..] => (head & 1) << 5 | second >> 3,
+        _ => 0,
+    }
+}
+
 /// Reads a packet's picture from the type of its first NAL unit of the base layer.
 fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
     let units = split_nal_units(framing, data);
@@ -234,9 +243,7 @@ fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
     }
     for unit in units {
         let kind = unit[0] >> 1 & 63;
-        // Layers above the base layer are not decoded.
-        let layer = u32::from(unit[0] & 1) << 5 | unit.get(1).map_or(0, |b| u32::from(b >> 3));
-        if kind >= 32 || layer != 0 {
+        if kind >= 32 || layer(unit) > 0 {
             continue;
         }
         return PictureInfo {
@@ -294,8 +301,8 @@ impl<'a> HevcAccessUnit<'a> {
         let (head, body) = unit.split_at_checked(2)?;
         let kind = head[0] >> 1 & 63;
         let temporal = (head[1] & 7).checked_sub(1)?;
-        if head[0] & 1 == 1 || head[1] >> 3 != 0 {
-            return None; // a layer above the base
+        if layer(unit) > 0 {
+            return None; // decoders are not given it
         }
         match kind {
             0..=31 => {
@@ -349,12 +356,17 @@ pub(crate) mod test_headers {
     /// An SPS with 4-bit picture order counts and those reference picture sets (as text); `long`:
     /// with long-term references.
     pub fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
+        sequence_with_chroma(1, reference_sets, long)
+    }
+
+    /// The same with this `chroma_format_idc`.
+    pub fn sequence_with_chroma(chroma: u32, reference_sets: &[&str], long: bool) -> Vec<u8> {
         let coded = ["1", &ue(0).repeat(16)].concat();
         let predicted = ["0", &ue(0)].concat().repeat(5 + 6 + 6 + 2);
         let text = [
             "0000 000 1", // one temporal layer
             &"1".repeat(96),
-            &[ue(0), ue(1), ue(63), ue(63)].concat(),
+            &[ue(0), ue(chroma), ue(63), ue(63)].concat(),
             "0",
             &[ue(0), ue(0), ue(0)].concat(), // depths, bits of order counts
             "1",

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::media::CodecParams;
+
 /// (NAL unit type, parameter set id). Its order puts sets before those that refer to them.
 pub(crate) type ParameterSetId = (u8, u32);
 
@@ -38,9 +40,19 @@ pub(crate) trait NalSyntax: Sync {
     /// The sample aspect ratio that a unit states if it is an SPS.
     fn sps_sample_aspect(&self, unit: &[u8]) -> Option<(u32, u32)>;
 
-    /// Whether a unit is an SPS with a crop offset on the left or top.
-    fn sps_crops_left_or_top(&self, unit: &[u8]) -> bool;
+    /// If a unit is an SPS: why NVDEC must not be given its pictures.
+    fn sps_nvdec_exclusion(&self, unit: &[u8]) -> Option<&'static str>;
+
+    /// Whether a unit belongs to a layer above the base layer, such as the second view of MV-HEVC.
+    fn is_of_higher_layer(&self, _unit: &[u8]) -> bool {
+        false
+    }
 }
+
+/// Why streams with a crop offset on the left or top fall back to the CPU.
+pub(crate) const CROPPED_LEFT_OR_TOP: &str =
+    "frames cropped on their left or top, which not every parser supports";
+
 /// How NAL units are delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -159,6 +171,27 @@ pub(crate) fn has_forbidden_bytes(unit: &[u8]) -> bool {
     }
     memchr::memmem::find_iter(unit, b"\0\0")
         .any(|at| unit.get(at + 2).is_some_and(|&next| next <= 2))
+}
+
+/// A packet without the units of layers above the base layer; `None` if it has none of them. What
+/// decoders make of such units differs, and no picture of the base layer depends on them.
+pub(crate) fn without_higher_layers(params: &CodecParams, data: &[u8]) -> Option<Vec<u8>> {
+    let syntax = super::of(&params.codec).nal_syntax()?;
+    let framing = Framing::detect(syntax, &params.extradata);
+    let units = split_nal_units(framing, data);
+    if !units.iter().any(|unit| syntax.is_of_higher_layer(unit)) {
+        return None;
+    }
+    let base = units.iter().filter(|unit| !syntax.is_of_higher_layer(unit));
+    let with_delimiter = |unit: &&[u8]| match framing {
+        Framing::AnnexB => framing.wrap(unit),
+        // The length as it is, although it may be wrong: the decoder detects that.
+        Framing::LengthPrefixed(n) => {
+            let at = unit.as_ptr() as usize - data.as_ptr() as usize;
+            data[at - usize::from(n)..at + unit.len()].to_vec()
+        }
+    };
+    Some(base.flat_map(with_delimiter).collect())
 }
 
 /// Returns a unit's payload without emulation prevention bytes.
@@ -408,6 +441,26 @@ mod tests {
             split_nal_units(Framing::LengthPrefixed(4), &[0xff, 0xff, 0xff, 0xff, 5]),
             [[5u8]]
         );
+    }
+
+    #[test]
+    fn units_of_higher_layers_are_removed() {
+        let (slice, second) = ([0x26u8, 1, 9, 8], [0x26u8, 1 | 1 << 3, 9, 8]);
+        let hvcc = [&[1u8; 21][..], &[3, 0]].concat();
+        for (extradata, framing) in [
+            (Vec::new(), Framing::AnnexB),
+            (hvcc, Framing::LengthPrefixed(4)),
+        ] {
+            let params = CodecParams::synthetic("hevc", &extradata);
+            let (base, other) = (framing.wrap(&slice), framing.wrap(&second));
+            let both = [&base[..], &other].concat();
+            assert_eq!(without_higher_layers(&params, &both), Some(base.clone()));
+            assert_eq!(without_higher_layers(&params, &other), Some(Vec::new()));
+            assert_eq!(without_higher_layers(&params, &base), None);
+        }
+        let params = CodecParams::synthetic("h264", &[]);
+        let other = Framing::AnnexB.wrap(&second);
+        assert_eq!(without_higher_layers(&params, &other), None, "no layers");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct PictureInfo {
     /// It is a B picture. In MPEG-1/2/4 it is shown as soon as it is decoded. In H.264 this
     /// describes the first slice and means that presentation order may differ from decode order.
     pub is_b_picture: bool,
+    /// It shows a picture of an earlier packet again (VP9).
+    pub shows_again: bool,
     /// It is one field of a frame whose other field is in another packet.
     pub field: Option<FieldInfo>,
     /// Its headers are not those of a picture: they are overwritten or missing. It counts as shown,
@@ -52,6 +54,7 @@ impl Default for PictureInfo {
             shown: true,
             is_rasl: false,
             is_broken_link: false,
+            shows_again: false,
             is_b_picture: false,
             field: None,
             is_damaged: false,

@@ -75,6 +75,9 @@ fn picture_info(data: &[u8]) -> PictureInfo {
             FrameKind::Inter | FrameKind::ShownAgain => RandomAccessPoint::None,
         },
         shown: frames.iter().any(|frame| frame.shown),
+        shows_again: frames
+            .iter()
+            .any(|frame| frame.kind == FrameKind::ShownAgain),
         ..PictureInfo::default()
     }
 }

@@ -193,8 +193,8 @@ impl NalSyntax for Vvc {
     }
 
     /// Only for NVDEC.
-    fn sps_crops_left_or_top(&self, _unit: &[u8]) -> bool {
-        false
+    fn sps_nvdec_exclusion(&self, _unit: &[u8]) -> Option<&'static str> {
+        None
     }
 }
 

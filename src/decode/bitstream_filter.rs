@@ -38,8 +38,8 @@ pub struct AccessUnitInfo {
     pub color: Option<ColorTags>,
     /// It signals a display size other than the coded size.
     pub is_resized: bool,
-    /// It contains a sequence header with a crop offset on the left or top.
-    pub is_cropped: bool,
+    /// Why NVDEC must not be given the pictures of an SPS in it.
+    pub excluded: Option<&'static str>,
     /// It contains bytes that no encoder writes.
     pub is_damaged: bool,
     /// Property for which the range falls back to the CPU.
@@ -54,20 +54,28 @@ impl AccessUnitInfo {
             num_shown,
             color: color_info.map(|color_info| color_info.color),
             is_resized,
-            is_cropped: false,
+            excluded: None,
             is_damaged: false,
             unreported: None,
         }
     }
 }
 
-const FILM_GRAIN: &str = "av1 with film grain";
+const FILM_GRAIN: &str = "av1 with film grain, which decoders add in different ways";
+
+/// What the index of a file shows that NVDEC must not be given, although it decodes other files with
+/// the same parameters. Asked before the first range, so that a file is not decoded by both.
+pub fn nvdec_exclusion(index: &VideoIndex) -> Option<&'static str> {
+    let codec = codecs::of(&index.info.params.codec).nvdec();
+    let shows_again =
+        codec == Ok(Codec::Vp9) && index.packets.iter().any(|packet| packet.shows_again());
+    shows_again.then_some(SHOWN_AGAIN)
+}
+
+/// NVIDIA's parser makes no callback for them, as seen with driver 580 on an H200.
+const SHOWN_AGAIN: &str = "VP9 with frames that are shown again is not decoded by this GPU";
 
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
-
-/// Why such streams fall back to the CPU.
-pub const CROPPED_LEFT_OR_TOP: &str =
-    "frames cropped on their left or top, which not every parser supports";
 
 impl BitstreamFilter {
     /// For decode ranges that start at this packet.
@@ -85,10 +93,9 @@ impl BitstreamFilter {
             Codec::H264 => parameter_sets(&H264, extradata)?,
             Codec::Hevc => parameter_sets(&Hevc, extradata)?,
             Codec::Av1 => {
-                if film_grain(config_obus(extradata)) != Some(false) {
-                    return Err(format!(
-                        "{FILM_GRAIN}, which decoders add in different ways"
-                    ));
+                // Without a configuration, the packets have the sequence header.
+                if let Some(reason) = av1_exclusion(config_obus(extradata)) {
+                    return Err(reason.to_owned());
                 }
                 (Framing::AnnexB, config_obus(extradata).to_vec())
             }
@@ -118,16 +125,16 @@ impl BitstreamFilter {
         packet: &[u8],
         out: &mut Vec<u8>,
     ) -> AccessUnitInfo {
-        let (mut is_cropped, mut is_damaged) = (false, false);
+        let (mut excluded, mut is_damaged) = (None, false);
         for unit in split_nal_units(self.framing, packet) {
-            is_cropped |= syntax.sps_crops_left_or_top(unit);
+            excluded = excluded.or_else(|| syntax.sps_nvdec_exclusion(unit));
             // Only of slices: some encoders do not escape their own messages.
             is_damaged |= syntax.is_slice(unit) && has_forbidden_bytes(unit);
             out.extend_from_slice(&START_CODE);
             out.extend_from_slice(unit);
         }
         AccessUnitInfo {
-            is_cropped,
+            excluded,
             is_damaged,
             ..AccessUnitInfo::of(self.is_single_frame, 1, None)
         }
@@ -158,18 +165,20 @@ impl BitstreamFilter {
                 AccessUnitInfo { unreported, ..info }
             }
             Codec::Av1 => {
+                let units = parse_obus(packet).unwrap_or_default();
                 // MP4 and Matroska omit temporal delimiters, by which a parser finds the beginning
                 // of a unit.
-                if parse_obus(packet).and_then(|list| list.first().map(|o| o.kind))
-                    != Some(obu_type::TEMPORAL_DELIMITER)
-                {
+                if units.first().map(|unit| unit.kind) != Some(obu_type::TEMPORAL_DELIMITER) {
                     out.extend_from_slice(&[obu_type::TEMPORAL_DELIMITER << 3 | 2, 0]);
                 }
                 out.extend_from_slice(packet);
-                let unreported = (film_grain(packet) == Some(true)).then_some(FILM_GRAIN);
                 AccessUnitInfo {
-                    unreported,
-                    ..AccessUnitInfo::of(false, 1, av1::sequence_color(packet))
+                    excluded: av1_exclusion(packet),
+                    ..AccessUnitInfo::of(
+                        av1::is_single_new_frame(&units),
+                        1,
+                        av1::sequence_color(packet),
+                    )
                 }
             }
         }
@@ -180,9 +189,10 @@ impl BitstreamFilter {
 /// codes.
 fn parameter_sets(syntax: &dyn NalSyntax, extradata: &[u8]) -> Result<(Framing, Vec<u8>), String> {
     let framing = Framing::detect(syntax, extradata);
-    let sets = config_nal_units(syntax, framing, extradata);
-    if sets.iter().any(|set| syntax.sps_crops_left_or_top(set)) {
-        return Err(CROPPED_LEFT_OR_TOP.into());
+    let mut sets = config_nal_units(syntax, framing, extradata);
+    sets.retain(|set| !syntax.is_of_higher_layer(set));
+    if let Some(reason) = sets.iter().find_map(|set| syntax.sps_nvdec_exclusion(set)) {
+        return Err(reason.into());
     }
     let with_start_code = |set: &&[u8]| [&START_CODE[..], set].concat();
     Ok((framing, sets.iter().flat_map(with_start_code).collect()))
@@ -250,13 +260,18 @@ fn vp9_unreported(frame: &[u8]) -> Option<&'static str> {
         .then_some("VP9 with chroma other than 4:2:0")
 }
 
-/// `film_grain_params_present` of a configuration's sequence header; `None` if it cannot be read.
-fn film_grain(configuration: &[u8]) -> Option<bool> {
-    let list = parse_obus(configuration)?;
+/// If a temporal unit or configuration has a sequence header: why NVDEC must not be given its
+/// pictures.
+fn av1_exclusion(unit: &[u8]) -> Option<&'static str> {
+    let list = parse_obus(unit)?;
     let header = list
         .iter()
         .find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
-    Some(parse_sequence_end(header.payload)?.film_grain)
+    match parse_sequence_end(header.payload) {
+        Some(end) if end.film_grain => Some(FILM_GRAIN),
+        Some(_) => None,
+        None => Some("av1 with a sequence header that does not show whether there is film grain"),
+    }
 }
 
 #[cfg(test)]

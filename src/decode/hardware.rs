@@ -10,7 +10,7 @@ use framespool_nvdec::cuda::{Device, Stream};
 use framespool_nvdec::session::{AccessUnit, Codec, Session, Surface};
 use framespool_nvdec::switches::Mechanism;
 
-use super::bitstream_filter::{AccessUnitInfo, BitstreamFilter, CROPPED_LEFT_OR_TOP};
+use super::bitstream_filter::{AccessUnitInfo, BitstreamFilter, nvdec_exclusion};
 use super::range_state::RangeState;
 use super::{DecodeStats, DecodeTimes, Step};
 use crate::codecs::h264::FrameNumTracker;
@@ -101,11 +101,14 @@ impl HardwareDecoder {
         }
         let (.., filter) = self.filter.as_ref().expect("made above");
         // NVIDIA's parser waits for a key frame.
-        if filter.codec == Codec::Vp9 && !index.packets[range.start.as_usize()].is_closed_sync() {
-            let what = "on the GPU, VP9 that begins without a key frame".to_owned();
+        let first = &index.packets[range.start.as_usize()];
+        let has_no_key_frame = filter.codec == Codec::Vp9 && !first.is_closed_sync();
+        let no_key_frame =
+            || has_no_key_frame.then_some("on the GPU, VP9 that begins without a key frame");
+        if let Some(what) = nvdec_exclusion(index).or_else(no_key_frame) {
             return Err(Error::Unsupported {
                 site: index.site.clone(),
-                what,
+                what: what.to_owned(),
             });
         }
         self.session
@@ -314,8 +317,8 @@ impl HardwareDecoder {
         if let Some(what) = unit_info.unreported {
             return refuse(&format!("{what} is not decoded by this GPU"));
         }
-        if unit_info.is_cropped {
-            return refuse(&format!("on the GPU, {CROPPED_LEFT_OR_TOP}"));
+        if let Some(what) = unit_info.excluded {
+            return refuse(&format!("on the GPU, {what}"));
         }
         let Some(now) = unit_info.color else {
             return Ok(());

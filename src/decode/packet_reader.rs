@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::codecs;
+use crate::codecs::nal::without_higher_layers;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
@@ -112,7 +113,7 @@ impl PacketReader {
 
     /// Reads packet `at` into `packet`, tagged with its index. `is_first`: decoding starts with it,
     /// so the data from earlier packets that it needs is prepended; otherwise the parameter sets of
-    /// extradata that change at it.
+    /// extradata that change at it. NAL units of layers above the base layer are omitted.
     pub fn read(&mut self, at: DecodeIndex, is_first: bool, packet: &mut Packet) -> Result<()> {
         self.read_with_prefetch(at, is_first, at, packet)
     }
@@ -155,6 +156,16 @@ impl PacketReader {
                     .copy_from_slice(&whole);
                 packet.set_key(key);
             }
+        }
+        if let Some(base) = without_higher_layers(&index.info.params, packet.data()) {
+            let key = packet.is_key();
+            let no_memory =
+                || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
+            packet
+                .allocate(base.len())
+                .ok_or_else(no_memory)?
+                .copy_from_slice(&base);
+            packet.set_key(key);
         }
         packet.set_packet_index(at);
         Ok(())

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use super::frame_times::{self, MAX_REORDER_DEPTH};
 use super::{
-    AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, FrameRecord, NO_TIME, SECOND_FIELD, SYNC,
-    UNPLACED,
+    AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, FrameRecord, NO_TIME, SECOND_FIELD,
+    SHOWS_AGAIN, SYNC, UNPLACED,
 };
 use crate::codecs::codec::Codec;
 use crate::codecs::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
@@ -93,6 +93,7 @@ pub(super) fn build_frame_table(
                 (frame, FRAME),
                 (parts[n], SECOND_FIELD),
                 (corrupt[n] || k.picture.is_damaged, CORRUPT),
+                (k.picture.shows_again, SHOWS_AGAIN),
                 (unplaced[n], UNPLACED),
                 (k.packet.after_gap, AFTER_GAP),
                 (closed, CLOSED),

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::{FRAME, FrameRecord, NO_TIME, PacketRecord, SYNC, VideoIndex};
 use crate::error::{Error, Result, Site};
-use crate::image::{self, ImageFormat, ImageHeader};
+use crate::image::{self, ImageHeader};
 use crate::limits::Limits;
 use crate::media::{Codec, CodecParams, ColorTags, StreamInfo, StreamKind, StreamSummary};
 use crate::source::{ByteSource, FileSource, ImageSequenceSource};
@@ -95,16 +95,11 @@ fn build_index(
         packet: DecodeIndex(n as u32),
         pts: n as i64,
     };
-    let name = match header.format {
-        ImageFormat::Jpeg => "jpeg",
-        ImageFormat::Png => "png",
-        ImageFormat::WebP => "webp",
-        ImageFormat::Avif => "avif",
-    };
+    let name = header.format.name().to_lowercase();
     let params = CodecParams {
         codec: Codec {
             id: 0,
-            name: name.into(),
+            name: name.clone(),
             is_image: true,
         },
         tag: 0,
@@ -125,7 +120,7 @@ fn build_index(
     };
     let stream = StreamSummary {
         kind: StreamKind::Video,
-        codec: name.into(),
+        codec: name.clone(),
         width: header.width,
         height: header.height,
         num_frames: Some(packets.len() as u64),
@@ -133,7 +128,7 @@ fn build_index(
     };
     Ok(VideoIndex {
         container: if packets.len() == 1 {
-            name.into()
+            name
         } else {
             format!("image sequence of {name}")
         },

@@ -1,10 +1,10 @@
 //! Opens the output device and provides hardware decoders, as many as the device has room for.
 //! What the GPU cannot decode falls back to the CPU, and the reason is counted; it fails no clip.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool_nvdec::session::Codec;
+use framespool_nvdec::session::{Chroma, Codec};
 use framespool_nvdec::switches::Mechanism;
 use framespool_nvdec::{caps, jpeg};
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,11 +13,12 @@ use serde::Deserialize;
 
 use super::scheduler::WorkerKind;
 use super::stats::StatsCollector;
-use crate::codecs;
+use crate::decode::{BitstreamFilter, nvdec_exclusion};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::index::VideoIndex;
 use crate::media::CodecParams;
+use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, NvdecDecoder};
 
 /// The decoder backend.
@@ -50,9 +51,6 @@ const BYTES_PER_SESSION: u64 = 160 << 20;
 /// Maximum number of streams, and of files, that are remembered as not decodable by the GPU.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// Number of decode ranges of a file that may fail on the GPU before the CPU decodes the file.
-const MAX_FAILURES_PER_FILE: u32 = 2;
-
 /// The output device and the hardware decoders.
 #[derive(Default)]
 pub(super) struct DecoderBackends {
@@ -81,16 +79,15 @@ struct SessionPoolState {
     max_sessions: Option<usize>,
     /// Streams that the GPU cannot decode.
     unsupported_streams: HashSet<u64>,
-    /// How many decode ranges of a file have failed on the GPU; `u32::MAX` for a file that it
-    /// cannot decode. Files with the same parameters may differ, and one may be damaged.
-    failures: HashMap<u64, u32>,
+    /// Files in which the GPU reported damage, or that it cannot decode. Files with the same
+    /// parameters may differ.
+    failed_files: HashSet<u64>,
 }
 
 impl SessionPoolState {
     /// Whether the GPU is known not to decode a video.
     fn is_for_cpu(&self, index: &VideoIndex) -> bool {
-        let failures = self.failures.get(&file_key(index)).copied().unwrap_or(0);
-        failures >= MAX_FAILURES_PER_FILE
+        self.failed_files.contains(&file_key(index))
             || self
                 .unsupported_streams
                 .contains(&stream_key(&index.info.params))
@@ -175,10 +172,47 @@ impl DecoderBackends {
         self.sessions.as_ref().map_or(0, |s| s.workers)
     }
 
+    /// Whether the GPU has failed to decode a video, or a stream with its parameters.
+    pub fn has_failed(&self, index: &VideoIndex) -> bool {
+        let sessions = self.sessions.as_ref();
+        sessions.is_some_and(|sessions| sessions.lock().is_for_cpu(index))
+    }
+
+    /// The codec of a video that NVDEC decodes, as far as its index and earlier failures show. The
+    /// file may still turn out to have something that NVDEC does not decode.
+    ///
+    /// # Errors
+    /// The reason why the CPU decodes it.
+    fn nvdec_codec(
+        &self,
+        sessions: &SessionPool,
+        index: &VideoIndex,
+    ) -> std::result::Result<Codec, String> {
+        if self.has_failed(index) {
+            return Err("NVDEC failed in this file, or one with its parameters, before".to_owned());
+        }
+        if let Some(reason) = nvdec_exclusion(index) {
+            return Err(reason.to_owned());
+        }
+        let codec = BitstreamFilter::new(index, DecodeIndex(0))?.codec;
+        // Every GPU that decodes a codec decodes 4:2:0 with 8 bits. Failing calls are reported when
+        // a range begins.
+        match caps::query(sessions.gpu.device(), codec, Chroma::C420, 8) {
+            Ok(caps) if !caps.supported => {
+                Err(format!("{} is not decoded by this GPU", codec.name()))
+            }
+            _ => Ok(codec),
+        }
+    }
+
     /// Returns a session for a video; `None` if the GPU is known not to decode it, or has no room
     /// for a session.
     pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
+        if let Some(reason) = nvdec_exclusion(index) {
+            stats.record_cpu_fallback(reason);
+            return None;
+        }
         let mut state = sessions.lock();
         if state.is_for_cpu(index) {
             return None;
@@ -206,11 +240,16 @@ impl DecoderBackends {
     }
 
     /// The only kind of worker that makes clips of a video, if there is one as far as is known.
-    pub fn fixed_kind(&self, index: &VideoIndex) -> Option<WorkerKind> {
+    pub fn fixed_kind(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<WorkerKind> {
         let sessions = self.sessions.as_ref()?;
-        match codecs::of(&index.info.params.codec).nvdec() {
-            Err(_) => Some(WorkerKind::Cpu),
-            Ok(_) if sessions.lock().is_for_cpu(index) => Some(WorkerKind::Cpu),
+        if index.info.params.codec.is_image {
+            return Some(WorkerKind::Cpu);
+        }
+        match self.nvdec_codec(sessions, index) {
+            Err(reason) => {
+                stats.record_cpu_fallback(&reason);
+                Some(WorkerKind::Cpu)
+            }
             // NVDEC does not report all damage of these, so which frames a damaged file has would
             // depend on who takes it.
             Ok(Codec::Vp8 | Codec::Vp9 | Codec::Av1) => Some(WorkerKind::Nvdec),
@@ -242,25 +281,23 @@ impl DecoderBackends {
         began: bool,
         stats: &StatsCollector,
     ) {
-        let (reason, failures) = match error {
-            Error::Unsupported { what: reason, .. } => (reason.clone(), u32::MAX),
-            Error::Internal { reason, .. } | Error::Decode { reason, .. } => (reason.clone(), 1),
-            other => (other.to_string(), 0),
+        let (reason, is_unsupported, is_about_file) = match error {
+            Error::Unsupported { what, .. } => (what.clone(), true, true),
+            Error::Internal { reason, .. } | Error::Decode { reason, .. } => {
+                (reason.clone(), false, true)
+            }
+            other => (other.to_string(), false, false),
         };
         if let Some(sessions) = &self.sessions {
             let mut state = sessions.lock();
-            if failures == u32::MAX && !began {
+            if is_unsupported && !began {
                 if state.unsupported_streams.len() < MAX_REMEMBERED {
                     state
                         .unsupported_streams
                         .insert(stream_key(&index.info.params));
                 }
-            } else if failures > 0 {
-                let key = file_key(index);
-                if state.failures.len() < MAX_REMEMBERED || state.failures.contains_key(&key) {
-                    let count = state.failures.entry(key).or_insert(0);
-                    *count = count.saturating_add(failures);
-                }
+            } else if is_about_file && state.failed_files.len() < MAX_REMEMBERED {
+                state.failed_files.insert(file_key(index));
             }
         }
         stats.record_cpu_fallback(&reason);

@@ -121,6 +121,10 @@ impl DecoderProvider for CountedDecoders<'_> {
         self.pool.release(decoder);
     }
 
+    fn keeps_gpu_decoder(&self, index: &VideoIndex) -> bool {
+        !self.pool.backends().has_failed(index)
+    }
+
     fn record_fallback(&mut self, index: &VideoIndex, error: &Error, began: bool) {
         self.pool
             .backends()

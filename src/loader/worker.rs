@@ -438,7 +438,7 @@ impl Worker {
         let Ok(Ok(video)) = opened else {
             return Some(group);
         }; // reported by the plan
-        match self.backends.fixed_kind(video.index()) {
+        match self.backends.fixed_kind(video.index(), &self.stats) {
             Some(kind) if kind != self.kind => {
                 self.scheduler.requeue_for(kind, group.pass, group.requests);
                 None

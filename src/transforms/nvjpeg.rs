@@ -77,8 +77,12 @@ impl NvjpegWorker {
         image: &EncodedImage<'_>,
         assumed: ColorOverride,
     ) -> Result<Result<DeviceFrame, String>> {
-        if image.header().format != ImageFormat::Jpeg {
-            return Ok(Err("PNG, which the GPU cannot decode".into()));
+        let format = image.header().format;
+        if format != ImageFormat::Jpeg {
+            return Ok(Err(format!(
+                "{}, which nvJPEG does not decode",
+                format.name()
+            )));
         }
         let planes = match self.decoder.decode(image.bytes()) {
             Ok(planes) => planes,

@@ -22,6 +22,9 @@ pub trait DecoderProvider {
     /// as is known.
     fn acquire(&mut self, index: &Arc<VideoIndex>, on_gpu: bool) -> AnyDecoder;
 
+    /// Whether a decoder of the GPU that decodes this video may go on with its next range.
+    fn keeps_gpu_decoder(&self, index: &VideoIndex) -> bool;
+
     /// Takes a decoder back. `is_fallback`: it is one of the CPU in place of one of the GPU.
     fn release(&mut self, decoder: AnyDecoder, is_fallback: bool);
 
@@ -48,7 +51,8 @@ pub struct RangeDecoder {
     /// The range in progress, or the one that failed last: its packets from the random access point
     /// on, and the frames that the present decoder has to deliver.
     range: Option<DecodeRange>,
-    /// The GPU confused pictures of this video, so it decodes none of it any more.
+    /// The GPU reported damage in this video or confused its pictures, so it decodes none of it any
+    /// more: of later damage it may report less than the CPU.
     cpu_only: bool,
     /// A decoder of the CPU is used in place of one of the GPU.
     is_fallback: bool,
@@ -103,6 +107,9 @@ impl RangeDecoder {
         decoders: &mut dyn DecoderProvider,
     ) -> Result<()> {
         self.range = Some(range.clone());
+        if self.is_on_gpu() && !decoders.keeps_gpu_decoder(index) {
+            self.release(decoders);
+        }
         if self.decoder.is_none() {
             let on_gpu = decoders.prefers_gpu() && !self.cpu_only;
             let decoder = decoders.acquire(index, on_gpu);
@@ -170,10 +177,8 @@ impl RangeDecoder {
             }
             Error::Decode { .. } | Error::Internal { .. } => {
                 decoders.record_fallback(&index, &error, true);
-                if matches!(error, Error::Internal { .. }) {
-                    self.cpu_only = true;
-                    self.release(decoders);
-                }
+                self.cpu_only = true;
+                self.release(decoders);
                 Ok(RangeStep::Distrusted(error))
             }
             _ => Err(error),

@@ -396,15 +396,11 @@ fn two_concurrent_loaders_share_the_decoders() {
     }
 }
 
-/// Runs a test of this file in a new process, in which these environment variables configure the
+/// Runs a test of `video` in a new process, in which these environment variables configure the
 /// simulated GPU.
-fn run_in_subprocess(test: &str, variables: &[(&str, &str)]) {
+pub(super) fn run_in_subprocess(test: &str, variables: &[(&str, &str)]) {
     let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
-    command.args([
-        "--exact",
-        &format!("video::fault_injection::{test}"),
-        "--nocapture",
-    ]);
+    command.args(["--exact", &format!("video::{test}"), "--nocapture"]);
     let done = command
         .envs(variables.iter().copied())
         .env("FRAMESPOOL_GPU_SUBPROCESS", test)
@@ -420,13 +416,13 @@ fn run_in_subprocess(test: &str, variables: &[(&str, &str)]) {
 }
 
 /// Returns whether this is the process that [`run_in_subprocess`] started for this test.
-fn is_subprocess(test: &str) -> bool {
+pub(super) fn is_subprocess(test: &str) -> bool {
     std::env::var("FRAMESPOOL_GPU_SUBPROCESS").is_ok_and(|name| name == test)
 }
 
 #[test]
 fn second_gpu_gives_the_same_batches() {
-    let name = "second_gpu_gives_the_same_batches";
+    let name = "fault_injection::second_gpu_gives_the_same_batches";
     if !is_subprocess(name) {
         if gpu().is_some() && SimulatedGpu::open().is_some() {
             run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_DEVICES", "2")]);
@@ -488,7 +484,7 @@ fn second_gpu_gives_the_same_batches() {
 
 #[test]
 fn av1_clips_around_hidden_frames_equal_the_cpu() {
-    let name = "av1_clips_around_hidden_frames_equal_the_cpu";
+    let name = "fault_injection::av1_clips_around_hidden_frames_equal_the_cpu";
     if !is_subprocess(name) {
         if gpu().is_some() && SimulatedGpu::open().is_some() {
             run_in_subprocess(

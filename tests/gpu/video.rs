@@ -6,6 +6,8 @@
 mod driver_calls;
 #[path = "fault_injection.rs"]
 mod fault_injection;
+#[path = "formats.rs"]
+mod formats;
 #[path = "upload.rs"]
 mod upload;
 

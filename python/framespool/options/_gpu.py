@@ -20,8 +20,10 @@ class Gpu:
         device: The GPU: its number, `"cuda:0"`, or a `torch.device`.
         decoder: Which decoders the loader uses. Files that the GPU cannot decode fall back to the CPU; `stats()`
             reports the reasons.
-            - `"auto"`: for videos its NVDEC engines together with the CPU threads, with the same result; for images the
-              CPU threads.
+            - `"auto"`: for videos its NVDEC engines together with the CPU threads; for images the CPU threads. Both
+              give the same frames of intact files. If NVDEC reports damage in a file, the CPU decodes the clip again
+              and the rest of the file. NVDEC reports less damage than the CPU: a clip of a damaged file may be
+              delivered or be an error, depending on which of the two makes it.
             - `"nvdec"`: for videos its NVDEC engines, without further CPU threads.
             - `"nvjpeg"`: for JPEG images the GPU. NVIDIA's library comes with the CUDA toolkit and PyTorch, not with
               the driver. Samples differ a little from those of the CPU. Eight or more CPU threads are probably faster

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use crate::codecs::codec::PacketDependencyParser;
 use crate::codecs::h264::H264;
-use crate::codecs::nal::config_nal_units;
 use crate::codecs::nal::{BitReader, Framing, parse_sei_messages, split_nal_units, unescape_rbsp};
+use crate::codecs::nal::{CROPPED_LEFT_OR_TOP, config_nal_units};
 use crate::codecs::picture_info::Dependency;
 use crate::codecs::sample_aspect::parse_vui;
 
@@ -24,6 +24,9 @@ struct H264Sps {
     frames_only: bool,
     /// It has a crop offset on the left or top.
     crops_left_or_top: bool,
+    /// Macroblocks of its frames may be of frames or fields (MBAFF), in a profile with more than 8
+    /// bits or 4:2:2.
+    mbaff_above_high: bool,
     /// `gaps_in_frame_num_value_allowed_flag`: frames may already be missing, and how a decoder
     /// conceals them depends on the pictures it has decoded.
     gaps: bool,
@@ -157,10 +160,18 @@ impl PacketDependencyParser for H264DependencyParser {
     }
 }
 
-/// Whether a NAL unit is an SPS with a crop offset on the left or top.
-pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
-    let is_set = unit.first().is_some_and(|head| head & 31 == 7);
-    is_set && parse_sps(&unit[1..]).is_some_and(|(_, sequence)| sequence.crops_left_or_top)
+/// If a NAL unit is an SPS: why NVDEC must not be given its pictures. MBAFF: Blackwell decodes these
+/// profiles without it (Video Codec SDK 13.0), which its capabilities do not tell; earlier GPUs do not
+/// decode these profiles.
+pub(crate) fn sps_nvdec_exclusion(unit: &[u8]) -> Option<&'static str> {
+    unit.first().filter(|&head| head & 31 == 7)?;
+    let (_, sequence) = parse_sps(&unit[1..])?;
+    if sequence.crops_left_or_top {
+        return Some(CROPPED_LEFT_OR_TOP);
+    }
+    sequence
+        .mbaff_above_high
+        .then_some("MBAFF in a profile with 10 bit or 4:2:2: NVDEC does not decode it")
 }
 
 /// The sample aspect ratio that a NAL unit states if it is an SPS.
@@ -182,16 +193,19 @@ fn is_persistent_sei(unit: &[u8]) -> bool {
 /// Parses the id and the fields of a sequence parameter set (H.264 7.3.2.1.1, E.1.1).
 fn parse_sps(body: &[u8]) -> Option<(u32, H264Sps)> {
     const WITH_CHROMA: [u32; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
+    const HIGH_10: u32 = 110;
+    const HIGH_422: u32 = 122;
     let mut bits = BitReader::new(body);
     let profile = bits.take(8)?;
     bits.skip(16)?;
     let number = bits.ue()?;
     let mut separate_planes = false;
+    let mut is_above_high = matches!(profile, HIGH_10 | HIGH_422);
     if WITH_CHROMA.contains(&profile) {
         let chroma = bits.ue()?;
         separate_planes = chroma == 3 && bits.bit()? == 1;
-        bits.ue()?; // depth of luma
-        bits.ue()?; // and chroma
+        let (luma_depth, chroma_depth) = (bits.ue()?, bits.ue()?);
+        is_above_high |= chroma == 2 || luma_depth > 0 || chroma_depth > 0;
         bits.bit()?;
         if bits.bit()? == 1 {
             for list in 0..if chroma == 3 { 12 } else { 8 } {
@@ -220,9 +234,7 @@ fn parse_sps(body: &[u8]) -> Option<(u32, H264Sps)> {
     bits.ue()?; // width
     bits.ue()?; // and height
     let frames_only = bits.bit()? == 1;
-    if !frames_only {
-        bits.bit()?;
-    }
+    let mbaff_above_high = !frames_only && bits.bit()? == 1 && is_above_high;
     bits.bit()?;
     let mut crops_left_or_top = false;
     if bits.bit()? == 1 {
@@ -237,6 +249,7 @@ fn parse_sps(body: &[u8]) -> Option<(u32, H264Sps)> {
         separate_planes,
         frames_only,
         crops_left_or_top,
+        mbaff_above_high,
         gaps,
         reorder_depth_declared,
         sample_aspect,
@@ -416,6 +429,30 @@ mod tests {
 
     const DISPOSABLE: Option<Dependency> = Some(Dependency::Disposable { layer: 0 });
     const REFERENCE: Option<Dependency> = Some(Dependency::Reference { layer: 0 });
+
+    #[test]
+    fn mbaff_in_profiles_above_high_is_excluded_from_nvdec() {
+        let frames_only = |frames_only| {
+            sequence_set(Says {
+                frames_only,
+                ..PLAIN
+            })
+        };
+        let excluded = |mut packet: Vec<u8>, profile: u8| {
+            packet[4] = profile;
+            let units = split_nal_units(Framing::AnnexB, &packet);
+            units.into_iter().find_map(sps_nvdec_exclusion)
+        };
+        for (profile, is_excluded) in [(100, false), (110, true), (122, true)] {
+            assert_eq!(excluded(frames_only(true), profile), None, "{profile}");
+            let reason = excluded(frames_only(false), profile);
+            assert_eq!(
+                reason.is_some_and(|r| r.contains("MBAFF")),
+                is_excluded,
+                "{profile}"
+            );
+        }
+    }
 
     #[test]
     fn left_and_right_crops_are_distinguished() {

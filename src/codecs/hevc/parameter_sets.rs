@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::codecs::nal::BitReader;
+use crate::codecs::nal::{BitReader, CROPPED_LEFT_OR_TOP};
 use crate::codecs::sample_aspect::parse_vui;
 
 /// A short-term reference picture set: distances in picture order count, first those before in
@@ -26,6 +26,8 @@ pub(crate) struct HevcSps {
     pub separate_color_planes: bool,
     /// It has a crop offset on the left or top.
     pub crops_left_or_top: bool,
+    /// `chroma_format_idc` is 0.
+    pub is_gray: bool,
     /// Pictures may precede earlier-decoded ones in presentation order: `sps_max_num_reorder_pics`
     /// is not 0.
     pub reorders: bool,
@@ -78,11 +80,6 @@ impl ParameterSets {
         }
     }
 
-    /// Whether a known SPS has a crop offset on the left or top.
-    pub fn crops_left_or_top(&self) -> bool {
-        self.sequences.values().any(|s| s.crops_left_or_top)
-    }
-
     /// Whether there is at least one known SPS and none of them allows reordering.
     pub fn excludes_reordering(&self) -> bool {
         !self.sequences.is_empty() && self.sequences.values().all(|s| !s.reorders)
@@ -108,7 +105,8 @@ fn parse_pps(bits: &mut BitReader) -> Option<HevcPps> {
 /// Parses an SPS after `sps_seq_parameter_set_id`, for a sequence with `layers + 1` temporal
 /// layers.
 fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
-    let separate_color_planes = bits.ue()? == 3 && bits.bit()? == 1;
+    let chroma = bits.ue()?;
+    let separate_color_planes = chroma == 3 && bits.bit()? == 1;
     skip_ue_values(bits, 2)?; // size
     let mut crops_left_or_top = false;
     if bits.bit()? == 1 {
@@ -152,6 +150,7 @@ fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
     Some(HevcSps {
         separate_color_planes,
         crops_left_or_top,
+        is_gray: chroma == 0,
         reorders,
         poc_lsb_bits,
         reference_sets,
@@ -178,13 +177,42 @@ fn parse_sample_aspect(
 
 /// The sample aspect ratio that a NAL unit states if it is an SPS of the base layer.
 pub(crate) fn sps_sample_aspect(unit: &[u8]) -> Option<(u32, u32)> {
+    base_layer_sps(unit)?.sample_aspect
+}
+
+/// If a NAL unit is an SPS of the base layer: why NVDEC must not be given its pictures. Monochrome:
+/// Blackwell decodes the 4:2:2 profiles without it (Video Codec SDK 13.0), which its capabilities do
+/// not tell; earlier GPUs do not decode these profiles.
+pub(crate) fn sps_nvdec_exclusion(unit: &[u8]) -> Option<&'static str> {
+    let sequence = base_layer_sps(unit)?;
+    if sequence.crops_left_or_top {
+        return Some(CROPPED_LEFT_OR_TOP);
+    }
+    (sequence.is_gray && is_422_profile(&unit[2..])?)
+        .then_some("monochrome pictures in a 4:2:2 profile: NVDEC does not decode it")
+}
+
+fn base_layer_sps(unit: &[u8]) -> Option<HevcSps> {
     let (head, body) = unit.split_at_checked(2)?;
-    if head[0] >> 1 & 63 != 33 || (head[0] & 1) << 5 | head[1] >> 3 != 0 {
+    if head[0] >> 1 & 63 != 33 || super::layer(unit) > 0 {
         return None;
     }
     let mut bits = BitReader::new(body);
     parse_sps_id(&mut bits)?;
-    parse_sps(&mut bits, u32::from(body[0] >> 1 & 7))?.sample_aspect
+    parse_sps(&mut bits, u32::from(body[0] >> 1 & 7))
+}
+
+/// Whether an SPS has a profile that allows 4:2:2 but not 4:4:4 (A.3.5: `max_422chroma` is set,
+/// `max_420chroma` is not). `body`: the NAL unit after its header.
+fn is_422_profile(body: &[u8]) -> Option<bool> {
+    const RANGE_EXTENSIONS: u32 = 4;
+    let mut bits = BitReader::new(body);
+    bits.skip(8 + 3)?; // ids and layers; space and tier
+    let profile = bits.take(5)?;
+    let compatible = bits.take(32)? >> (31 - RANGE_EXTENSIONS) & 1 == 1;
+    bits.skip(4 + 3)?; // how pictures are scanned; 12, 10 and 8 bits
+    let (max_422, max_420) = (bits.bit()?, bits.bit()?);
+    Some((profile == RANGE_EXTENSIONS || compatible) && (max_422, max_420) == (1, 0))
 }
 
 /// Skips `n` Exp-Golomb numbers.
@@ -284,7 +312,7 @@ pub(super) fn parse_sps_id(bits: &mut BitReader) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_headers::{picture_set, sequence as sps, set};
+    use super::super::test_headers::{picture_set, sequence as sps, sequence_with_chroma, set};
     use super::*;
     use crate::codecs::nal::test_headers::{bits, ue};
 
@@ -307,6 +335,28 @@ mod tests {
             (2, true)
         );
         Some(sequence.reference_sets.clone())
+    }
+
+    #[test]
+    fn monochrome_in_a_422_profile_is_excluded_from_nvdec() {
+        // Range extensions; of the limits on chroma, those of 4:2:2 or of 4:0:0.
+        let excluded = |chroma, max_420: u8| {
+            let mut unit = sequence_with_chroma(chroma, &[], false);
+            (unit[3], unit[9]) = (4, max_420 << 7);
+            sps_nvdec_exclusion(&unit)
+        };
+        assert!(excluded(0, 0).is_some_and(|reason| reason.contains("monochrome")));
+        assert_eq!(excluded(0, 1), None, "a monochrome profile");
+        assert_eq!(excluded(1, 0), None, "4:2:0");
+        let of_second_layer = |mut unit: Vec<u8>| {
+            unit[1] |= 1 << 3;
+            unit
+        };
+        let unit = of_second_layer(sequence_with_chroma(0, &[], false));
+        assert_eq!(
+            (sps_nvdec_exclusion(&unit), sps_sample_aspect(&unit)),
+            (None, None)
+        );
     }
 
     #[test]

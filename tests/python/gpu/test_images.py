@@ -80,6 +80,19 @@ def test_unsupported_jpeg_falls_back_and_is_counted(pictures, photos):
     assert exact.stats()["frames_decoded_by_gpu"] == 0
 
 
+def test_reason_of_a_fallback_names_the_format(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    files = [tmp_path / f"image.{name}" for name in ("png", "webp")]
+    for file in files:
+        image.new("RGB", (64, 48), (200, 30, 90)).save(file)
+    made = nvjpeg(files, transforms=[t.Resize((40, 40))], shuffle=False)
+    epoch(made)
+    assert sorted(made.stats()["cpu_fallbacks"]) == [
+        "PNG, which nvJPEG does not decode",
+        "WebP, which nvJPEG does not decode",
+    ]
+
+
 def test_damage_is_an_error_with_every_decoder(pictures, photos):
     bad = pictures / "corrupt" / "derived" / "truncated_50.jpg"
     with pytest.raises(fsp.Error, match="truncated_50"):

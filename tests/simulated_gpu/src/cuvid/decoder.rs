@@ -323,7 +323,7 @@ impl Decoder {
         let missing = picture.is_none() && !context.second_field;
         let status = match (missing, damaged) {
             (true, _) if reported => ERROR,
-            (_, true) if reported => CONCEALED,
+            (_, true) if reported && !behavior_is_set("conceals_silently") => CONCEALED,
             _ => SUCCESS,
         };
         surface.status = if context.second_field {

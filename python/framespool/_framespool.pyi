@@ -119,6 +119,16 @@ class Tensor:
     @property
     def _is_page_locked(self) -> bool: ...
     def _record_copy(self, gpu: int, stream: int) -> None: ...
+    def record_stream(self, stream: Any) -> None:
+        """Keeps the memory from being used again before a CUDA stream is done with it: see `Batch.record_stream()`.
+
+        Args:
+            stream: A `torch.cuda.Stream`, an object with `__cuda_stream__`, or the handle of a stream. In host memory
+                that is not page-locked it has no effect.
+
+        Raises:
+            ArgumentError: If it is no stream.
+        """
     def __len__(self) -> int: ...
     def __getitem__(self, index: Any, /) -> Tensor: ...
     def drop_time(self, layout: str) -> Tensor:

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool_nvdec::cuda::Device;
@@ -12,7 +13,10 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::dlpack::{CPU, CUDA, Export, LEGACY_DEFAULT_STREAM, consumer_stream};
+use crate::dlpack::{
+    CPU, CUDA, Export, LEGACY_DEFAULT_STREAM, consumer_stream, record_release, recorded_stream,
+    stream_outlives_tensors,
+};
 use crate::element_type::ElementType;
 use crate::errors::OrRaise;
 use crate::tensor_view::{Index, TensorView, parse_indices};
@@ -36,16 +40,32 @@ pub struct Tensor {
     memory: Arc<BatchBuffer>,
     view: TensorView,
     element: ElementType,
+    /// Whether a consumer got the address by the CUDA array interface. It keeps this object as long
+    /// as it uses the memory.
+    has_address_reader: AtomicBool,
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        if *self.has_address_reader.get_mut() {
+            record_release(&self.memory, Some(LEGACY_DEFAULT_STREAM));
+        }
+    }
 }
 
 impl Tensor {
+    fn of(memory: Arc<BatchBuffer>, view: TensorView, element: ElementType) -> Self {
+        Self {
+            memory,
+            view,
+            element,
+            has_address_reader: AtomicBool::new(false),
+        }
+    }
+
     /// Creates a tensor that owns a whole buffer.
     pub fn from_buffer(memory: BatchBuffer, shape: Vec<usize>, element: ElementType) -> Self {
-        Self {
-            memory: Arc::new(memory),
-            view: TensorView::dense(shape),
-            element,
-        }
+        Self::of(Arc::new(memory), TensorView::dense(shape), element)
     }
 
     /// Creates a tensor by copying a few numbers.
@@ -113,11 +133,7 @@ impl Tensor {
 
     /// Returns another view of the same memory.
     fn with_view(&self, view: TensorView) -> Self {
-        Self {
-            memory: self.memory.clone(),
-            view,
-            element: self.element,
-        }
+        Self::of(self.memory.clone(), view, self.element)
     }
 
     /// Returns the same tensor in a copy of its span.
@@ -126,11 +142,7 @@ impl Tensor {
             start: 0,
             ..self.view.clone()
         };
-        Self {
-            memory: Arc::new(copied),
-            view,
-            element: self.element,
-        }
+        Self::of(Arc::new(copied), view, self.element)
     }
 
     /// Returns all entries of the first dimension.
@@ -306,6 +318,35 @@ impl Tensor {
         }
     }
 
+    /// Keeps the memory from being used again before the work that a CUDA stream has received by
+    /// the time the memory is released.
+    ///
+    /// Args:
+    ///     stream: A `torch.cuda.Stream`, an object with `__cuda_stream__`, or the handle of a
+    ///         stream. In host memory that is not page-locked it has no effect.
+    ///
+    /// Raises:
+    ///     ArgumentError: If it is no stream.
+    fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (gpu, stream) = recorded_stream(stream)?;
+        let Some(own) = self.memory.event_device() else {
+            return Ok(());
+        };
+        let device = match gpu.filter(|&gpu| gpu != own.ordinal()) {
+            Some(gpu) => &py
+                .detach(|| Device::open(gpu))
+                .map_err(framespool::Error::from)
+                .or_raise(py)?,
+            None => own,
+        };
+        if stream_outlives_tensors(py, stream) {
+            self.memory.record_stream(device, stream);
+        } else {
+            self.memory.mark_unsynchronized();
+        }
+        Ok(())
+    }
+
     fn __len__(&self) -> PyResult<usize> {
         let first = self.view.shape.first().copied();
         first.ok_or_else(|| PyTypeError::new_err("len() of a tensor without dimensions"))
@@ -424,9 +465,7 @@ impl Tensor {
             .iter()
             .try_for_each(wait)
             .or_raise(py)?;
-        // The consumer keeps this object alive until its work is enqueued, on streams that
-        // synchronize with the default stream.
-        self.memory.record_stream(LEGACY_DEFAULT_STREAM);
+        self.has_address_reader.store(true, Ordering::Relaxed);
         let dict = PyDict::new(py);
         dict.set_item("shape", self.shape(py)?)?;
         dict.set_item("typestr", kind)?;
@@ -530,12 +569,8 @@ impl Tensor {
             // A copy that the caller makes without `Batch.to()` is probably on this stream.
             let cuda = torch.getattr("cuda")?;
             if cuda.call_method0("is_initialized")?.extract()? {
-                let stream = cuda
-                    .call_method0("current_stream")?
-                    .getattr("cuda_stream")?;
-                slf.get()
-                    .memory
-                    .record_stream(stream.extract::<u64>()?.max(LEGACY_DEFAULT_STREAM));
+                let stream = cuda.call_method0("current_stream")?;
+                slf.get().record_stream(slf.py(), &stream)?;
             }
         }
         Ok(tensor)

@@ -29,6 +29,7 @@ __all__ = [
     "ffmpeg_uses_assembly",
     "ffmpeg_version",
     "flush_index",
+    "gpu_count",
     "gpu_decode_throughput",
     "gpu_clear_decoder_cache",
     "gpu_devices",
@@ -227,6 +228,7 @@ class Video:
         stream: int | None = None,
         ignores_hdr: bool = False,
         deinterlace: str = "weave",
+        decode_device: int = 0,
     ) -> Video: ...
     def __len__(self) -> int: ...
     def info(self) -> dict[str, Any]:
@@ -605,6 +607,9 @@ def sample_transform_params(
     size: tuple[int, int], steps: list[Transform], owner: tuple[int, int, int], frame: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """The numbers that transforms draw for a frame (index, number of frames) of a clip with this (width, height)."""
+
+def gpu_count() -> int:
+    """Number of GPUs; 0 without a driver."""
 
 def gpu_unavailable_reason() -> str | None:
     """Why no GPU can be used."""

@@ -188,7 +188,8 @@ class ClipLoader(BaseLoader[Batch]):
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
             receives the frames of each batch on the thread that takes batches. `None`: no transforms.
         device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`; or a
-            `Gpu`, which also selects the decoders. The result is the same.
+            `Gpu`, which also selects the decoders. The result is the same. `"cuda"` is the GPU of this process: see
+            `Gpu`.
         shuffle: Order of the clips in an epoch. See docs/concepts/batch-sampler.md.
             - `"grouped"` or a `GroupedShuffle`: a new permutation of all videos each epoch. The clips of a video stay
               on one rank, spread over as many batches as the clip cache permits, so each video is decoded once at any

@@ -58,6 +58,7 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips, decoders_are_mi
         {"device": "cuda"},
         {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=2)},
         {"device": fsp.Gpu(0, decoder="nvdec", output="cpu")},
+        {"device": fsp.Gpu(0, output="cpu")},
     ]:
         made = loader(short_clips, **more)
         got = batches(made)
@@ -277,6 +278,53 @@ def test_blank_frames_and_skipped_clips_are_the_same(short_clips, bad_file):
     assert make(device="cuda:0") == make()
 
 
+def with_two_gpus(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    simulated()
+    kept = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
+    more = {"FRAMESPOOL_SIMULATED_DEVICES": "2", **variables}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=kept | more)
+
+
+@pytest.mark.parametrize(
+    ("current", "variables", "expected"),
+    [
+        (None, {}, 'which of the 2 GPUs .*device="cuda:0"'),
+        (None, {"LOCAL_RANK": "1"}, "cuda:1"),
+        (None, {"LOCAL_RANK": "2"}, "LOCAL_RANK=2, but this process sees 2 GPUs"),
+        (None, {"LOCAL_RANK": "7", "FRAMESPOOL_SIMULATED_DEVICES": "1"}, "cuda:0"),
+        (1, {"LOCAL_RANK": "0"}, "cuda:1"),
+    ],
+)
+def test_a_gpu_without_a_number_is_that_of_the_process(path, current, variables, expected):
+    code = f"""
+import sys, types
+import framespool as fsp
+if {current} is not None:
+    cuda = types.SimpleNamespace(is_initialized=lambda: True, current_device=lambda: {current})
+    sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+rule, size = fsp.samplers.UniformClips(sequence_length=2), [fsp.transforms.Resize((16, 16))]
+def decoded():
+    found = [fsp.gpu.decoder_cache_stats(device.ordinal) for device in fsp.gpu.devices()]
+    return [f"cuda:{{at}}" for at, each in enumerate(found) if each["created"]]
+def host(): fsp.Video({path!r}, decoder="nvdec").frames([0])
+def gpu(): assert fsp.Video({path!r}, device="cuda").frames([0]).frames.device in decoded()
+def loader(**how):
+    made = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=fsp.Gpu("cuda", **how))
+    assert {{batch.frames.device for batch in made}} == ({{"cpu"}} if how else set(decoded()))
+    assert made.stats()["nvdec_threads"] > 0
+for run in (host, gpu, loader, lambda: loader(output="cpu", decoder="nvdec"), lambda: loader(output="cpu")):
+    try:
+        run()
+        print(*decoded())
+    except fsp.errors.ArgumentError as error:
+        print(error)
+"""
+    done = with_two_gpus(code, **variables)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5 and all(re.search(expected, line) for line in lines), done.stdout
+
+
 def simulated() -> ctypes.CDLL:
     """The simulated driver, which counts its calls."""
     driver = ctypes.CDLL("libcuda.so.1")
@@ -327,13 +375,15 @@ def test_destroyed_stream_is_not_used(path):
     assert driver.simulated_gpu_violations() == before
 
 
+@pytest.mark.parametrize("cause", ["no library", "no engine"])
 @pytest.mark.parametrize("decoder", ["auto", "nvdec"])
-def test_gpu_without_nvcuvid_uses_cpu_decoding(path, decoder, tmp_path):
+def test_gpu_without_nvdec_decodes_on_the_cpu_and_says_so(path, decoder, cause, tmp_path):
     simulated()
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     driver = next(file for folder in folders if (file := Path(folder) / "libcuda.so.1").exists())
     (tmp_path / "libcuda.so.1").symlink_to(driver.resolve())
     code = f"""
+import warnings
 import framespool as fsp
 assert fsp.gpu.unavailable_reason() is None
 expected = fsp.Video({path!r})
@@ -348,16 +398,29 @@ else:
     assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
     size = [fsp.transforms.Resize((16, 16))]
     rule = fsp.samplers.UniformClips(sequence_length=4)
-    loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=fsp.Gpu(0, decoder={decoder!r}))
-    assert [b.frames.device for b in loader] == ["cuda:0"]
-    print("frames", *loader.stats()["cpu_fallbacks"])
+    gpu = fsp.Gpu(0, decoder={decoder!r})
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=gpu)
+        assert [b.frames.device for _ in range(2) for b in loader] == ["cuda:0"] * 2
+    print("frames", *[warning.message for warning in given], *loader.stats()["cpu_fallbacks"], sep="\\n")
+    assert [warning.filename for warning in given] == ["<string>"], "once, and it names the user's code"
+    try:
+        fsp.ClipLoader([{path!r}], rule, batch_size=1, device=fsp.Gpu(0, on_fallback="raise"))
+    except fsp.errors.GpuError as error:
+        assert "NVDEC decodes nothing here" in str(error) and 'on_fallback="warn"' in str(error)
+    else:
+        raise AssertionError("must raise")
+    assert len(fsp.ClipLoader([{path!r}], rule, batch_size=1, device=fsp.Gpu(0, decoder="cpu"))) == 1
 """
-    more = {"LD_LIBRARY_PATH": str(tmp_path)}
+    more = {"LD_LIBRARY_PATH": str(tmp_path)} if cause == "no library" else {"FRAMESPOOL_SIMULATED_ENGINES": "0"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | more)
     assert done.returncode == 0, done.stderr
     # NVDEC requested by name raises; the default continues without it and reports the reason.
     assert done.stdout.startswith("frames" if decoder == "auto" else "GpuError"), done.stdout
-    assert "libnvcuvid" in done.stdout
+    reason = "engines cannot be used: libnvcuvid" if cause == "no library" else "has no NVDEC engine"
+    # In the warning and in the counters.
+    assert done.stdout.count(reason) == (2 if decoder == "auto" else 1), done.stdout
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "gpu", "cuda:-1", "cuda:x"])

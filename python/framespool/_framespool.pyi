@@ -57,6 +57,7 @@ __all__ = [
     "remote_stats",
     "sample",
     "tensor_of",
+    "tensors_on_gpu",
     "video_extensions",
     "without_signature",
 ]
@@ -196,6 +197,9 @@ class Tensor:
         Returns:
             Python numbers.
         """
+
+def tensors_on_gpu(tensors: list[Tensor], gpu: int) -> list[Tensor]:
+    """Copies tensors in host memory to a GPU, without waiting for the copy."""
 
 def tensor_of(data: bytes, shape: Sequence[int], dtype: str) -> Tensor:
     """Restores a pickled tensor; ValueError if the three do not match."""

@@ -74,7 +74,7 @@ mod _framespool {
     #[pymodule_export]
     use sources::{display_name, remote_stats, without_signature};
     #[pymodule_export]
-    use tensor::{Tensor, tensor_of};
+    use tensor::{Tensor, tensor_of, tensors_on_gpu};
     #[pymodule_export]
     use video::{Clip, FrameIterator, Video};
 

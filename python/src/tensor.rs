@@ -2,11 +2,14 @@
 //! element type, exported by DLPack, the CUDA array interface and pickle.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
-use framespool_nvdec::cuda::Device;
+use framespool_nvdec::cuda::{Device, Stream, UploadRing};
+use framespool_nvdec::switches::Mechanism;
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyMemoryError, PyTypeError, PyValueError,
 };
@@ -230,6 +233,92 @@ fn bytes_in(shape: &[usize], element: ElementType) -> Option<usize> {
     shape
         .iter()
         .try_fold(element.bytes(), |product, &len| product.checked_mul(len))
+}
+
+/// The memory on a GPU for the numbers of batches, and the memory from which they are copied.
+type NumberUploader = (Arc<MemoryPool>, UploadRing, Arc<Stream>);
+
+/// Free blocks per GPU for the numbers of batches: each batch has one.
+const MAX_FREE_NUMBER_BLOCKS: usize = 8;
+
+/// Alignment of a tensor in memory that it shares with others.
+const SHARED_ALIGN: usize = 64;
+
+/// Copies tensors in host memory to a GPU, in one copy that is not waited for.
+fn copy_to_gpu(tensors: &[&Tensor], gpu: u32) -> framespool::Result<Vec<Tensor>> {
+    // Never dropped: at process exit the driver may be unloaded before this static is.
+    static UPLOADERS: Mutex<BTreeMap<u32, NumberUploader>> = Mutex::new(BTreeMap::new());
+    let device = Device::open(gpu)?;
+    let mut uploaders = UPLOADERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (pool, ring, stream) = match uploaders.entry(gpu) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => {
+            let stream = device.create_stream()?;
+            let pool = MemoryPool::on(Some(device), MAX_FREE_NUMBER_BLOCKS);
+            place.insert((pool, UploadRing::new(stream.clone()), stream))
+        }
+    };
+    let mut total = 0;
+    let mut offsets = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        offsets.push(total);
+        total += tensor.byte_len().next_multiple_of(SHARED_ALIGN);
+    }
+    let total = total.max(SHARED_ALIGN);
+    let fill = |to: &mut [u8]| {
+        tensors
+            .iter()
+            .zip(&offsets)
+            .try_for_each(|(tensor, &offset)| {
+                let bytes = tensor.bytes()?;
+                to[offset..][..bytes.len()].copy_from_slice(&bytes);
+                Ok::<_, framespool::Error>(())
+            })
+    };
+    let (builder, mut slots) = BatchBuffer::allocate(pool, 1, total)?;
+    if let OutputMut::Device(mut slot) = slots[0].target() {
+        slot.begin(stream)?;
+        let reserved = match Mechanism::LockedUpload.is_enabled() {
+            true => ring.reserve(total).map(Some),
+            false => Ok(None),
+        };
+        match reserved {
+            Ok(Some(staging)) => {
+                fill(staging)?;
+                ring.upload(slot.address, 0..total)?;
+            }
+            // From pageable memory the driver copies the bytes before the call returns.
+            Ok(None) | Err(framespool_nvdec::Error::NotPageLocked { .. }) => {
+                let mut staging = vec![0; total];
+                fill(&mut staging)?;
+                stream.upload(slot.address, &staging)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    slots[0].record_write()?;
+    drop(slots);
+    let memory = Arc::new(builder.freeze().ok().expect("its clip slot was dropped"));
+    let placed = tensors.iter().zip(offsets).map(|(tensor, offset)| {
+        let view = TensorView {
+            start: offset / tensor.element.bytes(),
+            ..TensorView::dense(tensor.view.shape.clone())
+        };
+        Tensor::of(memory.clone(), view, tensor.element)
+    });
+    Ok(placed.collect())
+}
+
+/// Copies tensors in host memory to a GPU. The copy is not waited for; users of the results are
+/// ordered after it, as with those of frames.
+#[pyfunction]
+pub fn tensors_on_gpu(
+    py: Python<'_>,
+    tensors: Vec<Bound<'_, Tensor>>,
+    gpu: u32,
+) -> PyResult<Vec<Tensor>> {
+    let tensors: Vec<&Tensor> = tensors.iter().map(|tensor| tensor.get()).collect();
+    py.detach(|| copy_to_gpu(&tensors, gpu)).or_raise(py)
 }
 
 /// Rebuilds a pickled tensor.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from framespool import _framespool
 from framespool._common.tensor_methods import map_nested
 from framespool._framespool import Tensor
 from framespool.errors import ArgumentError
@@ -173,6 +174,49 @@ class BatchMethods:
         converted = self.torch()
         changed = {name: map_nested(value, method, change) for name, value in converted.as_dict().items()}
         return replace(converted, **changed)  # type: ignore[type-var]
+
+
+#: What a training step computes with. Ids, keys, sizes of files and the geometry stay in host memory.
+_PLACED = (
+    "labels",
+    "indices",
+    "pts_seconds",
+    "mask",
+    "padding",
+    "masks",
+    "unpadded_sizes",
+    "columns",
+    "mixed_with",
+    "mix_weights",
+)
+
+
+def placed(named: dict[str, Any], gpu: int | None) -> dict[str, Any]:
+    """Places what a training step computes with on the GPU of the frames, by one copy that is not waited for.
+
+    Args:
+        named: The attributes of a batch.
+        gpu: The GPU; `None` for batches in host memory.
+
+    Returns:
+        The attributes.
+    """
+    if gpu is None:
+        return named
+    chosen = {name: named[name] for name in _PLACED if named.get(name) is not None}
+    found: list[Any] = []
+    map_nested(chosen, "__dlpack__", found.append)
+    own = [tensor for tensor in found if isinstance(tensor, Tensor) and tensor.device == "cpu"]
+    copies = {id(tensor): copy for tensor, copy in zip(own, _framespool.tensors_on_gpu(own, gpu), strict=True)}
+
+    def on_gpu(tensor: Any) -> Any:
+        if getattr(tensor, "is_cuda", True):
+            return copies.get(id(tensor), tensor)
+        # What a function among the transforms made with PyTorch, such as the labels of MixUp.
+        return tensor.to(f"cuda:{gpu}", non_blocking=True)
+
+    moved: dict[str, Any] = map_nested(chosen, "__dlpack__", on_gpu)
+    return named | moved
 
 
 def is_absent(value: Any) -> bool:

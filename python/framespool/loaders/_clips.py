@@ -15,7 +15,7 @@ from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._batch import BatchMethods
+from framespool.loaders._batch import BatchMethods, placed
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice
 from framespool.loaders._frame_columns import FrameColumns
@@ -49,8 +49,9 @@ class Batch(BatchMethods):
 
     `frames, labels = batch` and `batch["labels"]` work as with a tuple and a dict. `batch.to("cuda")` gives a batch
     of `torch.Tensor`. A tensor leaves by DLPack without a copy: `torch.from_dlpack(batch.frames)`,
-    `np.from_dlpack(batch.frames)`, or `.torch()` and `.numpy()` for short. Where clips differ in length, T is the
-    length of the longest one; the rows of the others are padded with -1, NaN and false.
+    `np.from_dlpack(batch.frames)`, or `.torch()` and `.numpy()` for short. If the frames are on a GPU, so is what a
+    training step computes with; ids, `content_keys`, `geometry` and `video` are in host memory. Where clips differ in
+    length, T is the length of the longest one; the rows of the others are padded with -1, NaN and false.
 
     Attributes:
         frames: Tensor in the loader's layout and dtype; `ThreeCrop` and `FiveCrop` add a dimension of views after
@@ -414,7 +415,7 @@ class ClipLoader(BaseLoader[Batch]):
         values["frames"] = made[0].get("awaited", values["frames"])
         values |= self._apply_functions(values, self._settings["frames"]["layout"], epoch)
         named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
-        return Batch(**named)
+        return Batch(**placed(named, self._settings["options"]["gpu"]["device"]))
 
 
 class QuietClipLoader(ClipLoader):

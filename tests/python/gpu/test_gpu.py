@@ -278,6 +278,80 @@ def test_blank_frames_and_skipped_clips_are_the_same(short_clips, bad_file):
     assert make(device="cuda:0") == make()
 
 
+@pytest.mark.parametrize("decoder", ["auto", "cpu"])
+def test_numbers_of_a_batch_are_on_the_gpu_of_its_frames(short_clips, decoder):
+    T = fsp.transforms
+    samples = [str(source) for source, _ in short_clips[:4]]
+    data = fsp.datasets.Dataset(
+        [(source, label) for label, source in enumerate(samples)],
+        columns={"score": [0.5, 1.0, -2.0, 3.5], "vector": [(1, 2), (3, 4), (5, 6), (7, 8)], "name": list("abcd")},
+    )
+    options = {"batch_size": 3, "transforms": [T.Resize((16, 24))], "shuffle": "full", "seed": 2, "num_threads": 1}
+    options |= {"frame_columns": {"phase": [range(500)] * 4}}
+
+    def deliver(**more):
+        rule = fsp.samplers.RandomClips(sequence_length=4, clips_per_video=2)
+        return list(fsp.ClipLoader(data, rule, **options, **more))
+
+    host, gpu = deliver(), deliver(device=fsp.Gpu(0, decoder=decoder))
+    on_gpu = ["frames", "labels", "indices", "pts_seconds", "mask", "padding"]
+    for expected, batch in zip(host, gpu, strict=True):
+        assert {name: batch[name].device for name in on_gpu} == dict.fromkeys(on_gpu, "cuda:0")
+        for name in ("video_ids", "clip_ids", "requested_ids", "view_ids", "geometry", "content_keys"):
+            assert batch[name].device == "cpu" and batch[name].tolist() == expected[name].tolist()
+        for name in on_gpu[1:]:
+            assert (batch[name].dtype, batch[name].tolist()) == (expected[name].dtype, expected[name].tolist())
+            assert batch[name].cpu().numpy().shape == expected[name].shape
+        assert batch["name"] == expected["name"] and type(batch["name"]) is list
+        for name in ("score", "vector", "phase"):
+            assert batch[name].device == "cuda:0" and batch[name].tolist() == expected[name].tolist()
+        points = [fsp.transforms.map_points(each["vector"], each.geometry[0]).tolist() for each in (expected, batch)]
+        assert points[0] == points[1]
+        assert batch.video_metadata() == expected.video_metadata() and len(batch) == 3 or len(batch) < 3
+        with pytest.raises(TypeError, match=r"cuda:0; use \.cpu\(\)\.numpy\(\), or \.torch\(\)"):
+            batch.labels.numpy()
+
+
+def test_chunks_of_a_video_are_the_same_on_the_gpu(path):
+    host, gpu = ([*fsp.Video(path, device=device).chunks(chunk_size=7)] for device in ("cpu", "cuda:0"))
+    for expected, chunk in zip(host, gpu, strict=True):
+        assert chunk.frames.device == "cuda:0" and chunk.frames.tobytes() == expected.frames.tobytes()
+        assert (chunk.indices, chunk.pts_seconds) == (expected.indices, expected.pts_seconds)
+
+
+def test_numbers_of_padded_batches_and_images_are_on_the_gpu(videos, photos):
+    names = ["derived/tiny_34x26_h264.mp4", "action/phone_176x144.mp4", "derived/rotate_cw90_640x360.mp4"]
+    rule, paths = fsp.samplers.RandomClips(sequence_length=3), [str(videos / name) for name in names]
+    size = [fsp.transforms.Resize(24)]
+    (batch,) = fsp.ClipLoader(paths, rule, batch_size=3, device="cuda:0", collate="pad", transforms=size, index=False)
+    assert batch.unpadded_sizes.device == batch.mask.device == "cuda:0"
+    square = [fsp.transforms.Resize((24, 24))]
+    images = next(iter(fsp.ImageLoader(photos[:2], batch_size=2, transforms=square, device="cuda:0")))
+    assert images.labels.device == images.padding.device == images.images.device == "cuda:0"
+    assert images.image_ids.device == images.sizes.device == "cpu"
+
+
+def test_numbers_are_copied_once_per_batch_and_not_waited_for(short_clips):
+    driver, calls = simulated(), {}
+    for many in (1, 2):
+        data = fsp.datasets.Dataset(
+            [(str(source), 1) for source, _ in short_clips[:2]], columns={f"c{n}": [1, 2] for n in range(9 * many)}
+        )
+        made = None  # closes its decoders before the calls are counted
+        driver.simulated_gpu_reset()
+        rule = fsp.samplers.UniformClips(sequence_length=2)
+        made = fsp.ClipLoader(
+            data, rule, batch_size=1, transforms=[fsp.transforms.Resize((16, 16))], device="cuda:0", num_threads=1
+        )
+        assert len(list(made)) == 2
+        counted = ("cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuCtxSynchronize")
+        calls[many] = [driver.simulated_gpu_calls(call.encode()) for call in counted]
+    assert calls[1] == calls[2], "however many columns there are"
+    driver.simulated_gpu_set_fault(b"cuMemHostAlloc:1+=2")  # no page-locked memory
+    assert [batch.columns["c3"].tolist() for batch in made] == [[1], [2]]
+    driver.simulated_gpu_set_fault(b"")
+
+
 def with_two_gpus(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     simulated()
     kept = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}

@@ -13,6 +13,8 @@ mod stream_header;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use framespool_nvdec::caps;
+
 use crate::batch::MemoryPool;
 use crate::decode::PacketReader;
 use crate::decode::plan::{self, DecodeRange};
@@ -184,6 +186,7 @@ impl ClipDecoder {
     /// # Errors
     /// `Gpu` if the device lacks what decoding requires.
     pub fn with_nvdec(mut self, gpu: &Arc<Gpu>) -> Result<Self> {
+        caps::engines(gpu.device())?;
         self.decoders.nvdec = Some(Box::new(NvdecDecoder::new(gpu)?));
         self.decoders.prefers_gpu = true;
         Ok(self)

@@ -54,7 +54,7 @@ def main() -> None:
     )
     print(f"{len(photos)} images of {len(photos.classes)} classes, {len(loader)} batches for rank {rank} of {ranks}")
     for batch in itertools.islice(loader, arguments.steps):
-        names = [photos.classes[label] for label in batch.labels.numpy()[:3]]
+        names = [photos.classes[label] for label in batch.labels.tolist()[:3]]
         print(f"images {batch.images.shape} {batch.images.dtype} on {batch.images.device}, labels {names} …")
 
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::Result;
 use crate::cuda::Device;
 use crate::cuvid::Cuvid;
 use crate::format::{Chroma, Codec, StreamFormat, SurfaceFormat};
 use crate::sys;
+use crate::{Error, Result};
 
 /// Decoding capabilities of a device for one codec, chroma format and bit depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,19 @@ pub fn query(device: &Device, codec: Codec, chroma: Chroma, depth_bits: u8) -> R
 }
 
 /// How many decoding engines the device has. Queried for H.264, which every engine decodes.
+///
+/// # Errors
+/// [`Error::Unsupported`] if it has none; [`Error::NoNvcuvid`] if the driver's video library is
+/// missing.
 pub fn engines(device: &Device) -> Result<u32> {
-    Ok(query(device, Codec::H264, Chroma::C420, 8)?.engines)
+    match query(device, Codec::H264, Chroma::C420, 8)?.engines {
+        0 => Err(Error::Unsupported {
+            reason: format!(
+                "{device:?} has no NVDEC engine, as a MIG slice without one or a GPU for computing only"
+            ),
+        }),
+        engines => Ok(engines),
+    }
 }
 
 impl Caps {

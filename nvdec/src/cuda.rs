@@ -32,6 +32,19 @@ pub fn device_count() -> Result<u32> {
     result::device_count(Driver::get()?)
 }
 
+/// Waits for all work that this process has enqueued, on every device that it uses.
+pub fn synchronize_all() -> Result<()> {
+    let driver = Driver::get()?;
+    for ordinal in 0..result::device_count(driver)? {
+        let device = result::device_get(driver, ordinal)?;
+        // Opening an unused device would create its context.
+        if result::primary_context_is_active(driver, device)? {
+            Device::open(ordinal)?.synchronize()?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,7 @@ __all__ = [
     "ffmpeg_uses_assembly",
     "ffmpeg_version",
     "flush_index",
+    "gpu_count",
     "gpu_decode_throughput",
     "gpu_clear_decoder_cache",
     "gpu_devices",
@@ -56,6 +57,7 @@ __all__ = [
     "remote_stats",
     "sample",
     "tensor_of",
+    "tensors_on_gpu",
     "video_extensions",
     "without_signature",
 ]
@@ -119,6 +121,16 @@ class Tensor:
     @property
     def _is_page_locked(self) -> bool: ...
     def _record_copy(self, gpu: int, stream: int) -> None: ...
+    def record_stream(self, stream: Any) -> None:
+        """Keeps the memory from being used again before a CUDA stream is done with it: see `Batch.record_stream()`.
+
+        Args:
+            stream: A `torch.cuda.Stream`, an object with `__cuda_stream__`, or the handle of a stream. In host memory
+                that is not page-locked it has no effect.
+
+        Raises:
+            ArgumentError: If it is no stream.
+        """
     def __len__(self) -> int: ...
     def __getitem__(self, index: Any, /) -> Tensor: ...
     def drop_time(self, layout: str) -> Tensor:
@@ -186,6 +198,9 @@ class Tensor:
             Python numbers.
         """
 
+def tensors_on_gpu(tensors: list[Tensor], gpu: int) -> list[Tensor]:
+    """Copies tensors in host memory to a GPU, without waiting for the copy."""
+
 def tensor_of(data: bytes, shape: Sequence[int], dtype: str) -> Tensor:
     """Restores a pickled tensor; ValueError if the three do not match."""
 
@@ -217,6 +232,7 @@ class Video:
         stream: int | None = None,
         ignores_hdr: bool = False,
         deinterlace: str = "weave",
+        decode_device: int = 0,
     ) -> Video: ...
     def __len__(self) -> int: ...
     def info(self) -> dict[str, Any]:
@@ -595,6 +611,9 @@ def sample_transform_params(
     size: tuple[int, int], steps: list[Transform], owner: tuple[int, int, int], frame: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """The numbers that transforms draw for a frame (index, number of frames) of a clip with this (width, height)."""
+
+def gpu_count() -> int:
+    """Number of GPUs; 0 without a driver."""
 
 def gpu_unavailable_reason() -> str | None:
     """Why no GPU can be used."""

@@ -4,9 +4,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use framespool::batch::BatchBuffer;
+use libloading::os::unix::{Library, RTLD_LAZY};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -70,10 +71,16 @@ pub const LEGACY_DEFAULT_STREAM: u64 = 1;
 /// CUDA's per-thread default stream.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 
-/// Returns whether a consumer's stream can be expected to exist until the process ends: PyTorch and
-/// XLA (JAX) never destroy the streams that they create. If neither is loaded, the stream belongs
-/// to a library about which nothing is known.
-fn consumer_streams_outlive_tensors(py: Python<'_>) -> bool {
+/// Returns whether a stream of a consumer can be used when the memory is released: the memory may
+/// be released on another thread, whose per-thread stream is not the one that was named, and the
+/// handle of a stream that has been destroyed by then may belong to another stream.
+///
+/// PyTorch and XLA (JAX) never destroy the streams that they create. If neither is loaded, the
+/// stream belongs to a library about which nothing is known.
+pub fn stream_outlives_tensors(py: Python<'_>, stream: u64) -> bool {
+    if stream <= PER_THREAD_DEFAULT_STREAM {
+        return stream == LEGACY_DEFAULT_STREAM;
+    }
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
     let loaded =
         |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
@@ -93,20 +100,56 @@ struct ManagerContext {
 
 impl Drop for ManagerContext {
     fn drop(&mut self) {
-        // The consumer has released the memory, but the work that it enqueued may still run: the
-        // memory is not written again before that work ends.
-        let Some(device) = self.memory.device() else {
-            return;
-        };
-        let event = self
-            .stream
-            .and_then(|stream| device.record_on_external(stream).ok());
-        match event {
-            Some(event) => self.memory.add_reader_event(event),
-            // The stream is unknown, so all work enqueued on any stream counts.
-            None => self.memory.mark_unsynchronized(),
+        record_release(&self.memory, self.stream);
+    }
+}
+
+/// Records that a consumer has released memory. The work that it enqueued may still run: on the
+/// stream on which it took the memory, and on PyTorch's current stream, to which a prefetcher hands
+/// over what it takes on a stream of its own. The memory is not written again before that work
+/// ends.
+pub fn record_release(memory: &BatchBuffer, taken_on: Option<u64>) {
+    let Some(device) = memory.device() else {
+        return;
+    };
+    let Some(taken_on) = taken_on else {
+        // The stream is unknown, so all work enqueued on any stream counts.
+        return memory.mark_unsynchronized();
+    };
+    let current = pytorch_stream(device.ordinal()).filter(|&stream| stream != taken_on);
+    for stream in [Some(taken_on), current].into_iter().flatten() {
+        match device.record_on_external(stream) {
+            Ok(event) => memory.add_reader_event(event),
+            Err(_) => memory.mark_unsynchronized(),
         }
     }
+}
+
+/// Returns PyTorch's current stream of this thread on a GPU; `None` if PyTorch for CUDA is not
+/// loaded. It is asked through its C interface, which needs neither Python nor its lock, and which
+/// initializes nothing on the GPU.
+fn pytorch_stream(ordinal: u32) -> Option<u64> {
+    type CurrentStream = unsafe extern "C" fn(i32, *mut *mut c_void) -> i32;
+    const RTLD_NOLOAD: i32 = 4;
+    static CURRENT_STREAM: OnceLock<CurrentStream> = OnceLock::new();
+    let current_stream = match CURRENT_STREAM.get() {
+        Some(known) => *known,
+        None => {
+            // SAFETY: with RTLD_NOLOAD no initializers run; PyTorch has loaded the library before.
+            let library =
+                unsafe { Library::open(Some("libtorch_cuda.so"), RTLD_NOLOAD | RTLD_LAZY) };
+            let library = library.ok()?;
+            // SAFETY: the type is the one in PyTorch's torch/csrc/inductor/aoti_torch/c/shim.h.
+            let found = unsafe { library.get(b"aoti_torch_get_current_cuda_stream\0") };
+            let found = found.ok().map(|function| *function)?;
+            std::mem::forget(library); // stays open, since the function is kept
+            *CURRENT_STREAM.get_or_init(|| found)
+        }
+    };
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: the out-parameter outlives the call.
+    let code = unsafe { current_stream(ordinal as i32, &mut stream) };
+    (code == 0).then(|| (stream.addr() as u64).max(LEGACY_DEFAULT_STREAM))
 }
 
 const CAPSULE_NAME: &CStr = c"dltensor";
@@ -139,16 +182,9 @@ impl Export {
             .cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
-        // The memory may be released on another thread, whose per-thread stream is not the one that
-        // was named. A stream that has been destroyed by then must not be used either: its handle
-        // may belong to another stream.
-        let lasts = |stream| {
-            stream == LEGACY_DEFAULT_STREAM
-                || (stream != PER_THREAD_DEFAULT_STREAM && consumer_streams_outlive_tensors(py))
-        };
         let stream = self
             .stream
-            .filter(|&stream| ordinal.is_some() && lasts(stream));
+            .filter(|&stream| ordinal.is_some() && stream_outlives_tensors(py, stream));
         let (shape, strides) = (self.shape, self.strides);
         let mut keep = Box::new(ManagerContext {
             memory: self.memory,
@@ -290,4 +326,25 @@ pub fn consumer_stream(
             stream.repr()?
         ))),
     }
+}
+
+/// Parses the argument of `record_stream`: the GPU of the stream, if the object names one, and the
+/// stream's handle.
+pub fn recorded_stream(stream: &Bound<'_, PyAny>) -> PyResult<(Option<u32>, u64)> {
+    let handle = if let Ok(handle) = stream.getattr("cuda_stream") {
+        handle.extract::<u64>()
+    } else if let Ok(protocol) = stream.call_method0("__cuda_stream__") {
+        protocol.extract::<(u64, u64)>().map(|(_, handle)| handle)
+    } else {
+        stream.extract::<u64>()
+    };
+    let Ok(handle) = handle else {
+        let wrong = framespool::Error::Argument(format!(
+            "stream must be a torch.cuda.Stream, an object with __cuda_stream__ or the handle of a CUDA stream, got {}",
+            stream.repr()?
+        ));
+        return Err(crate::errors::to_python(stream.py(), &wrong));
+    };
+    let gpu = stream.getattr("device_index").and_then(|gpu| gpu.extract());
+    Ok((gpu.ok(), handle.max(LEGACY_DEFAULT_STREAM)))
 }

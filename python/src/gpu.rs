@@ -47,6 +47,12 @@ pub fn gpu_unavailable_reason() -> Option<String> {
     unavailable_reason()
 }
 
+/// Returns the number of GPUs; 0 without a driver.
+#[pyfunction]
+pub fn gpu_count(py: Python<'_>) -> u32 {
+    py.detach(device_count)
+}
+
 /// Returns a dict of properties for each GPU.
 #[pyfunction]
 pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {

@@ -60,8 +60,8 @@ mod _framespool {
     use counters::counters;
     #[pymodule_export]
     use gpu::{
-        gpu_clear_decoder_cache, gpu_decode_throughput, gpu_decoder_cache_stats, gpu_devices,
-        gpu_startup_seconds, gpu_unavailable_reason,
+        gpu_clear_decoder_cache, gpu_count, gpu_decode_throughput, gpu_decoder_cache_stats,
+        gpu_devices, gpu_startup_seconds, gpu_unavailable_reason,
     };
     #[pymodule_export]
     use images::{apply, decode_images, is_image, sample_transform_params};
@@ -74,7 +74,7 @@ mod _framespool {
     #[pymodule_export]
     use sources::{display_name, remote_stats, without_signature};
     #[pymodule_export]
-    use tensor::{Tensor, tensor_of};
+    use tensor::{Tensor, tensor_of, tensors_on_gpu};
     #[pymodule_export]
     use video::{Clip, FrameIterator, Video};
 

@@ -2,17 +2,24 @@
 //! element type, exported by DLPack, the CUDA array interface and pickle.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
-use framespool_nvdec::cuda::Device;
+use framespool_nvdec::cuda::{Device, Stream, UploadRing};
+use framespool_nvdec::switches::Mechanism;
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyMemoryError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::dlpack::{CPU, CUDA, Export, LEGACY_DEFAULT_STREAM, consumer_stream};
+use crate::dlpack::{
+    CPU, CUDA, Export, LEGACY_DEFAULT_STREAM, consumer_stream, record_release, recorded_stream,
+    stream_outlives_tensors,
+};
 use crate::element_type::ElementType;
 use crate::errors::OrRaise;
 use crate::tensor_view::{Index, TensorView, parse_indices};
@@ -36,16 +43,32 @@ pub struct Tensor {
     memory: Arc<BatchBuffer>,
     view: TensorView,
     element: ElementType,
+    /// Whether a consumer got the address by the CUDA array interface. It keeps this object as long
+    /// as it uses the memory.
+    has_address_reader: AtomicBool,
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        if *self.has_address_reader.get_mut() {
+            record_release(&self.memory, Some(LEGACY_DEFAULT_STREAM));
+        }
+    }
 }
 
 impl Tensor {
+    fn of(memory: Arc<BatchBuffer>, view: TensorView, element: ElementType) -> Self {
+        Self {
+            memory,
+            view,
+            element,
+            has_address_reader: AtomicBool::new(false),
+        }
+    }
+
     /// Creates a tensor that owns a whole buffer.
     pub fn from_buffer(memory: BatchBuffer, shape: Vec<usize>, element: ElementType) -> Self {
-        Self {
-            memory: Arc::new(memory),
-            view: TensorView::dense(shape),
-            element,
-        }
+        Self::of(Arc::new(memory), TensorView::dense(shape), element)
     }
 
     /// Creates a tensor by copying a few numbers.
@@ -113,11 +136,7 @@ impl Tensor {
 
     /// Returns another view of the same memory.
     fn with_view(&self, view: TensorView) -> Self {
-        Self {
-            memory: self.memory.clone(),
-            view,
-            element: self.element,
-        }
+        Self::of(self.memory.clone(), view, self.element)
     }
 
     /// Returns the same tensor in a copy of its span.
@@ -126,11 +145,7 @@ impl Tensor {
             start: 0,
             ..self.view.clone()
         };
-        Self {
-            memory: Arc::new(copied),
-            view,
-            element: self.element,
-        }
+        Self::of(Arc::new(copied), view, self.element)
     }
 
     /// Returns all entries of the first dimension.
@@ -220,6 +235,92 @@ fn bytes_in(shape: &[usize], element: ElementType) -> Option<usize> {
         .try_fold(element.bytes(), |product, &len| product.checked_mul(len))
 }
 
+/// The memory on a GPU for the numbers of batches, and the memory from which they are copied.
+type NumberUploader = (Arc<MemoryPool>, UploadRing, Arc<Stream>);
+
+/// Free blocks per GPU for the numbers of batches: each batch has one.
+const MAX_FREE_NUMBER_BLOCKS: usize = 8;
+
+/// Alignment of a tensor in memory that it shares with others.
+const SHARED_ALIGN: usize = 64;
+
+/// Copies tensors in host memory to a GPU, in one copy that is not waited for.
+fn copy_to_gpu(tensors: &[&Tensor], gpu: u32) -> framespool::Result<Vec<Tensor>> {
+    // Never dropped: at process exit the driver may be unloaded before this static is.
+    static UPLOADERS: Mutex<BTreeMap<u32, NumberUploader>> = Mutex::new(BTreeMap::new());
+    let device = Device::open(gpu)?;
+    let mut uploaders = UPLOADERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (pool, ring, stream) = match uploaders.entry(gpu) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => {
+            let stream = device.create_stream()?;
+            let pool = MemoryPool::on(Some(device), MAX_FREE_NUMBER_BLOCKS);
+            place.insert((pool, UploadRing::new(stream.clone()), stream))
+        }
+    };
+    let mut total = 0;
+    let mut offsets = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        offsets.push(total);
+        total += tensor.byte_len().next_multiple_of(SHARED_ALIGN);
+    }
+    let total = total.max(SHARED_ALIGN);
+    let fill = |to: &mut [u8]| {
+        tensors
+            .iter()
+            .zip(&offsets)
+            .try_for_each(|(tensor, &offset)| {
+                let bytes = tensor.bytes()?;
+                to[offset..][..bytes.len()].copy_from_slice(&bytes);
+                Ok::<_, framespool::Error>(())
+            })
+    };
+    let (builder, mut slots) = BatchBuffer::allocate(pool, 1, total)?;
+    if let OutputMut::Device(mut slot) = slots[0].target() {
+        slot.begin(stream)?;
+        let reserved = match Mechanism::LockedUpload.is_enabled() {
+            true => ring.reserve(total).map(Some),
+            false => Ok(None),
+        };
+        match reserved {
+            Ok(Some(staging)) => {
+                fill(staging)?;
+                ring.upload(slot.address, 0..total)?;
+            }
+            // From pageable memory the driver copies the bytes before the call returns.
+            Ok(None) | Err(framespool_nvdec::Error::NotPageLocked { .. }) => {
+                let mut staging = vec![0; total];
+                fill(&mut staging)?;
+                stream.upload(slot.address, &staging)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    slots[0].record_write()?;
+    drop(slots);
+    let memory = Arc::new(builder.freeze().ok().expect("its clip slot was dropped"));
+    let placed = tensors.iter().zip(offsets).map(|(tensor, offset)| {
+        let view = TensorView {
+            start: offset / tensor.element.bytes(),
+            ..TensorView::dense(tensor.view.shape.clone())
+        };
+        Tensor::of(memory.clone(), view, tensor.element)
+    });
+    Ok(placed.collect())
+}
+
+/// Copies tensors in host memory to a GPU. The copy is not waited for; users of the results are
+/// ordered after it, as with those of frames.
+#[pyfunction]
+pub fn tensors_on_gpu(
+    py: Python<'_>,
+    tensors: Vec<Bound<'_, Tensor>>,
+    gpu: u32,
+) -> PyResult<Vec<Tensor>> {
+    let tensors: Vec<&Tensor> = tensors.iter().map(|tensor| tensor.get()).collect();
+    py.detach(|| copy_to_gpu(&tensors, gpu)).or_raise(py)
+}
+
 /// Rebuilds a pickled tensor.
 ///
 /// Args:
@@ -304,6 +405,35 @@ impl Tensor {
             Ok(event) => self.memory.add_reader_event(event),
             Err(_) => self.memory.mark_unsynchronized(),
         }
+    }
+
+    /// Keeps the memory from being used again before the work that a CUDA stream has received by
+    /// the time the memory is released.
+    ///
+    /// Args:
+    ///     stream: A `torch.cuda.Stream`, an object with `__cuda_stream__`, or the handle of a
+    ///         stream. In host memory that is not page-locked it has no effect.
+    ///
+    /// Raises:
+    ///     ArgumentError: If it is no stream.
+    fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (gpu, stream) = recorded_stream(stream)?;
+        let Some(own) = self.memory.event_device() else {
+            return Ok(());
+        };
+        let device = match gpu.filter(|&gpu| gpu != own.ordinal()) {
+            Some(gpu) => &py
+                .detach(|| Device::open(gpu))
+                .map_err(framespool::Error::from)
+                .or_raise(py)?,
+            None => own,
+        };
+        if stream_outlives_tensors(py, stream) {
+            self.memory.record_stream(device, stream);
+        } else {
+            self.memory.mark_unsynchronized();
+        }
+        Ok(())
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -424,9 +554,7 @@ impl Tensor {
             .iter()
             .try_for_each(wait)
             .or_raise(py)?;
-        // The consumer keeps this object alive until its work is enqueued, on streams that
-        // synchronize with the default stream.
-        self.memory.record_stream(LEGACY_DEFAULT_STREAM);
+        self.has_address_reader.store(true, Ordering::Relaxed);
         let dict = PyDict::new(py);
         dict.set_item("shape", self.shape(py)?)?;
         dict.set_item("typestr", kind)?;
@@ -530,12 +658,8 @@ impl Tensor {
             // A copy that the caller makes without `Batch.to()` is probably on this stream.
             let cuda = torch.getattr("cuda")?;
             if cuda.call_method0("is_initialized")?.extract()? {
-                let stream = cuda
-                    .call_method0("current_stream")?
-                    .getattr("cuda_stream")?;
-                slf.get()
-                    .memory
-                    .record_stream(stream.extract::<u64>()?.max(LEGACY_DEFAULT_STREAM));
+                let stream = cuda.call_method0("current_stream")?;
+                slf.get().record_stream(slf.py(), &stream)?;
             }
         }
         Ok(tensor)

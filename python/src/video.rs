@@ -47,6 +47,8 @@ pub struct Video {
     /// The GPU that receives the frames; `None` for the host.
     gpu: Option<Arc<Gpu>>,
     decoder: DecoderBackend,
+    /// The GPU that decodes frames for the host, with [`DecoderBackend::Nvdec`].
+    decode_device: u32,
     /// Whether HDR video is converted without a warning.
     ignores_hdr: bool,
     /// How interlaced video is deinterlaced, if it is.
@@ -174,7 +176,9 @@ impl Video {
             (DecoderBackend::Cpu | DecoderBackend::Nvjpeg, _) | (DecoderBackend::Auto, None) => {
                 Ok(clip_decoder)
             }
-            (DecoderBackend::Nvdec, None) => clip_decoder.with_nvdec(&Gpu::open(0)?),
+            (DecoderBackend::Nvdec, None) => {
+                clip_decoder.with_nvdec(&Gpu::open(self.decode_device)?)
+            }
             (DecoderBackend::Nvdec, Some(gpu)) => clip_decoder.with_nvdec(gpu),
             // A GPU without a usable decoder can still receive frames that the CPU decodes.
             (DecoderBackend::Auto, Some(gpu)) => {
@@ -267,7 +271,7 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
-    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None, ignores_hdr=false, deinterlace="weave"))]
+    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None, ignores_hdr=false, deinterlace="weave", decode_device=0))]
     #[allow(clippy::too_many_arguments)] // one for each argument of the Python function
     fn new(
         py: Python<'_>,
@@ -280,6 +284,7 @@ impl Video {
         stream: Option<u32>,
         ignores_hdr: bool,
         deinterlace: &str,
+        decode_device: u32,
     ) -> PyResult<Self> {
         let decoder = parse_decoder(decoder).or_raise(py)?;
         let deinterlace = parse_deinterlace(deinterlace).or_raise(py)?;
@@ -334,6 +339,7 @@ impl Video {
             decoder,
             ignores_hdr,
             deinterlace,
+            decode_device,
             clip_decoder,
             reader,
             owner_pid: std::process::id(),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{Device, Event, Stream};
+use framespool_nvdec::cuda::{self, Device, Event, Stream};
 
 use super::heap_block::ALIGN;
 use super::pool::{Block, MemoryPool};
@@ -29,9 +29,9 @@ pub struct BatchBuffer {
 struct Events {
     written: Vec<Event>,
     read: Vec<Event>,
-    /// External streams that read the buffer. Their work enqueued until the buffer is dropped
-    /// counts as reads.
-    readers: Vec<u64>,
+    /// External streams that read the buffer, with their devices. Their work enqueued until the
+    /// buffer is dropped counts as reads.
+    readers: Vec<(Arc<Device>, u64)>,
     /// Whether some work on the buffer could not be marked by an event, so that its end is unknown.
     unsynchronized: bool,
 }
@@ -171,6 +171,12 @@ impl BatchBuffer {
         Ok(())
     }
 
+    /// The device that holds the memory or that page-locked it; `None` for memory that no device
+    /// reads or writes.
+    pub fn event_device(&self) -> Option<&Arc<Device>> {
+        self.block().event_device()
+    }
+
     /// Whether the bytes are in page-locked host memory, from which devices copy while the caller
     /// continues.
     pub fn is_page_locked(&self) -> bool {
@@ -188,12 +194,15 @@ impl BatchBuffer {
         self.events().unsynchronized = true;
     }
 
-    /// Records a read on an external stream: the memory is not written again before the work that
-    /// the stream has received by the time the buffer is dropped.
-    pub fn record_stream(&self, stream: u64) {
+    /// Records a read on an external stream of a device: the memory is not written again before
+    /// the work that the stream has received by the time the buffer is dropped. The stream must
+    /// exist until then.
+    pub fn record_stream(&self, device: &Arc<Device>, stream: u64) {
         let mut events = self.events();
-        if !events.readers.contains(&stream) {
-            events.readers.push(stream);
+        let is_same =
+            |(known, raw): &(Arc<Device>, u64)| Arc::ptr_eq(known, device) && *raw == stream;
+        if !events.readers.iter().any(is_same) {
+            events.readers.push((device.clone(), stream));
         }
     }
 
@@ -230,15 +239,15 @@ impl Drop for BatchBuffer {
                 mut readers,
                 mut unsynchronized,
             } = std::mem::take(&mut **self.events());
-            if matches!(block, Block::Host(_)) && !readers.contains(&LEGACY_DEFAULT_STREAM) {
+            if matches!(block, Block::Host(_)) {
                 // A copy from page-locked memory that was not recorded is usually on this stream.
-                readers.push(LEGACY_DEFAULT_STREAM);
+                readers.push((device, LEGACY_DEFAULT_STREAM));
             }
             if read.is_empty() {
                 // The user may have copied the batch without `to()`, on any stream.
                 block.mark_untracked();
             }
-            for stream in readers {
+            for (device, stream) in readers {
                 match device.record_on_external(stream) {
                     Ok(event) => read.push(event),
                     Err(_) => unsynchronized = true,
@@ -246,7 +255,7 @@ impl Drop for BatchBuffer {
             }
             if unsynchronized {
                 if matches!(block, Block::Host(_)) {
-                    let _ = device.synchronize();
+                    let _ = cuda::synchronize_all();
                 }
                 return; // freeing device memory waits for all work that uses it
             }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{Device, Event, HostMemory, Memory};
+use framespool_nvdec::cuda::{self, Device, Event, HostMemory, Memory};
 use framespool_nvdec::pool::DecoderPool;
 
 use super::heap_block::HeapBlock;
@@ -31,7 +31,7 @@ pub(super) struct PageLockedBlock {
     /// The copies of earlier contents that may still run.
     pending_events: Vec<Event>,
     /// Earlier contents may have been copied on streams that are not known: nothing less than a
-    /// wait for the whole device shows the end of such copies.
+    /// wait for all devices shows the end of such copies.
     is_untracked: bool,
 }
 
@@ -48,7 +48,8 @@ impl PageLockedBlock {
             .iter()
             .for_each(|event| drop(event.synchronize()));
         if self.is_untracked {
-            let _ = self.memory.device().synchronize();
+            // Every device can copy from page-locked memory, not only the one that locked it.
+            let _ = cuda::synchronize_all();
         }
     }
 }

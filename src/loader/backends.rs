@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use serde::Deserialize;
 
+use super::config::GpuConfig;
 use super::scheduler::WorkerKind;
 use super::stats::StatsCollector;
 use crate::decode::{BitstreamFilter, nvdec_exclusion};
@@ -25,8 +26,8 @@ use crate::video::{AnyDecoder, NvdecDecoder};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecoderBackend {
-    /// The GPU that holds the batches, together with the CPU; only the CPU if batches are in host
-    /// memory.
+    /// The GPU that holds the batches or is named for decoding, together with the CPU; only the
+    /// CPU if there is none.
     #[default]
     Auto,
     /// The CPU.
@@ -110,15 +111,11 @@ impl DecoderBackends {
     ///
     /// # Errors
     /// `Gpu` if the requested device, or a decoder requested by name, cannot be used.
-    pub fn open(
-        device: Option<u32>,
-        choice: DecoderBackend,
-        workers: Option<u32>,
-        stats: &StatsCollector,
-    ) -> Result<Self> {
-        let output_device = device.map(Gpu::open).transpose()?;
+    pub fn open(config: GpuConfig, stats: &StatsCollector) -> Result<Self> {
+        let (choice, workers) = (config.decoder, config.nvdec_threads);
+        let output_device = config.device.map(Gpu::open).transpose()?;
         let decoding = match (choice, &output_device) {
-            (DecoderBackend::Cpu, _) | (DecoderBackend::Auto, None) => {
+            (DecoderBackend::Cpu, _) => {
                 return Ok(Self {
                     output_device,
                     #[cfg(all(test, feature = "model"))]
@@ -126,6 +123,10 @@ impl DecoderBackends {
                     ..Self::default()
                 });
             }
+            (DecoderBackend::Auto, None) => match config.decode_device {
+                Some(number) => Gpu::open(number)?,
+                None => return Ok(Self::default()),
+            },
             (DecoderBackend::Nvjpeg, None) => return Err(Error::Argument(
                 "decoder=\"nvjpeg\" decodes into a GPU's memory; give device=\"cuda:0\" with it"
                     .into(),
@@ -138,7 +139,7 @@ impl DecoderBackends {
                 });
             }
             (_, Some(gpu)) => gpu.clone(),
-            (DecoderBackend::Nvdec, None) => Gpu::open(0)?,
+            (DecoderBackend::Nvdec, None) => Gpu::open(config.decode_device.unwrap_or(0))?,
         };
         match SessionPool::open(decoding, workers) {
             Ok(sessions) => Ok(Self {

@@ -50,6 +50,9 @@ pub struct Mixture {
 pub struct GpuConfig {
     /// The GPU whose memory holds the batches; host memory if `None`.
     pub device: Option<u32>,
+    /// For batches in host memory: the GPU that decodes. `None` with [`DecoderBackend::Nvdec`] is
+    /// GPU 0.
+    pub decode_device: Option<u32>,
     /// The decoder backend.
     pub decoder: DecoderBackend,
     /// Worker threads that decode on the GPU. Default: two per NVDEC engine, fewer if device memory

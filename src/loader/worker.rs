@@ -44,12 +44,7 @@ impl WorkerPool {
         stats: Arc<StatsCollector>,
     ) -> Result<Self> {
         let gpu = config.options.gpu;
-        let backends = Arc::new(DecoderBackends::open(
-            gpu.device,
-            gpu.decoder,
-            gpu.nvdec_threads,
-            &stats,
-        )?);
+        let backends = Arc::new(DecoderBackends::open(gpu, &stats)?);
         stats.add(|s| s.nvdec_threads = backends.workers().into());
         let scheduler = Arc::new(Scheduler::new(
             config,

@@ -233,7 +233,7 @@ fn loader_counts_memory_that_cannot_be_page_locked() {
     let on_device = GpuConfig {
         device: Some(0),
         decoder: DecoderBackend::Cpu,
-        nvdec_threads: None,
+        ..GpuConfig::default()
     };
     let on_device = LoaderConfig {
         options: LoaderOptions {

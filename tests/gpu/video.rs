@@ -307,6 +307,7 @@ fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend)
                 device,
                 decoder,
                 nvdec_threads: Some(3),
+                ..GpuConfig::default()
             },
             ..base.options.clone()
         },

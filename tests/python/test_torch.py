@@ -15,6 +15,7 @@ from typing import NamedTuple
 import framespool as fsp
 import pytest
 from framespool._common import ranks as rank_module
+from framespool._common.pytorch import page_locked
 from torch_helpers import KEYWORDS, SAMPLING, expected, flat, ids
 
 torch = pytest.importorskip("torch")
@@ -101,10 +102,10 @@ def test_tensors_in_any_nesting_move(short_clips):
 
 def test_copies_from_page_locked_memory_are_recorded_on_the_current_stream(short_clips, monkeypatch):
     (batch, *_) = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=1, transforms=[fsp.transforms.Resize((16, 24))])
-    assert batch.torch()._page_locked == [], "without a GPU"
+    assert page_locked(batch.torch()) == [], "without a GPU"
     calls = []
     locked = SimpleNamespace(_is_page_locked=True, _record_copy=lambda *where: calls.append(where))
-    monkeypatch.setattr(batch, "_page_locked", [locked], raising=False)
+    monkeypatch.setattr(batch, "_made_from", [locked])
     monkeypatch.setattr(torch.cuda, "current_stream", lambda gpu: SimpleNamespace(cuda_stream=40 + gpu))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor)

@@ -9,7 +9,7 @@ target=${CARGO_TARGET_DIR:-$here/../../target}
 cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile test ${CI:+--locked} --workspace --features framespool-kernels/shim --lib >&2
 mkdir -p "$target/simulated_gpu"
 target=$(cd "$target" && pwd)
-for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1 libnvjpeg.so.12; do
+for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1 libnvjpeg.so.12 libtorch_cuda.so; do
   ln -sfn ../debug/libsimulated_gpu.so "$target/simulated_gpu/$name"
 done
 echo "$target/simulated_gpu"

@@ -46,6 +46,7 @@ table! {
     device_uuid = b"cuDeviceGetUuid\0": fn(*mut [u8; 16], CUdevice);
     device_pci_bus_id = b"cuDeviceGetPCIBusId\0": fn(*mut c_char, c_int, CUdevice);
     primary_context_retain = b"cuDevicePrimaryCtxRetain\0": fn(*mut CUcontext, CUdevice);
+    primary_context_state = b"cuDevicePrimaryCtxGetState\0": fn(CUdevice, *mut c_uint, *mut c_int);
     context_set_current = b"cuCtxSetCurrent\0": fn(CUcontext);
     context_get_current = b"cuCtxGetCurrent\0": fn(*mut CUcontext);
     context_synchronize = b"cuCtxSynchronize\0": fn();
@@ -54,6 +55,7 @@ table! {
     stream_create = b"cuStreamCreateWithPriority\0": fn(*mut CUstream, c_uint, c_int);
     stream_destroy = b"cuStreamDestroy_v2\0": fn(CUstream);
     stream_synchronize = b"cuStreamSynchronize\0": fn(CUstream);
+    stream_is_capturing = b"cuStreamIsCapturing\0": fn(CUstream, *mut c_uint);
     stream_wait_event = b"cuStreamWaitEvent\0": fn(CUstream, CUevent, c_uint);
     event_create = b"cuEventCreate\0": fn(*mut CUevent, c_uint);
     event_record = b"cuEventRecord\0": fn(CUevent, CUstream);

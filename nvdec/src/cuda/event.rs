@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Device;
 use super::result::{self, RawEvent, RawStream};
-use crate::Result;
+use crate::{Error, Result};
 
 /// An event recorded in a stream. Clones share the event.
 #[derive(Clone)]
@@ -25,8 +25,16 @@ impl Device {
     }
 
     /// Records an event after everything enqueued so far on a stream of other code.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if a graph captures the stream: the event would become a part of the
+    /// graph, and no wait for it would be possible.
     pub fn record_on_external(self: &Arc<Self>, raw: u64) -> Result<Event> {
-        Event::record(self, RawStream::external(raw))
+        let stream = RawStream::external(raw);
+        if self.with_current(|| result::stream_is_capturing(self.driver(), stream))? {
+            return Err(Error::Misuse("an event on a stream that a graph captures"));
+        }
+        Event::record(self, stream)
     }
 }
 

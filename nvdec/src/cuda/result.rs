@@ -149,6 +149,16 @@ pub(super) fn primary_context_retain(driver: &Driver, device: c_int) -> Result<C
     Ok(Context(context))
 }
 
+/// Whether this process uses the device's primary context.
+pub(super) fn primary_context_is_active(driver: &Driver, device: c_int) -> Result<bool> {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: the out-parameters outlive the call.
+    driver.check("cuDevicePrimaryCtxGetState", unsafe {
+        (driver.table.primary_context_state)(device, &mut flags, &mut active)
+    })?;
+    Ok(active != 0)
+}
+
 pub(super) fn context_current(driver: &Driver) -> Result<Context> {
     let mut context = null_mut();
     // SAFETY: the out-parameter outlives the call.
@@ -210,6 +220,16 @@ pub(super) fn stream_wait(driver: &Driver, stream: RawStream, event: RawEvent) -
     driver.check("cuStreamWaitEvent", unsafe {
         (driver.table.stream_wait_event)(stream.0, event.0, 0)
     })
+}
+
+/// Whether the stream's work is being captured in a graph.
+pub(super) fn stream_is_capturing(driver: &Driver, stream: RawStream) -> Result<bool> {
+    let mut status = 0;
+    // SAFETY: as for stream_wait; the out-parameter outlives the call.
+    driver.check("cuStreamIsCapturing", unsafe {
+        (driver.table.stream_is_capturing)(stream.0, &mut status)
+    })?;
+    Ok(status != 0)
 }
 
 pub(super) fn event_create(driver: &Driver) -> Result<RawEvent> {

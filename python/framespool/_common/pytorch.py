@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from framespool._common.tensor_methods import map_nested
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -38,32 +38,6 @@ def needed() -> None:
         raise UnsupportedError("framespool.torch needs PyTorch, which is not installed; use framespool.ClipLoader")
 
 
-def map_nested(value: Any, method: str, change: Callable[[Any], Any]) -> Any:
-    """Applies a function to the values in lists, tuples and dicts, at any depth, that have a method.
-
-    Args:
-        value: A value, or a list, tuple, named tuple or dict of values.
-        method: Name of the method. Values without it are unchanged.
-        change: The function.
-
-    Returns:
-        The same structure; `value` itself if nothing in it changes.
-    """
-    if hasattr(value, method):
-        return change(value)
-    if isinstance(value, (list, tuple)):
-        entries = [map_nested(each, method, change) for each in value]
-        if all(new is old for new, old in zip(entries, value, strict=True)):
-            return value
-        if isinstance(value, list):
-            return entries
-        return type(value)(*entries) if hasattr(value, "_fields") else tuple(entries)
-    if isinstance(value, dict):
-        named = {name: map_nested(each, method, change) for name, each in value.items()}
-        return value if all(new is value[name] for name, new in named.items()) else named
-    return value
-
-
 def tensors(batch: Any) -> dict[str, Any]:
     """Converts a batch to a dict of `torch.Tensor`.
 
@@ -79,7 +53,7 @@ def tensors(batch: Any) -> dict[str, Any]:
 
 
 def page_locked(batch: Any) -> list[Any]:
-    """Lists the page-locked `framespool.video.Tensor` of a batch, also of one that was converted to PyTorch.
+    """Lists the page-locked tensors of a batch, also of one that was converted to PyTorch.
 
     Args:
         batch: A batch of a loader.
@@ -87,9 +61,7 @@ def page_locked(batch: Any) -> list[Any]:
     Returns:
         The tensors.
     """
-    kept = getattr(batch, "_page_locked", None)
-    values = batch.as_dict().values() if kept is None else kept
-    return [value for value in values if getattr(value, "_is_page_locked", False)]
+    return [source for source in batch._sources if source._is_page_locked]
 
 
 def record_copies(sources: list[Any], device: Any) -> None:

@@ -1,7 +1,8 @@
-"""Methods of `Tensor` that are written in Python."""
+"""Methods of `Tensor` that are written in Python, and a function for tensors in lists and dicts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from framespool._framespool import Tensor
@@ -26,3 +27,29 @@ def add_methods(tensor: Any = Tensor) -> None:
         tensor: The class.
     """
     tensor.__getattr__ = _missing
+
+
+def map_nested(value: Any, method: str, change: Callable[[Any], Any]) -> Any:
+    """Applies a function to the values in lists, tuples and dicts, at any depth, that have a method.
+
+    Args:
+        value: A value, or a list, tuple, named tuple or dict of values.
+        method: Name of the method. Values without it are unchanged.
+        change: The function.
+
+    Returns:
+        The same structure; `value` itself if nothing in it changes.
+    """
+    if hasattr(value, method):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        entries = [map_nested(each, method, change) for each in value]
+        if all(new is old for new, old in zip(entries, value, strict=True)):
+            return value
+        if isinstance(value, list):
+            return entries
+        return type(value)(*entries) if hasattr(value, "_fields") else tuple(entries)
+    if isinstance(value, dict):
+        named = {name: map_nested(each, method, change) for name, each in value.items()}
+        return value if all(new is value[name] for name, new in named.items()) else named
+    return value

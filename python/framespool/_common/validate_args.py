@@ -175,27 +175,78 @@ def number(
     return result
 
 
+def is_gpu(device: Any) -> bool:
+    """Validates a device, without choosing a GPU.
+
+    Args:
+        device: As for `device_number()`.
+
+    Returns:
+        Whether it is a GPU.
+
+    Raises:
+        ArgumentError: If the value is no device.
+    """
+    if not isinstance(device, (str, bool)) and hasattr(device, "__index__"):
+        return integer("device", device, most=9999) >= 0
+    if not re.fullmatch(r"cpu|cuda(:\d{1,4})?", str(device)):
+        raise ArgumentError(f'device must be "cpu", "cuda", "cuda:N" or N, got {device!r}')
+    return str(device) != "cpu"
+
+
 def device_number(device: Any) -> int | None:
     """Converts a device to the number of a GPU.
 
     Args:
-        device: `"cpu"`, `"cuda"` (which is 0), `"cuda:N"`, N, or a `torch.device`.
+        device: `"cpu"`, `"cuda"` (see `current_gpu()`), `"cuda:N"`, N, or a `torch.device`.
 
     Returns:
         The number of the GPU, `None` for the CPU.
 
     Raises:
-        ArgumentError: If the value is anything else.
+        ArgumentError: If the value is anything else, or if it is not clear which GPU is meant.
     """
-    if not isinstance(device, (str, bool)) and hasattr(device, "__index__"):
-        return integer("device", device, most=9999)
-    text = str(device)
-    if text == "cpu":
+    if not is_gpu(device):
         return None
-    match = re.fullmatch(r"cuda(?::(\d{1,4}))?", text)
-    if match is None:
-        raise ArgumentError(f'device must be "cpu", "cuda", "cuda:N" or N, got {device!r}')
-    return int(match[1] or 0)
+    if not isinstance(device, str) and hasattr(device, "__index__"):
+        return operator.index(device)
+    _, _, number = str(device).partition(":")
+    return int(number) if number else current_gpu()
+
+
+def current_gpu(ambiguous: int | None = None) -> int:
+    """Chooses the GPU of this process where the caller names none.
+
+    Args:
+        ambiguous: What to return if there are several and nothing says which one is meant.
+
+    Returns:
+        PyTorch's current GPU, if PyTorch has initialized CUDA in this process. Otherwise the only GPU, or that of the
+        environment variable `LOCAL_RANK`, which torchrun and other launchers set.
+
+    Raises:
+        ArgumentError: If there are several GPUs and nothing says which one is meant.
+    """
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        return int(cuda.current_device())
+    count = _framespool.gpu_count()
+    if count <= 1:
+        return 0  # without a GPU, the engine raises an error with the reason
+    rank = os.environ.get("LOCAL_RANK")
+    if rank is not None:
+        if rank.isdecimal() and int(rank) < count:
+            return int(rank)
+        raise ArgumentError(
+            f'device="cuda" is the GPU of LOCAL_RANK={rank}, but this process sees {count} GPUs, counted from 0; start '
+            'fewer processes, or name the GPU, such as device="cuda:0"'
+        )
+    if ambiguous is not None:
+        return ambiguous
+    raise ArgumentError(
+        f'device="cuda" does not say which of the {count} GPUs is meant; name one, such as device="cuda:0", or call '
+        "torch.cuda.set_device() before"
+    )
 
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

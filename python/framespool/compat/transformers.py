@@ -71,7 +71,7 @@ def read_video(video_path: Any, sample_indices_fn: Callable[..., Any], **kwargs:
         video_path = video_path.getvalue()
     source = video_path if isinstance(video_path, bytes) else os.fspath(video_path)
     device = str(kwargs.get("device") or "cpu")
-    video = Video(source, device="cuda:0" if device == "cuda" else device)
+    video = Video(source, device=device)
     info = video.info
     metadata = utils.VideoMetadata(
         total_num_frames=len(video),

@@ -138,7 +138,8 @@ class BaseLoader(Generic[B]):
             warn_of_machines(ordered)
         self._pin_memory = _page_lock.checked(options.pin_memory, own["gpu"]["device"])
         decoder, device = own["gpu"]["decoder"], own["gpu"]["device"]
-        self._uses_nvdec = not images and (decoder == "nvdec" or (decoder == "auto" and device is not None))
+        on_gpu = device is not None or own["gpu"]["decode_device"] is not None
+        self._uses_nvdec = not images and on_gpu and decoder in ("auto", "nvdec")
         self._sampler_spec = sampler_spec
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
@@ -154,6 +155,8 @@ class BaseLoader(Generic[B]):
         with self._index_progress.creation() as self._report_index:
             self._native = self._engine(self.dataset, sampler_spec, steps, self._settings)
         self._report_index = None
+        if self._uses_nvdec:
+            self._check_nvdec()
         self._companions: list[Engine] = []  # of the same samples in the same order, such as masks
         #: Makes single batches, so that an iteration in progress continues; created when first needed.
         self._single: list[_framespool.Loader] = []
@@ -623,6 +626,17 @@ class BaseLoader(Generic[B]):
         finally:
             for native in self._single:
                 native.cancel()
+
+    def _check_nvdec(self) -> None:
+        """Reports an NVDEC that cannot be used at all: then the CPU decodes everything, at its own rate."""
+        stats = self._native.stats()
+        if stats["nvdec_threads"] > 0:
+            return
+        reason = "; ".join(stats["cpu_fallbacks"])
+        text = f"NVDEC decodes nothing here, the CPU decodes all videos: {reason}"
+        if self._strict:
+            raise GpuError(f'on_fallback="raise", but {text}; or use on_fallback="warn"')
+        warnings.warn(f'{text}, or omit this warning by Gpu(decoder="cpu")', stacklevel=user_stacklevel())
 
     def _end_check(self) -> Callable[[bool], None] | None:
         """A function for one pass that is called after each batch with `False` and at the end with `True`."""

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from framespool import _framespool
+from framespool._common.tensor_methods import map_nested
+from framespool._framespool import Tensor
 from framespool.errors import ArgumentError
 
 S = TypeVar("S", bound="BatchMethods")
@@ -13,6 +16,9 @@ S = TypeVar("S", bound="BatchMethods")
 
 class BatchMethods:
     """Access by name, unpacking, and conversion to PyTorch; the attributes are those of the subclass."""
+
+    #: Of a batch that was converted to PyTorch: the tensors of framespool whose memory it uses.
+    _made_from: list[Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)  # type: ignore[attr-defined]
@@ -68,11 +74,11 @@ class BatchMethods:
         Example:
             >>> frames, labels = next(iter(loader)).torch()  # doctest: +SKIP
         """
-        from framespool._common.pytorch import needed, page_locked, tensors
+        from framespool._common.pytorch import needed, tensors
 
         needed()
         converted = replace(self, **tensors(self))  # type: ignore[type-var]
-        converted._page_locked = page_locked(self)  # type: ignore[attr-defined] # for to()
+        converted._made_from = self._sources
         return converted
 
     def to(self: S, device: Any, non_blocking: bool = False) -> S:
@@ -102,6 +108,49 @@ class BatchMethods:
             record_copies(page_locked(self), device)
         return moved
 
+    def record_stream(self, stream: Any) -> None:
+        """Keeps the memory of the batch from being used for another one before a CUDA stream is done with it.
+
+        The work of two streams is always waited for: the stream that was current where a tensor was converted to
+        PyTorch, and the one that is current where it is released. Call this for any other stream that uses the batch.
+        `torch.Tensor.record_stream()` has no effect on memory that PyTorch has not allocated. Batches in host memory
+        need no call.
+
+        Args:
+            stream: A `torch.cuda.Stream`, an object with `__cuda_stream__`, or the handle of a stream. After `to()`
+                it must be a `torch.cuda.Stream`.
+
+        Raises:
+            ArgumentError: If it is no stream.
+
+        Example:
+            >>> batch = next(iter(loader))  # doctest: +SKIP
+            >>> batch.record_stream(torch.cuda.current_stream())  # doctest: +SKIP
+        """
+        for source in self._sources:
+            source.record_stream(stream)
+        if not hasattr(stream, "cuda_stream"):
+            return
+
+        def record(tensor: Any) -> None:
+            if tensor.is_cuda:
+                tensor.record_stream(stream)  # PyTorch's own memory, of to()
+
+        map_nested(self.as_dict(), "is_cuda", record)
+
+    @property
+    def _sources(self) -> list[Tensor]:
+        """The tensors of framespool in the batch, or those from which its PyTorch tensors were made."""
+        if self._made_from is not None:
+            return self._made_from
+        found: list[Any] = []
+        map_nested(self.as_dict(), "__dlpack__", found.append)
+        return [tensor for tensor in found if isinstance(tensor, Tensor)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle and copy take: a copy in another process has memory of its own."""
+        return {name: value for name, value in vars(self).items() if name != "_made_from"}
+
     def pin_memory(self: S) -> S:
         """Converts all tensors to `torch.Tensor` and copies those of the host to page-locked memory.
 
@@ -122,11 +171,52 @@ class BatchMethods:
 
     def _mapped(self: S, method: str, change: Callable[[Any], Any]) -> S:
         """Applies a function to everything that has a method, as `torch.Tensor` and results of callables may."""
-        from framespool._common.pytorch import map_nested
-
         converted = self.torch()
         changed = {name: map_nested(value, method, change) for name, value in converted.as_dict().items()}
         return replace(converted, **changed)  # type: ignore[type-var]
+
+
+#: What a training step computes with. Ids, keys, sizes of files and the geometry stay in host memory.
+_PLACED = (
+    "labels",
+    "indices",
+    "pts_seconds",
+    "mask",
+    "padding",
+    "masks",
+    "unpadded_sizes",
+    "columns",
+    "mixed_with",
+    "mix_weights",
+)
+
+
+def placed(named: dict[str, Any], gpu: int | None) -> dict[str, Any]:
+    """Places what a training step computes with on the GPU of the frames, by one copy that is not waited for.
+
+    Args:
+        named: The attributes of a batch.
+        gpu: The GPU; `None` for batches in host memory.
+
+    Returns:
+        The attributes.
+    """
+    if gpu is None:
+        return named
+    chosen = {name: named[name] for name in _PLACED if named.get(name) is not None}
+    found: list[Any] = []
+    map_nested(chosen, "__dlpack__", found.append)
+    own = [tensor for tensor in found if isinstance(tensor, Tensor) and tensor.device == "cpu"]
+    copies = {id(tensor): copy for tensor, copy in zip(own, _framespool.tensors_on_gpu(own, gpu), strict=True)}
+
+    def on_gpu(tensor: Any) -> Any:
+        if getattr(tensor, "is_cuda", True):
+            return copies.get(id(tensor), tensor)
+        # What a function among the transforms made with PyTorch, such as the labels of MixUp.
+        return tensor.to(f"cuda:{gpu}", non_blocking=True)
+
+    moved: dict[str, Any] = map_nested(chosen, "__dlpack__", on_gpu)
+    return named | moved
 
 
 def is_absent(value: Any) -> bool:

@@ -83,8 +83,8 @@ def _each(video: Video, loader: ClipLoader, chunk_size: int) -> Iterator[FrameBa
     times = video.pts_seconds
     end = video.info.end_seconds
     for batch in loader:
-        valid = int(batch.mask.numpy()[0].sum())
-        indices = batch.indices.numpy()[0, :valid].tolist()
+        valid = sum(batch.mask.tolist()[0])
+        indices = batch.indices.tolist()[0][:valid]
         frames = batch.frames[0]
         if valid < chunk_size:
             frames = frames[:, :valid] if video.layout == "CTHW" else frames[:valid]

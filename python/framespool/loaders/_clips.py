@@ -15,7 +15,7 @@ from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._batch import BatchMethods
+from framespool.loaders._batch import BatchMethods, placed
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice
 from framespool.loaders._frame_columns import FrameColumns
@@ -49,8 +49,9 @@ class Batch(BatchMethods):
 
     `frames, labels = batch` and `batch["labels"]` work as with a tuple and a dict. `batch.to("cuda")` gives a batch
     of `torch.Tensor`. A tensor leaves by DLPack without a copy: `torch.from_dlpack(batch.frames)`,
-    `np.from_dlpack(batch.frames)`, or `.torch()` and `.numpy()` for short. Where clips differ in length, T is the
-    length of the longest one; the rows of the others are padded with -1, NaN and false.
+    `np.from_dlpack(batch.frames)`, or `.torch()` and `.numpy()` for short. If the frames are on a GPU, so is what a
+    training step computes with; ids, `content_keys`, `geometry` and `video` are in host memory. Where clips differ in
+    length, T is the length of the longest one; the rows of the others are padded with -1, NaN and false.
 
     Attributes:
         frames: Tensor in the loader's layout and dtype; `ThreeCrop` and `FiveCrop` add a dimension of views after
@@ -188,7 +189,8 @@ class ClipLoader(BaseLoader[Batch]):
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
             receives the frames of each batch on the thread that takes batches. `None`: no transforms.
         device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`; or a
-            `Gpu`, which also selects the decoders. The result is the same.
+            `Gpu`, which also selects the decoders. The result is the same. `"cuda"` is the GPU of this process: see
+            `Gpu`.
         shuffle: Order of the clips in an epoch. See docs/concepts/batch-sampler.md.
             - `"grouped"` or a `GroupedShuffle`: a new permutation of all videos each epoch. The clips of a video stay
               on one rank, spread over as many batches as the clip cache permits, so each video is decoded once at any
@@ -414,7 +416,7 @@ class ClipLoader(BaseLoader[Batch]):
         values["frames"] = made[0].get("awaited", values["frames"])
         values |= self._apply_functions(values, self._settings["frames"]["layout"], epoch)
         named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
-        return Batch(**named)
+        return Batch(**placed(named, self._settings["options"]["gpu"]["device"]))
 
 
 class QuietClipLoader(ClipLoader):

@@ -17,7 +17,7 @@ from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, InternalError
 from framespool.loaders import _checkpoint
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._batch import BatchMethods
+from framespool.loaders._batch import BatchMethods, placed
 from framespool.options import Cache, Index, OnError, Shards
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle
@@ -269,21 +269,22 @@ class ImageLoader(BaseLoader[ImageBatch]):
             "content_keys": first["content_keys"],
         }
         values |= self._apply_functions({**values, "video_ids": first["clip_ids"]}, layout, epoch)
-        return ImageBatch(
-            images=values["frames"],
-            labels=values["labels"],
-            image_ids=first["clip_ids"],
-            requested_ids=first["requested_ids"],
-            sizes=first["sizes"],
-            padding=first["padding"],
-            geometry=first["geometry"],
-            masks=masks,
-            columns=values["columns"],
-            content_keys=values["content_keys"],
-            unpadded_sizes=first.get("unpadded_sizes"),
-            mixed_with=values.get("mixed_with"),
-            mix_weights=values.get("mix_weights"),
-        )
+        named = {
+            "images": values["frames"],
+            "labels": values["labels"],
+            "image_ids": first["clip_ids"],
+            "requested_ids": first["requested_ids"],
+            "sizes": first["sizes"],
+            "padding": first["padding"],
+            "geometry": first["geometry"],
+            "masks": masks,
+            "columns": values["columns"],
+            "content_keys": values["content_keys"],
+            "unpadded_sizes": first.get("unpadded_sizes"),
+            "mixed_with": values.get("mixed_with"),
+            "mix_weights": values.get("mix_weights"),
+        }
+        return ImageBatch(**placed(named, self._settings["options"]["gpu"]["device"]))
 
 
 def _flat(frames: Any, layout: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from framespool._common.validate_args import current_gpu
 from framespool.errors import ArgumentError
 
 
@@ -37,12 +38,12 @@ def gpu_of_process(pin_memory: Any) -> int | None:
         pin_memory: As `checked()` returned it.
 
     Returns:
-        PyTorch's current GPU, if PyTorch has initialized CUDA in this process. Otherwise 0 if `pin_memory` is `True`,
-        else `None`: nothing is page-locked.
+        PyTorch's current GPU, if PyTorch has initialized CUDA in this process. Otherwise any if `pin_memory` is `True`,
+        since all GPUs copy from the memory, else `None`: nothing is page-locked.
     """
     if pin_memory is False:
         return None
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is not None and cuda.is_initialized():
         return int(cuda.current_device())
-    return 0 if pin_memory is True else None
+    return current_gpu(ambiguous=0) if pin_memory is True else None

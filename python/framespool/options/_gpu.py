@@ -6,8 +6,11 @@ import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from framespool._common.validate_args import choice, device_number, integer
+from framespool._common.validate_args import choice, device_number, integer, is_gpu
 from framespool.errors import ArgumentError
+
+#: The settings of the engine without a GPU, by their names there.
+NO_GPU = {"device": None, "decode_device": None, "decoder": "auto", "nvdec_threads": None}
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,8 @@ class Gpu:
     In place of the name of a `device`.
 
     Args:
-        device: The GPU: its number, `"cuda:0"`, or a `torch.device`.
+        device: The GPU: its number, `"cuda:0"`, or a `torch.device`. `"cuda"` is PyTorch's current GPU if PyTorch uses
+            one in this process, otherwise the only one, or that of `LOCAL_RANK`.
         decoder: Which decoders the loader uses. Files that the GPU cannot decode fall back to the CPU; `stats()`
             reports the reasons.
             - `"auto"`: for videos its NVDEC engines together with the CPU threads; for images the CPU threads. Both
@@ -35,7 +39,7 @@ class Gpu:
             - `"warn"`: a warning after an epoch in which these are more than 10 % of the pictures.
             - `"raise"`: an error (`GpuError`, in place of the next batch).
             - `None`: `"raise"` if the environment variable `FRAMESPOOL_STRICT_GPU` is 1, else `"warn"`.
-        output: Where batches are placed: `"gpu"`, or `"cpu"` for host memory, which only GPU 0 supports.
+        output: Where batches are placed: `"gpu"`, or `"cpu"` for host memory.
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -58,18 +62,14 @@ class Gpu:
     output: Literal["gpu", "cpu"] = "gpu"
 
     def __post_init__(self) -> None:
-        number = device_number(self.device)
-        if number is None:
+        if not is_gpu(self.device):
             raise ArgumentError('device of a Gpu must be a GPU, got "cpu"; for a loader without one omit Gpu')
         choice("decoder", self.decoder, ("auto", "cpu", "nvdec", "nvjpeg"))
         if self.threads is not None:
             integer("threads", self.threads, least=1, most=64)
         if self.on_fallback is not None:
             choice("on_fallback", self.on_fallback, ("warn", "raise"))
-        if choice("output", self.output, ("gpu", "cpu")) == "cpu" and number != 0:
-            raise ArgumentError(
-                f'output="cpu" needs GPU 0, got {self.device!r}; make it the first of CUDA_VISIBLE_DEVICES'
-            )
+        choice("output", self.output, ("gpu", "cpu"))
 
     @property
     def _is_strict(self) -> bool:
@@ -79,8 +79,9 @@ class Gpu:
 
     def _for_engine(self) -> dict[str, Any]:
         """The settings of the engine, by their names there."""
-        device = device_number(self.device) if self.output == "gpu" else None
-        return {"device": device, "decoder": self.decoder, "nvdec_threads": self.threads}
+        number = device_number(self.device)
+        place = "device" if self.output == "gpu" else "decode_device"
+        return {**NO_GPU, place: number, "decoder": self.decoder, "nvdec_threads": self.threads}
 
 
 def as_gpu(device: Any) -> Gpu | None:
@@ -97,5 +98,4 @@ def as_gpu(device: Any) -> Gpu | None:
     """
     if isinstance(device, Gpu):
         return device
-    number = device_number(device)
-    return None if number is None else Gpu(number)
+    return Gpu(device) if is_gpu(device) else None

@@ -13,7 +13,7 @@ from framespool.errors import ArgumentError
 from framespool.options._batch_size import clips_per_batch
 from framespool.options._cache import as_cache
 from framespool.options._files import Index, OnError
-from framespool.options._gpu import Gpu, as_gpu
+from framespool.options._gpu import NO_GPU, Gpu, as_gpu
 from framespool.options._order import as_shards, is_sampler, order_settings, resolve_seed, shuffle_for_engine
 
 #: Keywords of other libraries, and earlier ones, for the arguments of loaders.
@@ -200,7 +200,6 @@ class LoaderOptions:
         Returns:
             The settings by name.
         """
-        no_gpu = {"device": None, "decoder": "auto", "nvdec_threads": None}
         return {
             "images": False,
             "stream": stream,
@@ -210,7 +209,7 @@ class LoaderOptions:
             "num_threads": self.num_threads,
             "prefetch_batches": int(self.prefetch_batches),
             **self.cache._for_engine(),
-            "gpu": no_gpu if self.gpu is None else self.gpu._for_engine(),
+            "gpu": NO_GPU if self.gpu is None else self.gpu._for_engine(),
             **more,
         }
 

@@ -261,11 +261,11 @@ def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
     """Returns the columns of a batch, without padding clips."""
     import numpy as np
 
-    kept = ~batch.padding.numpy()
+    kept = ~batch.padding.cpu().numpy()
     kept = slice(None) if kept.all() else kept  # a slice copies nothing
     names = {"labels": "label", "video_ids": "video_id", "clip_ids": "clip_id", "view_ids": "view_id"}
     names |= {name: name for name in ("indices", "pts_seconds", "mask")}
-    rows = {own: getattr(batch, name).numpy()[kept] for name, own in names.items()}
+    rows = {own: getattr(batch, name).cpu().numpy()[kept] for name, own in names.items()}
     rows["path"] = np.array([_path(dataset.samples[video][0]) for video in rows["video_id"]], dtype=object)
     if isinstance(batch.frames, list):
         frames = np.empty(len(batch.frames), dtype=object)
@@ -278,7 +278,7 @@ def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
             column = np.empty(len(values), dtype=object)
             column[:] = values
         else:
-            column = values.numpy()
+            column = values.cpu().numpy()
         rows[name] = column[kept]
     return {"frames": frames[kept], **rows}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from framespool._common.pytorch import map_nested, needed, page_locked, record_copies, tensors, torch
+from framespool._common.pytorch import needed, page_locked, record_copies, tensors, torch
+from framespool._common.tensor_methods import map_nested
 from framespool.errors import ArgumentError
 from framespool.loaders import _clips, _images
 from framespool.loaders._base import BaseLoader

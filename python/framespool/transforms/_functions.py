@@ -25,7 +25,8 @@ class BatchContext:
     The function may assign `labels` and add entries to `columns`: the batch is delivered with them.
 
     Args:
-        labels: Labels of the clips, as in `Batch`, or as the functions before this one changed them.
+        labels: Labels of the clips, as in `Batch`, or as the functions before this one changed them. In host memory:
+            the loader moves them to the GPU of the frames afterwards.
         columns: Columns of the batch by name; `batch[name]` finds the entries.
         clip_ids: (N,) int64, index of each clip in the dataset.
         video_ids: (N,) int64, index of each clip's video, or of each image.

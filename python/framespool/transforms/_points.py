@@ -200,13 +200,11 @@ def _arrays(name: str, values: Any, width: int, geometry: Any) -> tuple[Any, Any
 
 
 def _converted(name: str, values: Any, width: int, geometry: Any) -> tuple[Any, Any]:
+    values, geometry = (value.cpu().numpy() if isinstance(value, Tensor) else value for value in (values, geometry))
     tensor = next((value for value in (values, geometry) if hasattr(value, "detach")), None)
     if tensor is not None:
         torch = importlib.import_module("torch")
-        values, geometry = (
-            torch.as_tensor(value.numpy() if isinstance(value, Tensor) else value).to(tensor.device, torch.float64)
-            for value in (values, geometry)
-        )
+        values, geometry = (torch.as_tensor(value).to(tensor.device, torch.float64) for value in (values, geometry))
     else:
         import numpy as np
 

@@ -17,6 +17,7 @@ from framespool._common.validate_args import (
     batch_layout,
     check_dtype,
     choice,
+    current_gpu,
     device_number,
     integer,
     rounding,
@@ -191,8 +192,10 @@ class Video:
         self._deinterlace = deinterlace
         choice("layout", layout, ("TCHW", "THWC", "CTHW"))
         self.layout = layout
+        # The GPU that decodes for the host.
+        decode_device = current_gpu() if number is None and decoder == "nvdec" else 0
         settings = (self.num_threads, self._index, number, decoder, self._stream, hdr == "ignore", deinterlace)
-        self._video = _framespool.Video(source, "bytes", *settings)
+        self._video = _framespool.Video(source, "bytes", *settings, decode_device)
         self._info: VideoInfo | None = None
 
     @property

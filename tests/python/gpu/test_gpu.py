@@ -58,6 +58,7 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips, decoders_are_mi
         {"device": "cuda"},
         {"device": fsp.Gpu("cuda:0", decoder="nvdec", threads=2)},
         {"device": fsp.Gpu(0, decoder="nvdec", output="cpu")},
+        {"device": fsp.Gpu(0, output="cpu")},
     ]:
         made = loader(short_clips, **more)
         got = batches(made)
@@ -277,6 +278,127 @@ def test_blank_frames_and_skipped_clips_are_the_same(short_clips, bad_file):
     assert make(device="cuda:0") == make()
 
 
+@pytest.mark.parametrize("decoder", ["auto", "cpu"])
+def test_numbers_of_a_batch_are_on_the_gpu_of_its_frames(short_clips, decoder):
+    T = fsp.transforms
+    samples = [str(source) for source, _ in short_clips[:4]]
+    data = fsp.datasets.Dataset(
+        [(source, label) for label, source in enumerate(samples)],
+        columns={"score": [0.5, 1.0, -2.0, 3.5], "vector": [(1, 2), (3, 4), (5, 6), (7, 8)], "name": list("abcd")},
+    )
+    options = {"batch_size": 3, "transforms": [T.Resize((16, 24))], "shuffle": "full", "seed": 2, "num_threads": 1}
+    options |= {"frame_columns": {"phase": [range(500)] * 4}}
+
+    def deliver(**more):
+        rule = fsp.samplers.RandomClips(sequence_length=4, clips_per_video=2)
+        return list(fsp.ClipLoader(data, rule, **options, **more))
+
+    host, gpu = deliver(), deliver(device=fsp.Gpu(0, decoder=decoder))
+    on_gpu = ["frames", "labels", "indices", "pts_seconds", "mask", "padding"]
+    for expected, batch in zip(host, gpu, strict=True):
+        assert {name: batch[name].device for name in on_gpu} == dict.fromkeys(on_gpu, "cuda:0")
+        for name in ("video_ids", "clip_ids", "requested_ids", "view_ids", "geometry", "content_keys"):
+            assert batch[name].device == "cpu" and batch[name].tolist() == expected[name].tolist()
+        for name in on_gpu[1:]:
+            assert (batch[name].dtype, batch[name].tolist()) == (expected[name].dtype, expected[name].tolist())
+            assert batch[name].cpu().numpy().shape == expected[name].shape
+        assert batch["name"] == expected["name"] and type(batch["name"]) is list
+        for name in ("score", "vector", "phase"):
+            assert batch[name].device == "cuda:0" and batch[name].tolist() == expected[name].tolist()
+        points = [fsp.transforms.map_points(each["vector"], each.geometry[0]).tolist() for each in (expected, batch)]
+        assert points[0] == points[1]
+        assert batch.video_metadata() == expected.video_metadata() and len(batch) == 3 or len(batch) < 3
+        with pytest.raises(TypeError, match=r"cuda:0; use \.cpu\(\)\.numpy\(\), or \.torch\(\)"):
+            batch.labels.numpy()
+
+
+def test_chunks_of_a_video_are_the_same_on_the_gpu(path):
+    host, gpu = ([*fsp.Video(path, device=device).chunks(chunk_size=7)] for device in ("cpu", "cuda:0"))
+    for expected, chunk in zip(host, gpu, strict=True):
+        assert chunk.frames.device == "cuda:0" and chunk.frames.tobytes() == expected.frames.tobytes()
+        assert (chunk.indices, chunk.pts_seconds) == (expected.indices, expected.pts_seconds)
+
+
+def test_numbers_of_padded_batches_and_images_are_on_the_gpu(videos, photos):
+    names = ["derived/tiny_34x26_h264.mp4", "action/phone_176x144.mp4", "derived/rotate_cw90_640x360.mp4"]
+    rule, paths = fsp.samplers.RandomClips(sequence_length=3), [str(videos / name) for name in names]
+    size = [fsp.transforms.Resize(24)]
+    (batch,) = fsp.ClipLoader(paths, rule, batch_size=3, device="cuda:0", collate="pad", transforms=size, index=False)
+    assert batch.unpadded_sizes.device == batch.mask.device == "cuda:0"
+    square = [fsp.transforms.Resize((24, 24))]
+    images = next(iter(fsp.ImageLoader(photos[:2], batch_size=2, transforms=square, device="cuda:0")))
+    assert images.labels.device == images.padding.device == images.images.device == "cuda:0"
+    assert images.image_ids.device == images.sizes.device == "cpu"
+
+
+def test_numbers_are_copied_once_per_batch_and_not_waited_for(short_clips):
+    driver, calls = simulated(), {}
+    for many in (1, 2):
+        data = fsp.datasets.Dataset(
+            [(str(source), 1) for source, _ in short_clips[:2]], columns={f"c{n}": [1, 2] for n in range(9 * many)}
+        )
+        made = None  # closes its decoders before the calls are counted
+        driver.simulated_gpu_reset()
+        rule = fsp.samplers.UniformClips(sequence_length=2)
+        made = fsp.ClipLoader(
+            data, rule, batch_size=1, transforms=[fsp.transforms.Resize((16, 16))], device="cuda:0", num_threads=1
+        )
+        assert len(list(made)) == 2
+        counted = ("cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuCtxSynchronize")
+        calls[many] = [driver.simulated_gpu_calls(call.encode()) for call in counted]
+    assert calls[1] == calls[2], "however many columns there are"
+    driver.simulated_gpu_set_fault(b"cuMemHostAlloc:1+=2")  # no page-locked memory
+    assert [batch.columns["c3"].tolist() for batch in made] == [[1], [2]]
+    driver.simulated_gpu_set_fault(b"")
+
+
+def with_two_gpus(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    simulated()
+    kept = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
+    more = {"FRAMESPOOL_SIMULATED_DEVICES": "2", **variables}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=kept | more)
+
+
+@pytest.mark.parametrize(
+    ("current", "variables", "expected"),
+    [
+        (None, {}, 'which of the 2 GPUs .*device="cuda:0"'),
+        (None, {"LOCAL_RANK": "1"}, "cuda:1"),
+        (None, {"LOCAL_RANK": "2"}, "LOCAL_RANK=2, but this process sees 2 GPUs"),
+        (None, {"LOCAL_RANK": "7", "FRAMESPOOL_SIMULATED_DEVICES": "1"}, "cuda:0"),
+        (1, {"LOCAL_RANK": "0"}, "cuda:1"),
+    ],
+)
+def test_a_gpu_without_a_number_is_that_of_the_process(path, current, variables, expected):
+    code = f"""
+import sys, types
+import framespool as fsp
+if {current} is not None:
+    cuda = types.SimpleNamespace(is_initialized=lambda: True, current_device=lambda: {current})
+    sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+rule, size = fsp.samplers.UniformClips(sequence_length=2), [fsp.transforms.Resize((16, 16))]
+def decoded():
+    found = [fsp.gpu.decoder_cache_stats(device.ordinal) for device in fsp.gpu.devices()]
+    return [f"cuda:{{at}}" for at, each in enumerate(found) if each["created"]]
+def host(): fsp.Video({path!r}, decoder="nvdec").frames([0])
+def gpu(): assert fsp.Video({path!r}, device="cuda").frames([0]).frames.device in decoded()
+def loader(**how):
+    made = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=fsp.Gpu("cuda", **how))
+    assert {{batch.frames.device for batch in made}} == ({{"cpu"}} if how else set(decoded()))
+    assert made.stats()["nvdec_threads"] > 0
+for run in (host, gpu, loader, lambda: loader(output="cpu", decoder="nvdec"), lambda: loader(output="cpu")):
+    try:
+        run()
+        print(*decoded())
+    except fsp.errors.ArgumentError as error:
+        print(error)
+"""
+    done = with_two_gpus(code, **variables)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5 and all(re.search(expected, line) for line in lines), done.stdout
+
+
 def simulated() -> ctypes.CDLL:
     """The simulated driver, which counts its calls."""
     driver = ctypes.CDLL("libcuda.so.1")
@@ -327,13 +449,15 @@ def test_destroyed_stream_is_not_used(path):
     assert driver.simulated_gpu_violations() == before
 
 
+@pytest.mark.parametrize("cause", ["no library", "no engine"])
 @pytest.mark.parametrize("decoder", ["auto", "nvdec"])
-def test_gpu_without_nvcuvid_uses_cpu_decoding(path, decoder, tmp_path):
+def test_gpu_without_nvdec_decodes_on_the_cpu_and_says_so(path, decoder, cause, tmp_path):
     simulated()
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     driver = next(file for folder in folders if (file := Path(folder) / "libcuda.so.1").exists())
     (tmp_path / "libcuda.so.1").symlink_to(driver.resolve())
     code = f"""
+import warnings
 import framespool as fsp
 assert fsp.gpu.unavailable_reason() is None
 expected = fsp.Video({path!r})
@@ -348,16 +472,29 @@ else:
     assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
     size = [fsp.transforms.Resize((16, 16))]
     rule = fsp.samplers.UniformClips(sequence_length=4)
-    loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=fsp.Gpu(0, decoder={decoder!r}))
-    assert [b.frames.device for b in loader] == ["cuda:0"]
-    print("frames", *loader.stats()["cpu_fallbacks"])
+    gpu = fsp.Gpu(0, decoder={decoder!r})
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device=gpu)
+        assert [b.frames.device for _ in range(2) for b in loader] == ["cuda:0"] * 2
+    print("frames", *[warning.message for warning in given], *loader.stats()["cpu_fallbacks"], sep="\\n")
+    assert [warning.filename for warning in given] == ["<string>"], "once, and it names the user's code"
+    try:
+        fsp.ClipLoader([{path!r}], rule, batch_size=1, device=fsp.Gpu(0, on_fallback="raise"))
+    except fsp.errors.GpuError as error:
+        assert "NVDEC decodes nothing here" in str(error) and 'on_fallback="warn"' in str(error)
+    else:
+        raise AssertionError("must raise")
+    assert len(fsp.ClipLoader([{path!r}], rule, batch_size=1, device=fsp.Gpu(0, decoder="cpu"))) == 1
 """
-    more = {"LD_LIBRARY_PATH": str(tmp_path)}
+    more = {"LD_LIBRARY_PATH": str(tmp_path)} if cause == "no library" else {"FRAMESPOOL_SIMULATED_ENGINES": "0"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | more)
     assert done.returncode == 0, done.stderr
     # NVDEC requested by name raises; the default continues without it and reports the reason.
     assert done.stdout.startswith("frames" if decoder == "auto" else "GpuError"), done.stdout
-    assert "libnvcuvid" in done.stdout
+    reason = "engines cannot be used: libnvcuvid" if cause == "no library" else "has no NVDEC engine"
+    # In the warning and in the counters.
+    assert done.stdout.count(reason) == (2 if decoder == "auto" else 1), done.stdout
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "gpu", "cuda:-1", "cuda:x"])

@@ -71,12 +71,21 @@ def test_batches_are_page_locked_once_pytorch_uses_the_gpu(short_clips, driver, 
     assert pinned(driver) <= left
 
 
-@pytest.mark.parametrize("how", ["default", "recorded", "unknown stream"])
+@pytest.mark.parametrize("how", ["default", "recorded", "unknown stream", "second GPU"])
 def test_late_copies_have_the_bytes_of_their_batch(short_clips, driver, how):
-    """Copies by the caller on any stream, and those that `Batch.to()` records."""
+    """Copies by the caller on any stream, and those that `Batch.to()` records; the first GPU locks the memory."""
+    count, ordinal = ctypes.c_int(), int(how == "second GPU")
+    assert driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    if ordinal >= count.value:
+        here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "second"]
+        done = subprocess.run(
+            here, capture_output=True, text=True, env=os.environ | {"FRAMESPOOL_SIMULATED_DEVICES": "2"}
+        )
+        assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+        return
     right = expected(short_clips)
     context, stream, memory = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
-    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == driver.cuCtxSetCurrent(context)
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal) == 0 == driver.cuCtxSetCurrent(context)
     if how != "default":
         assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
     size = len(right[0])

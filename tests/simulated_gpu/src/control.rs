@@ -2,6 +2,7 @@
 //! violations and live objects. Calls of these functions are not counted.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::sync::Mutex;
 
@@ -159,4 +160,27 @@ pub extern "C" fn simulated_gpu_operations_waiting() -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn simulated_gpu_report() -> *const c_char {
     static_text(&report::text())
+}
+
+thread_local! {
+    /// The current stream of a simulated PyTorch.
+    static PYTORCH_STREAM: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Sets what `aoti_torch_get_current_cuda_stream` returns on this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_gpu_set_pytorch_stream(stream: usize) {
+    PYTORCH_STREAM.set(stream);
+}
+
+/// Makes a graph capture a stream; 0 ends the capture.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_gpu_set_capturing(stream: u64) {
+    crate::cuda::CAPTURING.store(stream, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// As in libtorch_cuda.so, whose name `build.sh` gives this library, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn aoti_torch_get_current_cuda_stream(_ordinal: i32, stream: *mut usize) -> i32 {
+    crate::cuda::write(stream, PYTORCH_STREAM.get(), "stream").map_or(1, |()| 0)
 }

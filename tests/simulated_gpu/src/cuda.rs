@@ -14,6 +14,7 @@ mod streams;
 pub use context::is_forbidden;
 pub use copies::fill_bytes;
 pub use pointers::{read, slice, text, write};
+pub use streams::CAPTURING;
 
 /// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`,
 /// run behind `call_log::api_call`.

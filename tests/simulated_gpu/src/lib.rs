@@ -2,10 +2,11 @@
 //! convenient order that they allow. It is not for measurements: it is neither as fast nor as slow
 //! as a GPU.
 //!
-//! It is a test double, opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12`
-//! (`build.sh` creates the folder). It must be at least as strict as any driver: work runs late, in
-//! any order that events allow; memory is fenced; misuse that a driver accepts silently is recorded
-//! (`simulated_gpu_violations`, and the report at exit).
+//! It is a test double, opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12`, and as
+//! `libtorch_cuda.so` for PyTorch's current stream (`build.sh` creates the folder). It must be at
+//! least as strict as any driver: work runs late, in any order that events allow; memory is fenced;
+//! misuse that a driver accepts silently is recorded (`simulated_gpu_violations`, and the report at
+//! exit).
 //!
 //! | variable `FRAMESPOOL_SIMULATED_…` | what it does |
 //! |---|---|

@@ -1,6 +1,9 @@
 //! Implements events: positions in streams that can be waited for. Elapsed times are meaningless.
 #![allow(unsafe_code, non_snake_case)]
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::streams::CAPTURING;
 use super::{driver, write};
 use crate::call_log::{Code, INVALID_HANDLE, NOT_READY, refuse};
 use crate::driver_state::race::{StreamId, VectorClock};
@@ -29,6 +32,9 @@ driver! {
         recorded(event, "cuEventRecord")?;
         let mut driver_state = driver_state();
         let id = driver_state.stream(raw, device, "cuEventRecord")?;
+        if CAPTURING.load(Relaxed) == id {
+            return refuse(INVALID_HANDLE, "cuEventRecord on a stream that a graph captures".into());
+        }
         if driver_state.events.get(&event).is_some_and(|e| e.device != device) {
             return refuse(INVALID_HANDLE, "cuEventRecord of an event of another device".into());
         }

@@ -2,11 +2,17 @@
 //! handle is a violation.
 #![allow(unsafe_code, non_snake_case)]
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::{driver, write};
 use crate::call_log::{Code, INVALID_HANDLE, INVALID_VALUE, NOT_READY, refuse};
 use crate::driver_state::race::StreamId;
 use crate::driver_state::streams::Stream;
 use crate::driver_state::{CONTEXT_BASE, current, driver_state};
+
+/// The stream that a graph captures; 0 if there is none.
+pub static CAPTURING: AtomicU64 = AtomicU64::new(0);
 
 fn create(out: *mut usize, flags: u32, priority: i32, call: &str) -> Result<(), Code> {
     let device = current(call)?;
@@ -66,6 +72,11 @@ driver! {
             driver_state.wait(id, (other, op_index, &clock));
         }
         Ok(())
+    }
+    fn cuStreamIsCapturing(raw: usize, status: *mut u32) {
+        let device = current("cuStreamIsCapturing")?;
+        let id = { driver_state().stream(raw, device, "cuStreamIsCapturing")? };
+        write(status, u32::from(CAPTURING.load(Relaxed) == id), "status")
     }
     fn cuStreamGetCtx(raw: usize, context: *mut usize) {
         let device = current("cuStreamGetCtx")?;

@@ -60,9 +60,8 @@ MUTANTS = [
     Mutant(
         "workers-are-not-notified-of-work",
         SCHEDULER,
-        "|| state.suspended_for(kind).next().is_some()\n|| state.next_ahead(kind, self.has_room()).is_some())",
-        "|| (!{on} && (state.suspended_for(kind).next().is_some()\n"
-        "|| state.next_ahead(kind, self.has_room()).is_some())))",
+        "&& (earliest != NO_DEADLINE\n|| state.suspended_for(kind).next().is_some()",
+        "&& ((!{on} && earliest != NO_DEADLINE)\n|| state.suspended_for(kind).next().is_some()",
     ),
     Mutant(
         "a-lone-idle-worker-is-not-notified",

@@ -58,9 +58,7 @@ pub(super) struct DecoderBackends {
     /// The GPU whose memory holds the batches.
     pub output_device: Option<Arc<Gpu>>,
     sessions: Option<SessionPool>,
-    /// NVDEC workers of a model of the loader, which has no GPU: they decode nothing.
-    #[cfg(all(test, feature = "model"))]
-    modelled_workers: u32,
+    workers: u32,
 }
 
 struct SessionPool {
@@ -118,14 +116,19 @@ impl DecoderBackends {
             (DecoderBackend::Cpu, _) => {
                 return Ok(Self {
                     output_device,
-                    #[cfg(all(test, feature = "model"))]
-                    modelled_workers: workers.unwrap_or(0),
                     ..Self::default()
                 });
             }
             (DecoderBackend::Auto, None) => match config.decode_device {
                 Some(number) => Gpu::open(number)?,
-                None => return Ok(Self::default()),
+                None => {
+                    // The model of the loader has NVDEC workers that decode nothing.
+                    let is_model = cfg!(all(test, feature = "model"));
+                    return Ok(Self {
+                        workers: workers.filter(|_| is_model).unwrap_or(0),
+                        ..Self::default()
+                    });
+                }
             },
             (DecoderBackend::Nvjpeg, None) => return Err(Error::Argument(
                 "decoder=\"nvjpeg\" decodes into a GPU's memory; give device=\"cuda:0\" with it"
@@ -144,8 +147,8 @@ impl DecoderBackends {
         match SessionPool::open(decoding, workers) {
             Ok(sessions) => Ok(Self {
                 output_device,
+                workers: sessions.workers,
                 sessions: Some(sessions),
-                ..Self::default()
             }),
             Err(error) if choice == DecoderBackend::Auto => {
                 stats.record_cpu_fallback(&error.to_string());
@@ -167,10 +170,7 @@ impl DecoderBackends {
 
     /// Number of threads that decode on the GPU.
     pub fn workers(&self) -> u32 {
-        #[cfg(all(test, feature = "model"))]
-        return self.modelled_workers;
-        #[cfg(not(all(test, feature = "model")))]
-        self.sessions.as_ref().map_or(0, |s| s.workers)
+        self.workers
     }
 
     /// Whether the GPU has failed to decode a video, or a stream with its parameters.

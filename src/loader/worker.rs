@@ -423,7 +423,7 @@ impl Worker {
     /// makes: CPU workers make what NVDEC does not decode. Files of codecs whose damage NVDEC does
     /// not report are made by one kind, so that their frames do not depend on who takes them.
     /// Returns the requests that remain, if any.
-    fn give_to_kind(&self, group: VideoRequests) -> Option<VideoRequests> {
+    fn give_to_kind(&self, mut group: VideoRequests) -> Option<VideoRequests> {
         if group.fixed_kind.is_some() || group.unshared || !self.scheduler.has_both_kinds() {
             return Some(group);
         }
@@ -433,7 +433,8 @@ impl Worker {
         let Ok(Ok(video)) = opened else {
             return Some(group);
         }; // reported by the plan
-        match self.backends.fixed_kind(video.index(), &self.stats) {
+        group.fixed_kind = self.backends.fixed_kind(video.index(), &self.stats);
+        match group.fixed_kind {
             Some(kind) if kind != self.kind => {
                 self.scheduler.requeue_for(kind, group.pass, group.requests);
                 None

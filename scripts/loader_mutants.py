@@ -70,7 +70,7 @@ MUTANTS = [
         "if state.idle[kind as usize] > usize::from({on})",
     ),
     Mutant(
-        "what-nvdec-leaves-is-for-nobody",
+        "what-nvdec-leaves-is-lost",
         WORKER,
         "return self.scheduler.requeue_for(kind, pass, requests);",
         "return if !{on} { self.scheduler.requeue_for(kind, pass, requests) };",

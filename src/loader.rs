@@ -361,13 +361,13 @@ impl Loader {
         if let Some(stored) = &self.workers.scheduler.stored {
             stored.store.begin_epoch(epoch);
         }
-        let max_beside = requests / WORK_AHEAD_SHARE_IN_ORDER;
+        let max_work_ahead = requests / WORK_AHEAD_SHARE_IN_ORDER;
         let same_shape = self.config.clip_shape().is_some();
         let siblings = self.order.lookahead_clips();
         self.workers.scheduler.start_epoch(
             (pass, epoch),
             same_shape,
-            (work_ahead, max_beside),
+            (work_ahead, max_work_ahead),
             siblings,
         );
         self.epoch = Some(Epoch::new(

@@ -58,7 +58,7 @@ pub(super) struct TaskContext<'a> {
     pace: PaceCounter,
 }
 
-/// The work of a task that the scheduler has not been told of.
+/// The work of a task since its last report to the scheduler.
 struct PaceCounter {
     kind: WorkerKind,
     packets: u64,
@@ -212,7 +212,7 @@ pub(super) enum Progress {
     Preempted,
     /// Workers of this kind have to make the clips: NVDEC makes them sooner and the consumer waits,
     /// or NVDEC does not decode them.
-    HandedOver(WorkerKind),
+    MovedTo(WorkerKind),
 }
 
 /// Decodes clips of one video; holds the decoder and its position.
@@ -331,7 +331,7 @@ impl DecodeTask {
     }
 
     /// Whether a CPU worker makes clips that NVDEC could make.
-    fn is_beside_nvdec(&self) -> bool {
+    fn may_move_to_nvdec(&self) -> bool {
         self.has_both_kinds && self.kind == WorkerKind::Cpu && self.fixed_kind.is_none()
     }
 
@@ -467,15 +467,15 @@ impl DecodeTask {
                 }
                 return Ok(Progress::Preempted);
             }
-            if self.is_beside_nvdec()
+            if self.may_move_to_nvdec()
                 && scheduler.is_wanted_by_nvdec(due, || self.progress(&context.pace))
             {
-                return Ok(Progress::HandedOver(WorkerKind::Nvdec));
+                return Ok(Progress::MovedTo(WorkerKind::Nvdec));
             }
             if !self.decoder.is_in_range() {
                 match self.next_range(context) {
                     Ok(true) if self.is_left_to_cpu() => {
-                        return Ok(Progress::HandedOver(WorkerKind::Cpu));
+                        return Ok(Progress::MovedTo(WorkerKind::Cpu));
                     }
                     Ok(true) => {}
                     Ok(false) => return Ok(Progress::Done),

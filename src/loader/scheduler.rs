@@ -1,6 +1,6 @@
 //! Schedules clip requests among the worker threads. Workers take the clip request with the earliest
 //! deadline that is available, together with the requests of the same video that can share its
-//! decoding. Beside NVDEC, CPU workers take later ones, see [`pace`].
+//! decoding. Next to NVDEC, CPU workers take later ones, see [`pace`].
 
 mod pace;
 #[cfg(test)]
@@ -74,7 +74,7 @@ struct EpochState {
     /// Number of requests after the open batches that idle workers take.
     work_ahead: u64,
     /// The maximum of that number where it follows from the pace of the workers.
-    max_beside: u64,
+    max_work_ahead: u64,
     /// Whether no such request could be made; cleared when the next batch is opened.
     work_ahead_failed: bool,
     /// Number of requests after one among which are all that share its decoding.
@@ -236,13 +236,13 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Begins a pass and drops the work of earlier passes. `work_ahead`: number of requests after
     /// the open batches that idle workers take, while the clip cache has room, and its maximum if
-    /// CPU workers work beside NVDEC. `siblings`: number of requests after one among which are all
+    /// CPU workers work next to NVDEC. `siblings`: number of requests after one among which are all
     /// that share its decoding.
     pub fn start_epoch(
         &self,
         (pass, epoch): (u64, u64),
         same_shape: bool,
-        (work_ahead, max_beside): (u64, u64),
+        (work_ahead, max_work_ahead): (u64, u64),
         siblings: u64,
     ) {
         // What belongs to passes before is gone, with its memory, before the new pass has requests.
@@ -262,10 +262,10 @@ impl<T: SuspendedTask> Scheduler<T> {
             } else {
                 work_ahead
             },
-            max_beside: if self.lookahead_disabled {
+            max_work_ahead: if self.lookahead_disabled {
                 0
             } else {
-                max_beside
+                max_work_ahead
             },
             work_ahead_failed: false,
             siblings,
@@ -431,7 +431,7 @@ impl<T: SuspendedTask> Scheduler<T> {
         let progress = progress();
         let state = self.lock();
         let pace = state.pace.as_ref();
-        pace.is_some_and(|pace| pace.is_worth_handing_over(&progress))
+        pace.is_some_and(|pace| pace.is_worth_moving(&progress))
     }
 
     /// Records work that a decoder on this kind of device has done.
@@ -748,7 +748,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
         waiting.into_iter().chain(suspended).min()
     }
 
-    /// The request that a worker takes if none is due for it: one after the open batches; beside
+    /// The request that a worker takes if none is due for it: one after the open batches; next to
     /// NVDEC, for a CPU worker the first one that NVDEC would not reach in time.
     fn next_ahead(&self, kind: WorkerKind, has_room: bool) -> Option<SequenceNumber> {
         let epoch_state = self.epoch_state.as_ref()?;
@@ -767,7 +767,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
         };
         // Requests of a video are made together, so its first one decides.
         let is_nvdec = self.is_for(WorkerKind::Nvdec);
-        let beside = lookahead
+        let later = lookahead
             .pending(lookahead.first()..until)
             .filter(|(_, entry)| is_nvdec(entry))
             .skip(usize::try_from(pace.lead(None)).unwrap_or(usize::MAX))
@@ -775,7 +775,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
                 entry.kind.is_none() && lookahead.pending_of(entry.video).next() == Some(*seq)
             })
             .map(|(seq, _)| seq);
-        ahead.into_iter().chain(beside).min()
+        ahead.into_iter().chain(later).min()
     }
 
     /// Removes a suspended task, which the caller runs.
@@ -881,10 +881,10 @@ impl EpochState {
     /// The end of the requests after the open batches that idle workers take: with each of them, all
     /// requests that share its decoding are visible, so that they are taken together.
     fn ahead_until(&self, pace: Option<&Pace>) -> SequenceNumber {
-        let beside = pace.map_or(0, |pace| pace.work_ahead().min(self.max_beside));
+        let by_pace = pace.map_or(0, |pace| pace.work_ahead().min(self.max_work_ahead));
         let most = match self.work_ahead_failed {
             true => 0,
-            false => self.work_ahead.max(beside),
+            false => self.work_ahead.max(by_pace),
         };
         let with_siblings = match self.all_visible {
             true => SequenceNumber::MAX,

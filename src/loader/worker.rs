@@ -132,8 +132,8 @@ impl Drop for WorkerPool {
     }
 }
 
-/// The nice value of CPU workers beside NVDEC.
-const NICE_BESIDE_NVDEC: i32 = 5;
+/// The nice value of CPU workers next to NVDEC.
+const NICE_NEXT_TO_NVDEC: i32 = 5;
 
 struct Worker {
     executors: TransformExecutors,
@@ -184,7 +184,7 @@ impl Worker {
             // The threads that feed NVDEC and those of the training come first. On Linux, no
             // process means this thread; if it fails, the thread only competes with them.
             #[cfg(target_os = "linux")]
-            let _ = rustix::process::setpriority_process(None, NICE_BESIDE_NVDEC);
+            let _ = rustix::process::setpriority_process(None, NICE_NEXT_TO_NVDEC);
         }
         while let Some(work) = self.scheduler.next(self.kind) {
             let begun = Instant::now();
@@ -334,9 +334,9 @@ impl Worker {
         let Some(group) = self.give_to_kind(group) else {
             return;
         };
-        // A task can be suspended or handed over, and copies of cached clips may be due meanwhile.
-        let beside_nvdec = self.kind == WorkerKind::Nvdec || self.scheduler.has_both_kinds();
-        let alone = group.unshared || (!beside_nvdec && self.scheduler.stored.is_none());
+        // A task can be suspended or moved, and copies of cached clips may be due meanwhile.
+        let has_nvdec = self.kind == WorkerKind::Nvdec || self.scheduler.has_both_kinds();
+        let alone = group.unshared || (!has_nvdec && self.scheduler.stored.is_none());
         if group.requests.len() == 1 && group.requests[0].is_due && alone {
             // No other clip shares the decoding: make the clip without a task.
             return group
@@ -363,7 +363,7 @@ impl Worker {
             kind: self.kind,
         };
         let ahead = group.requests.iter().all(|request| !request.is_due);
-        let is_beside = self.kind == WorkerKind::Cpu && group.fixed_kind.is_none();
+        let is_by_pace = self.kind == WorkerKind::Cpu && group.fixed_kind.is_none();
         let scheduler = self.scheduler.clone();
         let executor = &mut self.executors.batch;
         let begun = Instant::now();
@@ -401,10 +401,10 @@ impl Worker {
             let (cost, first) = task.costs();
             let due = task.earliest_request();
             let in_time = scheduler.record_task((cost, task.num_requests()), (due, first));
-            if in_time || !is_beside {
+            if in_time || !is_by_pace {
                 return Some(task);
             }
-            // It is dearer than most: the batch would wait for it.
+            // It is more expensive than most: the batch would wait for it.
             scheduler.requeue_for(WorkerKind::Nvdec, pass, task.into_requests());
             None
         });
@@ -604,11 +604,11 @@ impl Worker {
         }));
         let left = match progress {
             Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
-            Ok(Ok(Progress::HandedOver(kind))) => {
+            Ok(Ok(Progress::MovedTo(kind))) => {
                 let requests = task.into_requests();
                 if kind == WorkerKind::Nvdec {
                     self.stats
-                        .add(|s| s.clips_handed_over += requests.len() as u64);
+                        .add(|s| s.clips_moved_to_nvdec += requests.len() as u64);
                 }
                 return self.scheduler.requeue_for(kind, pass, requests);
             }

@@ -428,7 +428,7 @@ fn batches_do_not_depend_on_device_or_backend() {
 }
 
 /// Files of VP8 and VP9, whose damage NVDEC does not report, are NVDEC's alone, and what NVDEC does
-/// not decode is the CPU's alone, whoever takes a clip first.
+/// not decode is the CPU's alone, independently of which worker takes a clip first.
 #[test]
 fn kind_of_worker_does_not_depend_on_timing() {
     let _guard = exclusive();

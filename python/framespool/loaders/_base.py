@@ -881,7 +881,7 @@ class BaseLoader(Generic[B]):
             - `nvdec_threads`: Threads that decode on NVDEC; 0 without it.
             - `frames_decoded_by_gpu`: Part of `frames_decoded`.
             - `frames_decoded_by_fallback`: Part of `frames_decoded`: what the CPU decoded because the GPU could not.
-            - `clips_handed_over`: Clips that the CPU had begun and NVDEC made, because the training loop waited for
+            - `clips_moved_to_nvdec`: Clips that the CPU had begun and NVDEC made, because the training loop waited for
               them.
             - `late_decode_statuses`: Pictures that were mapped only for their decode status, or whose status is
               unknown.

@@ -220,7 +220,7 @@ class ClipLoader(BaseLoader[Batch]):
             - `"replace"`: another clip replaces it, chosen by (seed, epoch, clip).
             - an `options.OnError`: one of these, and how long an unavailable server is waited for.
         num_threads: Worker threads, each with a single-threaded decoder. `None`: one per core of this rank's share: the
-            CPU affinity and the cgroup's quota, divided by `LOCAL_WORLD_SIZE`, which torchrun sets. Beside NVDEC
+            CPU affinity and the cgroup's quota, divided by `LOCAL_WORLD_SIZE`, which torchrun sets. Next to NVDEC
             (`decoder="auto"` of `Gpu`) two fewer, which feed NVDEC and train.
         repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` clips.

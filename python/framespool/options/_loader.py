@@ -119,7 +119,7 @@ class LoaderOptions:
             # Drawn once: the settings of the order are requested several times.
             "seed": resolve_seed(self.seed, integer("num_shards", shards.num_shards)),
             "on_error": on_error if isinstance(on_error, OnError) else OnError(on_error),
-            "num_threads": _default_threads(gpu) if self.num_threads is None else integer("num_threads", self.num_threads),
+            "num_threads": _threads(gpu) if self.num_threads is None else integer("num_threads", self.num_threads),
             "cache": as_cache(self.cache),
             "index": index,
         }
@@ -214,7 +214,7 @@ class LoaderOptions:
         }
 
 
-def _default_threads(gpu: Gpu | None) -> int:
-    """One thread per core of this rank. Beside NVDEC, its threads and the training keep two cores."""
-    beside_nvdec = gpu is not None and gpu.decoder == "auto"
-    return max(1, cores_per_rank() - (2 if beside_nvdec else 0))
+def _threads(gpu: Gpu | None) -> int:
+    """One thread per core of this rank. With NVDEC, its threads and the training keep two cores."""
+    with_nvdec = gpu is not None and gpu.decoder == "auto"
+    return max(1, cores_per_rank() - (2 if with_nvdec else 0))

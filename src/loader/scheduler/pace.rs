@@ -35,8 +35,8 @@ const MEMORY_CLIPS: f64 = 256.0;
 /// How much longer than expected a CPU worker may take for a clip: costs are estimates.
 const MARGIN: f64 = 1.25;
 
-/// A CPU worker hands a clip over to idle NVDEC workers if it would take this many times as long.
-const HAND_OVER_GAIN: f64 = 2.0;
+/// A CPU worker moves a clip to idle NVDEC workers if it would take this many times as long.
+const MIN_GAIN: f64 = 2.0;
 
 /// How far a CPU worker is with a task.
 pub(in super::super) struct TaskProgress {
@@ -45,7 +45,7 @@ pub(in super::super) struct TaskProgress {
     pub busy: Duration,
     /// What remains to be done.
     pub remaining: Cost,
-    /// What it costs to make the unfinished clips anew.
+    /// What it costs to make the unfinished clips again.
     pub whole: Cost,
 }
 
@@ -125,12 +125,12 @@ impl Pace {
     }
 
     /// Whether an idle NVDEC worker would have made the clips of a CPU worker long before it.
-    pub fn is_worth_handing_over(&self, task: &TaskProgress) -> bool {
+    pub fn is_worth_moving(&self, task: &TaskProgress) -> bool {
         // Its own speed counts more and more: other processes may use its core.
         let before = self.rate(WorkerKind::Cpu) * ASSUMED_SECONDS;
         let cpu = (before + task.done as f64) / (ASSUMED_SECONDS + task.busy.as_secs_f64());
         let nvdec = self.rate(WorkerKind::Nvdec);
-        task.remaining as f64 / cpu > HAND_OVER_GAIN * task.whole as f64 / nvdec
+        task.remaining as f64 / cpu > MIN_GAIN * task.whole as f64 / nvdec
     }
 
     fn rate(&self, kind: WorkerKind) -> f64 {

@@ -81,16 +81,16 @@ enum Division {
 #[derive(Clone, Copy)]
 struct Conditions {
     /// The number of requests after the open batches for whose clips there is memory.
-    max_beside: u64,
+    max_work_ahead: u64,
     /// Of so many clips, one is of a video in 4K, which costs four times as much.
-    dear_one_in: u64,
+    expensive_one_in: u64,
     /// After this number of clips, the CPU is ten times as slow: others use it.
     cpu_is_slow_after: u64,
 }
 
 const EASY: Conditions = Conditions {
-    max_beside: 400,
-    dear_one_in: CLIPS,
+    max_work_ahead: 400,
+    expensive_one_in: CLIPS,
     cpu_is_slow_after: CLIPS,
 };
 
@@ -201,9 +201,9 @@ struct Simulation {
     rng: Rng,
     costs: Vec<f64>,
     clock: f64,
-    /// Clips that each kind of worker has made, and those that were handed over.
+    /// Clips that each kind of worker has made, and those that were moved.
     made: [u64; 2],
-    handed_over: u64,
+    moved: u64,
 }
 
 impl Simulation {
@@ -229,7 +229,7 @@ impl Simulation {
         }
         .rng(Purpose::Sampling);
         let costs = (1..=CLIPS)
-            .map(|clip| match clip % conditions.dear_one_in {
+            .map(|clip| match clip % conditions.expensive_one_in {
                 0 => 4.0 * CLIP_COST * log_normal(&mut rng),
                 _ => CLIP_COST * log_normal(&mut rng),
             })
@@ -249,16 +249,16 @@ impl Simulation {
             costs,
             clock: 0.0,
             made: [0; 2],
-            handed_over: 0,
+            moved: 0,
         }
     }
 
     /// Delivers an epoch to a consumer that takes batches at once. Returns the clips per second
     /// after the first quarter.
     fn run(&mut self, batch_size: u64) -> f64 {
-        let max_beside = self.conditions.max_beside;
+        let max_work_ahead = self.conditions.max_work_ahead;
         self.scheduler
-            .start_epoch((PASS, 0), true, (0, max_beside), 0);
+            .start_epoch((PASS, 0), true, (0, max_work_ahead), 0);
         let request = |clip| {
             let sampled = SampledClip {
                 clip,
@@ -291,7 +291,7 @@ impl Simulation {
                 }
                 continue;
             }
-            if self.hand_over() {
+            if self.move_to_nvdec() {
                 continue;
             }
             self.advance();
@@ -385,7 +385,7 @@ impl Simulation {
     }
 
     /// Leaves clips of CPU workers that the consumer waits for to idle NVDEC workers.
-    fn hand_over(&mut self) -> bool {
+    fn move_to_nvdec(&mut self) -> bool {
         let mut any = false;
         for at in 0..self.workers.len() {
             let Some(task) = &self.workers[at].task else {
@@ -408,7 +408,7 @@ impl Simulation {
                 let requests = task.request.take().into_iter().collect();
                 self.scheduler
                     .requeue_for(WorkerKind::Nvdec, PASS, requests);
-                self.handed_over += 1;
+                self.moved += 1;
                 any = true;
             }
         }
@@ -452,7 +452,7 @@ impl Simulation {
         }
     }
 
-    /// Tells the scheduler what a worker has done since it began or resumed its task.
+    /// Reports to the scheduler what a worker has done since it began or resumed its task.
     fn record_work(&mut self, at: usize) {
         let worker = &self.workers[at];
         let Some(task) = &worker.task else { return };
@@ -471,7 +471,7 @@ fn log_normal(rng: &mut Rng) -> f64 {
     (SPREAD * normal - SPREAD * SPREAD / 2.0).exp().max(0.15)
 }
 
-/// Clips per second, and how many of them were handed over.
+/// Clips per second, and how many of them were moved.
 fn rate(
     machine: Machine,
     division: Division,
@@ -480,7 +480,7 @@ fn rate(
 ) -> (f64, u64) {
     let mut simulation = Simulation::new(machine, division, batch_size, conditions);
     let rate = simulation.run(u64::from(batch_size));
-    (rate, simulation.handed_over)
+    (rate, simulation.moved)
 }
 
 /// Prints and checks the rates of all machines: `check` is given the machine, and the rates of
@@ -490,7 +490,7 @@ fn compare(
     conditions: Conditions,
     check: impl Fn(Machine, u32, [f64; 4], u64),
 ) {
-    println!("clips/s               batch  NVDEC    CPU  by deadline  by pace  handed over");
+    println!("clips/s               batch  NVDEC    CPU  by deadline  by pace  moved");
     for &machine in machines {
         for batch_size in [4, 8, 16, 32, 64] {
             let divisions = [
@@ -500,16 +500,16 @@ fn compare(
                 Division::ByPace,
             ];
             let rates = divisions.map(|division| rate(machine, division, batch_size, conditions));
-            let [nvdec, cpu, deadline, (pace, handed_over)] = rates;
+            let [nvdec, cpu, deadline, (pace, moved)] = rates;
             println!(
-                "{:24} {batch_size:2} {:6.1} {:6.1} {:12.1} {pace:8.1} {handed_over:6}",
+                "{:24} {batch_size:2} {:6.1} {:6.1} {:12.1} {pace:8.1} {moved:6}",
                 machine.name, nvdec.0, cpu.0, deadline.0
             );
             check(
                 machine,
                 batch_size,
                 [nvdec.0, cpu.0, deadline.0, pace],
-                handed_over,
+                moved,
             );
         }
     }
@@ -536,7 +536,7 @@ fn nvdec_and_cpu_together_are_faster_than_either() {
 #[test]
 fn without_memory_for_clips_ahead_the_cpu_does_not_slow_nvdec() {
     let conditions = Conditions {
-        max_beside: 0,
+        max_work_ahead: 0,
         ..EASY
     };
     compare(
@@ -550,9 +550,9 @@ fn without_memory_for_clips_ahead_the_cpu_does_not_slow_nvdec() {
 }
 
 #[test]
-fn dear_clips_are_left_to_nvdec() {
+fn expensive_clips_are_left_to_nvdec() {
     let conditions = Conditions {
-        dear_one_in: 8,
+        expensive_one_in: 8,
         ..EASY
     };
     compare(
@@ -566,21 +566,21 @@ fn dear_clips_are_left_to_nvdec() {
 }
 
 #[test]
-fn clips_of_a_slow_cpu_are_handed_over() {
+fn clips_of_a_slow_cpu_are_moved() {
     let conditions = Conditions {
-        max_beside: 64,
+        max_work_ahead: 64,
         cpu_is_slow_after: CLIPS / 2,
         ..EASY
     };
     compare(
         &DIFFERENT,
         conditions,
-        |machine, batch_size, [nvdec, _, _, pace], handed_over| {
+        |machine, batch_size, [nvdec, _, _, pace], moved| {
             let case = format!("{}, batch size {batch_size}", machine.name);
             assert!(pace >= 0.97 * nvdec, "{case}");
             // Elsewhere other clips are made meanwhile.
             assert!(
-                handed_over > 0 || !machine.name.starts_with("H200") || batch_size > 8,
+                moved > 0 || !machine.name.starts_with("H200") || batch_size > 8,
                 "{case}"
             );
         },

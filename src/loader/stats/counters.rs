@@ -156,7 +156,7 @@ counters! {
         frames_decoded_by_gpu: u64, Sum, "Part of `frames_decoded`.";
         frames_decoded_by_fallback: u64, Sum,
             "Part of `frames_decoded`: what the CPU decoded because the GPU could not.";
-        clips_handed_over: u64, Sum,
+        clips_moved_to_nvdec: u64, Sum,
             "Clips that the CPU had begun and NVDEC made, because the training loop waited for them.";
         late_decode_statuses: u64, Sum,
             "Pictures that were mapped only for their decode status, or whose status is unknown.";

@@ -15,6 +15,7 @@ mod decoder_pool;
 mod epoch;
 mod lookahead;
 mod own_batches;
+mod pace;
 mod scheduler;
 mod shuffle_report;
 #[cfg(all(test, feature = "model"))]

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use serde::Deserialize;
 
 use super::config::GpuConfig;
-use super::scheduler::WorkerKind;
+use super::pace::WorkerKind;
 use super::stats::StatsCollector;
 use crate::decode::{BitstreamFilter, nvdec_exclusion};
 use crate::error::{Error, Result};

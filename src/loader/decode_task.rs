@@ -15,10 +15,8 @@ use super::ClipMetadata;
 use super::budget::MemoryReservation;
 use super::decoder_pool::DecoderPool;
 use super::lookahead::SequenceNumber;
-use super::scheduler::{
-    ANY_PASS, ClipData, ClipRequest, Cost, RequestId, Scheduler, SuspendedTask, TaskProgress,
-    WorkerKind,
-};
+use super::pace::{Cost, TaskProgress, WorkerKind};
+use super::scheduler::{ANY_PASS, ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask};
 use super::stats::{StatsCollector, WorkCounts};
 use super::stored_clips::{StoredClips, Ticket};
 use crate::batch::OutputMut;

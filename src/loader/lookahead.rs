@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::ClipMetadata;
 use super::budget::MemoryReservation;
-use super::scheduler::WorkerKind;
+use super::pace::WorkerKind;
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::{ClipShape, Dtype};

@@ -1,8 +1,7 @@
 //! Schedules clip requests among the worker threads. Workers take the clip request with the earliest
 //! deadline that is available, together with the requests of the same video that can share its
-//! decoding. Next to NVDEC, CPU workers take later ones, see [`pace`].
+//! decoding. Next to NVDEC, CPU workers take later ones, see `pace`.
 
-mod pace;
 #[cfg(test)]
 mod simulation;
 mod work;
@@ -15,6 +14,7 @@ use super::backends::DecoderBackends;
 use super::budget::{MemoryBudget, MemoryReservation};
 use super::decoder_pool::DecoderPool;
 use super::lookahead::{CachedClip, LookaheadWindow, RequestEntry, RequestState, SequenceNumber};
+use super::pace::{Cost, Pace, TaskProgress, WorkerKind};
 use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
 use super::{ClipMetadata, ClipOutcome, LoaderConfig};
@@ -25,7 +25,6 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transforms::Dtype;
 
-pub(super) use pace::{Cost, Pace, TaskProgress, WorkerKind};
 pub(super) use work::{
     ClipData, ClipRequest, PendingBatch, RequestId, SuspendedTask, VideoRequests, Work,
 };

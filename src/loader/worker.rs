@@ -13,8 +13,9 @@ use super::decode_task::{
     TaskParams, TaskPlan, TransformExecutors,
 };
 use super::lookahead::CachedClip;
+use super::pace::WorkerKind;
 use super::scheduler::{
-    ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask, VideoRequests, Work, WorkerKind,
+    ClipData, ClipRequest, RequestId, Scheduler, SuspendedTask, VideoRequests, Work,
 };
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::super::catalog::VideoCatalog;
 use super::super::lookahead::SequenceNumber;
-use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests, WorkerKind};
+use super::super::pace::WorkerKind;
+use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests};
 use super::super::stats::StatsCollector;
 use super::super::stored_clips::{StoredClips, Ticket};
 use super::{

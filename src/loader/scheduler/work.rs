@@ -3,7 +3,7 @@
 use super::super::ClipOutcome;
 use super::super::budget::MemoryReservation;
 use super::super::lookahead::{CachedClip, SequenceNumber};
-use super::WorkerKind;
+use super::super::pace::WorkerKind;
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;

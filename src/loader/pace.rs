@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A kind of worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum WorkerKind {
+pub(super) enum WorkerKind {
     /// Decodes on the CPU.
     Cpu,
     /// Decodes on NVDEC what NVDEC can decode.
@@ -14,7 +14,7 @@ pub(in super::super) enum WorkerKind {
 }
 
 /// How much decoding a clip or a task takes: macroblocks of the pictures in its decode ranges.
-pub(in super::super) type Cost = u64;
+pub(super) type Cost = u64;
 
 /// Macroblocks of a 1080p picture.
 const FULL_HD: f64 = 8160.0;
@@ -39,7 +39,7 @@ const MARGIN: f64 = 1.25;
 const MIN_GAIN: f64 = 2.0;
 
 /// How far a CPU worker is with a task.
-pub(in super::super) struct TaskProgress {
+pub(super) struct TaskProgress {
     /// What it has done of late, and in which time.
     pub done: Cost,
     pub busy: Duration,
@@ -77,7 +77,7 @@ impl Ratio {
 }
 
 /// What is known of the speed of the workers.
-pub(in super::super) struct Pace {
+pub(super) struct Pace {
     workers: [u32; 2],
     /// Cost per second of one busy worker of each kind.
     rates: [Ratio; 2],

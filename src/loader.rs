@@ -38,12 +38,10 @@ use crate::source::check_interrupt;
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{ClipShape, Map, SampledParams, explain};
 
-pub use backends::DecoderBackend;
+pub use backends::{DecoderBackend, GpuConfig};
 use catalog::VideoCatalog;
 pub use collate::Collate;
-pub use config::{
-    GpuConfig, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError,
-};
+pub use config::{LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError};
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};

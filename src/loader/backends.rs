@@ -11,7 +11,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use serde::Deserialize;
 
-use super::config::GpuConfig;
 use super::pace::WorkerKind;
 use super::stats::StatsCollector;
 use crate::decode::{BitstreamFilter, nvdec_exclusion};
@@ -36,6 +35,22 @@ pub enum DecoderBackend {
     Nvdec,
     /// For image files: nvJPEG, with fallback to the CPU for what nvJPEG cannot decode.
     Nvjpeg,
+}
+
+/// Selects the work that runs on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuConfig {
+    /// The GPU whose memory holds the batches; host memory if `None`.
+    pub device: Option<u32>,
+    /// For batches in host memory: the GPU that decodes. `None` with [`DecoderBackend::Nvdec`] is
+    /// GPU 0.
+    pub decode_device: Option<u32>,
+    /// The decoder backend.
+    pub decoder: DecoderBackend,
+    /// Worker threads that decode on the GPU. Default: two per NVDEC engine, fewer if device memory
+    /// is short.
+    pub nvdec_threads: Option<u32>,
 }
 
 /// Workers per NVDEC engine: one decodes while the other waits for frames to be mapped, or for

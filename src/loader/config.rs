@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::backends::{DecoderBackend, DecoderBackends};
+use super::backends::{DecoderBackend, DecoderBackends, GpuConfig};
 use super::collate::Collate;
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::ClipSamplerRef;
@@ -42,22 +42,6 @@ pub struct Mixture {
     pub replacement: bool,
     /// Number of clips per epoch; by default the number of clips in all datasets together.
     pub epoch_clips: Option<u64>,
-}
-
-/// Selects the work that runs on a GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GpuConfig {
-    /// The GPU whose memory holds the batches; host memory if `None`.
-    pub device: Option<u32>,
-    /// For batches in host memory: the GPU that decodes. `None` with [`DecoderBackend::Nvdec`] is
-    /// GPU 0.
-    pub decode_device: Option<u32>,
-    /// The decoder backend.
-    pub decoder: DecoderBackend,
-    /// Worker threads that decode on the GPU. Default: two per NVDEC engine, fewer if device memory
-    /// is short.
-    pub nvdec_threads: Option<u32>,
 }
 
 /// The options of a [`Loader`] that are plain values. The Python package has their defaults and

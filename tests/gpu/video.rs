@@ -460,15 +460,18 @@ fn kind_of_worker_does_not_depend_on_timing() {
             ..base
         };
         let (_, stats) = deliver(gpu_config(&base, Some(0), DecoderBackend::Auto));
-        let (by_gpu, by_fallback) = match by_nvdec {
-            true => (stats.frames_decoded, 0),
-            false => (0, stats.frames_decoded),
-        };
-        assert_eq!(stats.frames_decoded_by_gpu, by_gpu, "{codec}: {stats:?}");
-        assert_eq!(
-            stats.frames_decoded_by_fallback, by_fallback,
-            "{codec}: {stats:?}"
+        let (by_gpu, by_fallback) = (
+            stats.frames_decoded_by_gpu,
+            stats.frames_decoded_by_fallback,
         );
+        // A driver that fails to create a decoder is the one reason for the CPU to decode a part.
+        let (alone, other) = match by_nvdec {
+            true => (by_gpu, by_fallback),
+            false => (by_fallback, by_gpu),
+        };
+        assert_eq!(alone + other, stats.frames_decoded, "{codec}: {stats:?}");
+        let is_alone = !by_nvdec || stats.cpu_fallbacks.is_empty();
+        assert!(!is_alone || other == 0, "{codec}: {stats:?}");
     }
 }
 

@@ -140,7 +140,7 @@ impl PacketReader {
             // where it happens to read on after a seek.
             packet.remove_new_extradata();
             if !headers.is_empty() {
-                let (mut whole, key) = (Vec::new(), packet.is_key());
+                let mut whole = Vec::new();
                 reserve(
                     &index.site_of_packet(at),
                     &mut whole,
@@ -148,24 +148,11 @@ impl PacketReader {
                 )?;
                 whole.extend_from_slice(&headers);
                 whole.extend_from_slice(packet.data());
-                let no_memory =
-                    || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
-                packet
-                    .allocate(whole.len())
-                    .ok_or_else(no_memory)?
-                    .copy_from_slice(&whole);
-                packet.set_key(key);
+                replace_data(packet, &whole, &index.site_of_packet(at))?;
             }
         }
         if let Some(base) = without_higher_layers(&index.info.params, packet.data()) {
-            let key = packet.is_key();
-            let no_memory =
-                || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
-            packet
-                .allocate(base.len())
-                .ok_or_else(no_memory)?
-                .copy_from_slice(&base);
-            packet.set_key(key);
+            replace_data(packet, &base, &index.site_of_packet(at))?;
         }
         packet.set_packet_index(at);
         Ok(())
@@ -411,6 +398,17 @@ impl PacketReader {
         }
         Ok(false)
     }
+}
+
+/// Replaces the bytes of a packet, which stays a key packet if it is one.
+fn replace_data(packet: &mut Packet, data: &[u8], site: &Site) -> Result<()> {
+    let key = packet.is_key();
+    packet
+        .allocate(data.len())
+        .ok_or_else(|| Error::malformed(site, "no memory for a packet"))?
+        .copy_from_slice(data);
+    packet.set_key(key);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -194,19 +194,15 @@ impl DecoderBackends {
         sessions.is_some_and(|sessions| sessions.lock().is_for_cpu(index))
     }
 
-    /// The codec of a video that NVDEC decodes, as far as its index and earlier failures show. The
-    /// file may still turn out to have something that NVDEC does not decode.
+    /// The codec of a video that NVDEC decodes, as far as its index shows. The file may still turn
+    /// out to have something that NVDEC does not decode.
     ///
     /// # Errors
     /// The reason why the CPU decodes it.
     fn nvdec_codec(
-        &self,
         sessions: &SessionPool,
         index: &VideoIndex,
     ) -> std::result::Result<Codec, String> {
-        if self.has_failed(index) {
-            return Err("NVDEC failed in this file, or one with its parameters, before".to_owned());
-        }
         if let Some(reason) = nvdec_exclusion(index) {
             return Err(reason.to_owned());
         }
@@ -258,10 +254,11 @@ impl DecoderBackends {
     /// The only kind of worker that makes clips of a video, if there is one as far as is known.
     pub fn fixed_kind(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<WorkerKind> {
         let sessions = self.sessions.as_ref()?;
-        if index.info.params.codec.is_image {
+        // The reason for an earlier failure is recorded.
+        if index.info.params.codec.is_image || self.has_failed(index) {
             return Some(WorkerKind::Cpu);
         }
-        match self.nvdec_codec(sessions, index) {
+        match Self::nvdec_codec(sessions, index) {
             Err(reason) => {
                 stats.record_cpu_fallback(&reason);
                 Some(WorkerKind::Cpu)

@@ -222,8 +222,6 @@ pub(super) struct DecodeTask {
     kind: WorkerKind,
     /// The kind of worker to which the task was given because the other one cannot make its clips.
     fixed_kind: Option<WorkerKind>,
-    /// Whether there are workers of the other kind.
-    has_both_kinds: bool,
     index: Arc<VideoIndex>,
     reader: PacketReader,
     /// The reader's byte count when it was last added to the statistics.
@@ -329,13 +327,13 @@ impl DecodeTask {
     }
 
     /// Whether a CPU worker makes clips that NVDEC could make.
-    fn may_move_to_nvdec(&self) -> bool {
-        self.has_both_kinds && self.kind == WorkerKind::Cpu && self.fixed_kind.is_none()
+    fn may_move_to_nvdec(&self, scheduler: &Scheduler<Self>) -> bool {
+        scheduler.has_both_kinds && self.kind == WorkerKind::Cpu && self.fixed_kind.is_none()
     }
 
     /// Whether NVDEC does not decode the range that has just begun, so that CPU workers are for it.
-    fn is_left_to_cpu(&self) -> bool {
-        self.has_both_kinds && self.kind == WorkerKind::Nvdec && !self.decoder.is_on_gpu()
+    fn is_left_to_cpu(&self, scheduler: &Scheduler<Self>) -> bool {
+        scheduler.has_both_kinds && self.kind == WorkerKind::Nvdec && !self.decoder.is_on_gpu()
     }
 
     /// What a number of packets costs.
@@ -367,6 +365,8 @@ impl DecodeTask {
             .count()
     }
 
+    /// How far the task is, for the decision whether NVDEC makes its clips sooner. `done`: what it
+    /// has done since its last report.
     fn progress(&self, done: &PaceCounter) -> TaskProgress {
         let later: u64 = self.ranges.iter().map(|r| u64::from(r.packets())).sum();
         let (whole, left) = self.range_packets;
@@ -406,7 +406,7 @@ impl DecodeTask {
     pub fn run(&mut self, mut context: TaskContext<'_>) -> Result<Progress> {
         let context = &mut context;
         context.decoders.prefers_gpu = self.kind == WorkerKind::Nvdec;
-        context.decoders.replaces_nvdec = self.has_both_kinds
+        context.decoders.replaces_nvdec = context.scheduler.has_both_kinds
             && self.fixed_kind == Some(WorkerKind::Cpu)
             && !self.index.info.params.codec.is_image;
         self.bytes_counted = self.reader.bytes_read();
@@ -465,14 +465,14 @@ impl DecodeTask {
                 }
                 return Ok(Progress::Preempted);
             }
-            if self.may_move_to_nvdec()
+            if self.may_move_to_nvdec(scheduler)
                 && scheduler.is_wanted_by_nvdec(due, || self.progress(&context.pace))
             {
                 return Ok(Progress::MovedTo(WorkerKind::Nvdec));
             }
             if !self.decoder.is_in_range() {
                 match self.next_range(context) {
-                    Ok(true) if self.is_left_to_cpu() => {
+                    Ok(true) if self.is_left_to_cpu(scheduler) => {
                         return Ok(Progress::MovedTo(WorkerKind::Cpu));
                     }
                     Ok(true) => {}

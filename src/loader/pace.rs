@@ -26,10 +26,10 @@ const ASSUMED_PICTURES_PER_SECOND: [f64; 2] = [150.0, 350.0];
 /// Seconds of work that count as much as what was assumed before.
 const ASSUMED_SECONDS: f64 = 0.5;
 
-/// Seconds of work after which what was learned before counts half.
+/// Seconds of work after which what was learned before counts about half.
 const MEMORY_SECONDS: f64 = 20.0;
 
-/// Number of clips after which the mean cost before counts half.
+/// Number of clips after which the mean cost before counts about half.
 const MEMORY_CLIPS: f64 = 256.0;
 
 /// How much longer than expected a CPU worker may take for a clip: costs are estimates.
@@ -95,7 +95,7 @@ impl Pace {
         }
     }
 
-    /// Records work that a worker has done.
+    /// Records work that a worker of this kind has done.
     pub fn record_work(&mut self, kind: WorkerKind, cost: Cost, busy: Duration) {
         if cost > 0 && !busy.is_zero() {
             self.rates[kind as usize].add(cost as f64, busy.as_secs_f64());

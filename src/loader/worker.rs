@@ -181,7 +181,7 @@ impl Worker {
             // this fails, those calls report the error.
             let _ = gpu.device().make_current();
         }
-        if self.kind == WorkerKind::Cpu && self.scheduler.has_both_kinds() {
+        if self.kind == WorkerKind::Cpu && self.scheduler.has_both_kinds {
             // The threads that feed NVDEC and those of the training come first. On Linux, no
             // process means this thread; if it fails, the thread only competes with them.
             #[cfg(target_os = "linux")]
@@ -336,7 +336,7 @@ impl Worker {
             return;
         };
         // A task can be suspended or moved, and copies of cached clips may be due meanwhile.
-        let has_nvdec = self.kind == WorkerKind::Nvdec || self.scheduler.has_both_kinds();
+        let has_nvdec = self.kind == WorkerKind::Nvdec || self.scheduler.has_both_kinds;
         let alone = group.unshared || (!has_nvdec && self.scheduler.stored.is_none());
         if group.requests.len() == 1 && group.requests[0].is_due && alone {
             // No other clip shares the decoding: make the clip without a task.
@@ -425,7 +425,7 @@ impl Worker {
     /// not report are made by one kind, so that their frames do not depend on who takes them.
     /// Returns the requests that remain, if any.
     fn give_to_kind(&self, mut group: VideoRequests) -> Option<VideoRequests> {
-        if group.fixed_kind.is_some() || group.unshared || !self.scheduler.has_both_kinds() {
+        if group.fixed_kind.is_some() || group.unshared || !self.scheduler.has_both_kinds {
             return Some(group);
         }
         let opened = catch_unwind(AssertUnwindSafe(|| {

@@ -420,6 +420,20 @@ pub(super) fn is_subprocess(test: &str) -> bool {
     std::env::var("FRAMESPOOL_GPU_SUBPROCESS").is_ok_and(|name| name == test)
 }
 
+/// The simulated GPU with an engine for AV1, in a process of its own; `None` in the process that
+/// starts it.
+pub(super) fn with_av1(test: &str) -> Option<(Arc<Gpu>, SimulatedGpu)> {
+    let found = gpu().zip(SimulatedGpu::open());
+    if is_subprocess(test) {
+        return Some(found.expect("it was found before"));
+    }
+    if found.is_some() {
+        let codecs = ("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1");
+        run_in_subprocess(test, &[codecs]);
+    }
+    None
+}
+
 #[test]
 fn second_gpu_gives_the_same_batches() {
     let name = "fault_injection::second_gpu_gives_the_same_batches";
@@ -485,17 +499,9 @@ fn second_gpu_gives_the_same_batches() {
 #[test]
 fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let name = "fault_injection::av1_clips_around_hidden_frames_equal_the_cpu";
-    if !is_subprocess(name) {
-        if gpu().is_some() && SimulatedGpu::open().is_some() {
-            run_in_subprocess(
-                name,
-                &[("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1")],
-            );
-        }
+    let Some((_, simulated)) = with_av1(name) else {
         return;
-    }
-    assert!(gpu().is_some());
-    let simulated = SimulatedGpu::open().expect("it was found before");
+    };
     let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
     let mut bytes = std::fs::read(&path).expect("readable");
     let intact =

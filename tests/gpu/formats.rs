@@ -3,7 +3,7 @@
 use framespool::source::MemorySource;
 use framespool::units::DecodeIndex;
 
-use super::fault_injection::{is_subprocess, run_in_subprocess};
+use super::fault_injection::with_av1;
 use super::*;
 
 /// Decodes all frames on the CPU, and on the GPU without a fallback.
@@ -113,15 +113,9 @@ fn ivf(fourcc: &[u8; 4], video: &Video) -> Vec<u8> {
 #[test]
 fn av1_without_configuration_is_decoded_by_its_sequence_headers() {
     let name = "formats::av1_without_configuration_is_decoded_by_its_sequence_headers";
-    if !is_subprocess(name) {
-        if gpu().is_some() && SimulatedGpu::open().is_some() {
-            let codecs = ("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1");
-            run_in_subprocess(name, &[codecs]);
-        }
+    let Some((gpu, simulated)) = with_av1(name) else {
         return;
-    }
-    let gpu = gpu().expect("it was found before");
-    let simulated = SimulatedGpu::open().expect("it was found before");
+    };
     let video = open_bytes("webm", read("video/codecs/av1_10bit_426x240.webm"));
     let expected = assert_gpu_alone_equals_cpu(&gpu, &video);
     let bytes = ivf(b"AV01", &video);
@@ -136,15 +130,9 @@ fn av1_without_configuration_is_decoded_by_its_sequence_headers() {
 #[test]
 fn av1_units_of_one_frame_and_of_several_equal_the_cpu() {
     let name = "formats::av1_units_of_one_frame_and_of_several_equal_the_cpu";
-    if !is_subprocess(name) {
-        if gpu().is_some() && SimulatedGpu::open().is_some() {
-            let codecs = ("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1");
-            run_in_subprocess(name, &[codecs]);
-        }
+    let Some((gpu, simulated)) = with_av1(name) else {
         return;
-    }
-    let gpu = gpu().expect("it was found before");
-    let simulated = SimulatedGpu::open().expect("it was found before");
+    };
     let video = open_bytes("mkv", read("video/derived/av1_hidden_352x288.mkv"));
     let wanted: Vec<_> = (0..video.index().num_frames())
         .step_by(8)

@@ -235,7 +235,6 @@ pub(in super::super) fn plan(
         video,
         kind: task_params.kind,
         fixed_kind,
-        has_both_kinds: scheduler.has_both_kinds(),
         reader: task_params.catalog.files.reader(&opened),
         bytes_counted: 0,
         index,

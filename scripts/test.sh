@@ -125,7 +125,8 @@ python_smoke() {
     rm -rf "$folder" && mkdir -p "$folder" && cp -rs "$PWD/python/framespool" "$folder" &&
     ln -s ../../debug/lib_framespool.so "$folder/framespool/_framespool.abi3.so" &&
     PYTHONPATH=$folder python -m pytest -q -p no:cacheprovider tests/python/test_package.py tests/python/test_video.py \
-      tests/python/test_loader_order.py
+      tests/python/test_loader_order.py tests/python/test_docs.py::test_architecture_and_development_name_existing_files \
+      tests/python/test_docs.py::test_architecture_names_are_defined_in_the_files_of_their_row
 }
 
 check() {

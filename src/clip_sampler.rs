@@ -13,6 +13,7 @@ mod random;
 mod segments;
 mod uniform;
 pub mod video_timing;
+mod views;
 mod windows;
 
 use std::fmt::Debug;
@@ -31,6 +32,7 @@ pub use random::{Random, StartSampling};
 pub use segments::{SegmentMode, Segments};
 pub use uniform::Uniform;
 pub use video_timing::VideoTiming;
+pub use views::{SamplerOfView, Views};
 pub use windows::{PadMode, Windows};
 
 /// A shared clip sampler.

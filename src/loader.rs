@@ -41,7 +41,7 @@ use crate::transforms::{ClipShape, Map, SampledParams, explain};
 pub use backends::{DecoderBackend, GpuConfig};
 use catalog::VideoCatalog;
 pub use collate::Collate;
-pub use config::{LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError};
+pub use config::{ClipView, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError};
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
@@ -138,9 +138,10 @@ const MAX_WORKERS_WITHOUT_WORK_AHEAD: u32 = 2;
 
 /// One batch.
 pub struct Batch {
-    /// The pixels.
-    pub data: BatchData,
-    /// Metadata of the clips, in the order of the pixels.
+    /// The pixels of the clips of each view.
+    pub data: Vec<BatchData>,
+    /// Metadata of the clips of all views, in the order of the batch sampler. Those of one view are
+    /// in the order of its pixels; see [`Loader::clips_of_views`].
     pub clips: Vec<ClipMetadata>,
 }
 
@@ -213,12 +214,14 @@ impl Loader {
                 config.max_clips_in_flight()
             )));
         }
-        if let Some(frames) = config.clip_sampler.sequence_length() {
-            config.pipeline.check_frames(frames as usize)?;
+        for view in &config.views {
+            if let Some(frames) = view.clip_sampler.sequence_length() {
+                view.pipeline.check_frames(frames as usize)?;
+            }
         }
         let stats = Arc::new(StatsCollector::default());
         let config = Arc::new(config);
-        let catalog = VideoCatalog::new(&config);
+        let catalog = VideoCatalog::new(&config)?;
         let catalog = Arc::new(catalog.count_clips(
             config.options.num_threads,
             config.options.on_error,
@@ -297,6 +300,12 @@ impl Loader {
             .then(|| self.order.config().clips_per_group)
     }
 
+    /// The number of clips of a video in each view; `None` if there is one view.
+    pub fn clips_of_views(&self) -> Option<Vec<u64>> {
+        let views = &self.config.views;
+        (views.len() > 1).then(|| views.iter().map(ClipView::num_clips).collect())
+    }
+
     /// Clips in the whole dataset.
     pub fn num_clips(&self) -> u64 {
         self.catalog.clips.num_clips()
@@ -361,7 +370,7 @@ impl Loader {
             stored.store.begin_epoch(epoch);
         }
         let max_work_ahead = requests / WORK_AHEAD_SHARE_IN_ORDER;
-        let same_shape = self.config.clip_shape().is_some();
+        let same_shape = self.config.clip_shapes().is_some();
         let siblings = self.order.lookahead_clips();
         self.workers.scheduler.start_epoch(
             (pass, epoch),
@@ -452,7 +461,8 @@ impl Loader {
         self.check_process()?;
         let clip = sampled.clip;
         self.check_clip(clip)?;
-        let (video_id, _) = self.catalog.clips.locate(clip);
+        let (video_id, number) = self.catalog.clips.locate(clip);
+        let view = self.config.view_of(number);
         let video = self.catalog.open(video_id, &self.stats)?;
         let index = video.index();
         let seed = self.config.order.seed;
@@ -468,7 +478,7 @@ impl Loader {
         }
         let params = &index.info.params;
         let drawn = explain(
-            &self.config.pipeline,
+            &self.config.views[view].pipeline,
             (params.width, params.height),
             index.info.display(),
             key,
@@ -482,7 +492,7 @@ impl Loader {
             content_key: self
                 .catalog
                 .content_keys
-                .key(&video.identity(), &sample, key),
+                .key(view, &video.identity(), &sample, key),
             indices: sample.indices,
             sampled_params: drawn,
         })

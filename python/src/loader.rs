@@ -50,8 +50,8 @@ type FailureTuple = (u32, Option<String>, &'static str, String, u64);
 pub struct Loader {
     /// `None` only while the object is being dropped.
     loader: Mutex<Option<loader::Loader>>,
-    /// The Python functions that the clip sampler calls, for the garbage collector.
-    function: Option<Callable>,
+    /// The Python functions that the clip samplers call, for the garbage collector.
+    functions: Vec<Callable>,
     // Outside of the lock, so that they can be called while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
@@ -64,6 +64,8 @@ pub struct Loader {
     len_batches: u64,
     num_clips: u64,
     clips_per_group: Option<u32>,
+    /// Clips of a video in each view, if there are several.
+    clips_of_views: Option<Vec<u64>>,
     collate: Collate,
     images: bool,
     owner_pid: u32,
@@ -195,6 +197,11 @@ impl Loader {
             collate,
             ..
         } = &settings.options;
+        let others = settings.more_views.iter().map(|(sampler, ..)| sampler);
+        let functions = std::iter::once(&clip_sampler)
+            .chain(others)
+            .filter_map(|sampler| sampler.function.clone())
+            .collect();
         let config = config(py, dataset, &clip_sampler, steps, settings, &index)?;
         let start = || match &progress {
             Some(progress) => {
@@ -205,16 +212,16 @@ impl Loader {
         let loader = run_interruptible(py, start)?;
         let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
         let clips_per_group = loader.clips_per_group();
+        let clips_of_views = loader.clips_of_views();
         let counter = Box::new(loader.counter());
         let failures = Box::new(loader.failures());
         let unlogged_failures = Box::new(loader.unlogged_failures());
         let progress = Box::new(loader.progress());
-        let function = clip_sampler.function.clone();
         let loader = Mutex::new(Some(loader));
         let owner_pid = std::process::id();
         let made = Self {
             loader,
-            function,
+            functions,
             counter,
             failures,
             unlogged_failures,
@@ -225,6 +232,7 @@ impl Loader {
             len_batches,
             num_clips,
             clips_per_group,
+            clips_of_views,
             collate,
             images,
             owner_pid,
@@ -234,7 +242,7 @@ impl Loader {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.function
+        self.functions
             .iter()
             .try_for_each(|callable| visit.call(&*callable.0))
     }
@@ -367,13 +375,23 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(
-                    py,
-                    batch,
-                    self.clips_per_group.map(|clips| clips as usize),
-                    self.collate,
-                )
-                .map(Some)
+                let group = self.clips_per_group.map(|clips| clips as usize);
+                let Some(counts) = &self.clips_of_views else {
+                    return batch_to_dict(py, batch, group, self.collate).map(Some);
+                };
+                // Those of the first view have the names of the fields; the others with their number.
+                let all = PyDict::new(py);
+                for (view, (batch, clips)) in split_views(batch, counts).enumerate() {
+                    let dict = batch_to_dict(py, batch, Some(clips), self.collate)?;
+                    for (name, value) in dict {
+                        let name: String = name.extract()?;
+                        match view {
+                            0 => all.set_item(name, value)?,
+                            _ => all.set_item(format!("{view}.{name}"), value)?,
+                        }
+                    }
+                }
+                Ok(Some(all))
             }
             None => {
                 self.index.log_error(py)?;
@@ -464,7 +482,31 @@ fn padded_rows<'a, T: Copy + 'a>(
     clips.iter().flat_map(row)
 }
 
-/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. If the
+/// Splits a batch of several views into one for each view, with the number of clips that a video
+/// has in it.
+fn split_views(
+    batch: loader::Batch,
+    counts: &[u64],
+) -> impl Iterator<Item = (loader::Batch, usize)> {
+    let per_video = counts.iter().sum::<u64>() as usize;
+    let number_ends = counts.iter().scan(0, |end, &count| {
+        *end += count as usize;
+        Some(*end)
+    });
+    let number_ends: Vec<usize> = number_ends.collect();
+    let mut clips: Vec<Vec<loader::ClipMetadata>> = counts.iter().map(|_| Vec::new()).collect();
+    for (position, clip) in batch.clips.into_iter().enumerate() {
+        clips[number_ends.partition_point(|&end| end <= position % per_video)].push(clip);
+    }
+    let of_view = |((data, clips), &count): ((BatchData, Vec<loader::ClipMetadata>), &u64)| {
+        let data = vec![data];
+        (loader::Batch { data, clips }, count as usize)
+    };
+    let views: Vec<_> = batch.data.into_iter().zip(clips).zip(counts).map(of_view).collect();
+    views.into_iter()
+}
+
+/// Converts a batch of one view to a dict of tensors, named like the fields of `framespool.Batch`. If the
 /// `group` clips of a video stay together, they are a second dimension; what is about videos has
 /// one value for all of them.
 fn batch_to_dict<'py>(
@@ -587,7 +629,10 @@ fn batch_to_dict<'py>(
         "geometry",
         Tensor::copied(maps.into_iter(), dims, ElementType::F64),
     )?;
-    let (buffer, shape, own_shapes) = match batch.data {
+    let Some(data) = batch.data.into_iter().next() else {
+        return Ok(dict);
+    };
+    let (buffer, shape, own_shapes) = match data {
         BatchData::Dense(buffer, shape) => (buffer, shape, Vec::new()),
         BatchData::Padded(buffer, shape, own_shapes) => (buffer, shape, own_shapes),
         BatchData::Ragged(each) => {

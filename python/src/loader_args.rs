@@ -6,7 +6,7 @@ use std::sync::Arc;
 use framespool::batch_sampler::BatchSamplerConfig;
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::{MediaLocation, Sample};
-use framespool::loader::{LoaderConfig, LoaderOptions, Mixture};
+use framespool::loader::{ClipView, LoaderConfig, LoaderOptions, Mixture};
 use framespool::source::MemorySource;
 use framespool::{Error, Result};
 use pyo3::prelude::*;
@@ -18,12 +18,18 @@ use crate::sample_table::SampleTable;
 use crate::sources::{Source, SourceCache};
 use crate::transforms::{FrameSpec, Steps};
 
+/// A view: its clip sampler, the number of the view within whose clips its own are, and its
+/// transforms.
+pub type ViewArg = (SamplerArg, Option<usize>, Steps);
+
 /// Everything about a loader that is a plain value; the Python package has the defaults and the
 /// checks.
 pub struct LoaderSpec {
     order: BatchSamplerConfig,
     mixture: Option<Mixture>,
     frames: FrameSpec,
+    /// The views after the first one.
+    pub more_views: Vec<ViewArg>,
     pub index: IndexCacheArg,
     pub options: LoaderOptions,
 }
@@ -36,6 +42,7 @@ impl FromPyObject<'_, '_> for LoaderSpec {
             order: read_spec("the order of a loader", &spec.get_item("order")?)?,
             mixture: read_spec("the mixture of a loader", &spec.get_item("mixture")?)?,
             frames: read_spec("the frames of a loader", &spec.get_item("frames")?)?,
+            more_views: spec.get_item("more_views")?.extract()?,
             index: spec.get_item("index")?.extract()?, // a path, which need not be Unicode
             options: read_spec("the options of a loader", &spec.get_item("options")?)?,
         })
@@ -150,12 +157,22 @@ pub fn config(
     spec: LoaderSpec,
     index: &IndexCacheHandle,
 ) -> PyResult<LoaderConfig> {
+    let mut views = vec![ClipView::new(
+        clip_sampler.sampler.clone(),
+        spec.frames.pipeline(py, steps)?,
+    )];
+    for (clip_sampler, within, steps) in spec.more_views {
+        views.push(ClipView {
+            clip_sampler: clip_sampler.sampler,
+            within,
+            pipeline: spec.frames.pipeline(py, steps)?,
+        });
+    }
     Ok(LoaderConfig {
+        views,
         samples: dataset.entries().or_raise(py)?,
-        clip_sampler: clip_sampler.sampler.clone(),
         order: spec.order,
         mixture: spec.mixture,
-        pipeline: spec.frames.pipeline(py, steps)?,
         index: index.store.clone(),
         options: spec.options,
     })

@@ -49,7 +49,7 @@ pub struct FrameSpec {
 
 impl FrameSpec {
     /// The pipeline for a list of transforms.
-    pub fn pipeline(self, py: Python<'_>, steps: Steps) -> PyResult<TransformPipeline> {
+    pub fn pipeline(&self, py: Python<'_>, steps: Steps) -> PyResult<TransformPipeline> {
         let deinterlace = parse_deinterlace(&self.deinterlace).or_raise(py)?;
         let pipeline = pipeline(py, steps, &self.dtype, &self.layout)?;
         let pipeline = pipeline

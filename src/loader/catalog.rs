@@ -56,17 +56,20 @@ pub struct VideoCatalog {
 }
 
 impl VideoCatalog {
-    pub(super) fn new(config: &LoaderConfig) -> Self {
-        let clips_per_sample = config.clip_sampler.fixed_num_clips().unwrap_or(0);
-        Self {
+    /// # Errors
+    /// `Argument` if the views of the configuration do not fit together.
+    pub(super) fn new(config: &LoaderConfig) -> Result<Self> {
+        let clip_sampler = config.clip_sampler()?;
+        let clips_per_sample = clip_sampler.fixed_num_clips().unwrap_or(0);
+        Ok(Self {
             samples: config.samples.clone(),
-            clip_sampler: config.clip_sampler.clone(),
+            clip_sampler,
             clips: ClipNumbers::equal(&config.samples, clips_per_sample),
             files: VideoOpener::new(config),
             outage_timeout: config.options.outage_timeout,
             content_keys: ContentKeys::new(config),
             counted: counting::Counted::default(),
-        }
+        })
     }
 
     /// Opens the video of a sample.

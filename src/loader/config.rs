@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::backends::{DecoderBackend, DecoderBackends, GpuConfig};
 use super::collate::Collate;
 use crate::batch_sampler::BatchSamplerConfig;
-use crate::clip_sampler::ClipSamplerRef;
+use crate::clip_sampler::{ClipSamplerRef, SamplerOfView, Views};
 use crate::clip_store::ClipStoreConfig;
 use crate::dataset::SampleTable;
 use crate::error::{Error, Result};
@@ -82,33 +82,27 @@ pub struct LoaderOptions {
     pub gpu: GpuConfig,
 }
 
-/// Configuration of a [`Loader`].
+/// The clips that one clip sampler takes from a video, and what is made of them.
 #[derive(Clone)]
-pub struct LoaderConfig {
-    /// Videos or images, with their labels.
-    pub samples: Arc<SampleTable>,
+pub struct ClipView {
     /// Clip sampler: selects the frames of each clip.
     pub clip_sampler: ClipSamplerRef,
-    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed
-    /// the videos.
-    pub order: BatchSamplerConfig,
-    /// Datasets that are mixed by weight.
-    pub mixture: Option<Mixture>,
+    /// The earlier view to the time span of whose clips these are limited.
+    pub within: Option<usize>,
     /// Transforms for each frame.
     pub pipeline: TransformPipeline,
-    /// Store of video indices on disk.
-    pub index: Option<Arc<IndexCache>>,
-    /// Everything else.
-    pub options: LoaderOptions,
 }
 
-/// Default of `memory_budget`: 2 GiB.
-pub const MEMORY_BUDGET: u64 = 2 << 30;
+impl ClipView {
+    /// Clips of a whole video.
+    pub fn new(clip_sampler: ClipSamplerRef, pipeline: TransformPipeline) -> Self {
+        Self {
+            clip_sampler,
+            within: None,
+            pipeline,
+        }
+    }
 
-/// Default of `lookahead_clips`: more clips than a usual memory budget holds.
-pub const LOOK_AHEAD: u32 = 1 << 16;
-
-impl LoaderConfig {
     /// The shape of all clips, if the sampling and the transforms give every clip the same shape.
     pub(super) fn clip_shape(&self) -> Option<ClipShape> {
         let size = self.pipeline.fixed_size()?;
@@ -128,7 +122,7 @@ impl LoaderConfig {
     }
 
     /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
-    pub(super) fn cached_clip_bytes(&self) -> u64 {
+    fn cached_clip_bytes(&self) -> u64 {
         let frames = self.clip_sampler.sequence_length().unwrap_or(16) as usize;
         let pipeline = self
             .clip_shape()
@@ -141,11 +135,121 @@ impl LoaderConfig {
             .unwrap_or(frames * 3 * 224 * 224) as u64
     }
 
-    /// Bytes of a clip in the output format, in which clips of videos with more than 8 bits are
-    /// cached; `None` if all cached clips have the same format.
+    /// Number of clips of a video, if it is the same for all videos, as with several views; else 1.
+    pub(super) fn num_clips(&self) -> u64 {
+        self.clip_sampler.fixed_num_clips().unwrap_or(1)
+    }
+}
+
+/// Configuration of a [`Loader`].
+#[derive(Clone)]
+pub struct LoaderConfig {
+    /// Videos or images, with their labels.
+    pub samples: Arc<SampleTable>,
+    /// The clips of a sample: usually those of one view. Several views need `group_clips`; their
+    /// clips are in the batch one view after the other for each video.
+    pub views: Vec<ClipView>,
+    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed
+    /// the videos.
+    pub order: BatchSamplerConfig,
+    /// Datasets that are mixed by weight.
+    pub mixture: Option<Mixture>,
+    /// Store of video indices on disk.
+    pub index: Option<Arc<IndexCache>>,
+    /// Everything else.
+    pub options: LoaderOptions,
+}
+
+/// Default of `memory_budget`: 2 GiB.
+pub const MEMORY_BUDGET: u64 = 2 << 30;
+
+/// Default of `lookahead_clips`: more clips than a usual memory budget holds.
+pub const LOOK_AHEAD: u32 = 1 << 16;
+
+impl LoaderConfig {
+    /// The clip sampler of all views together.
+    ///
+    /// # Errors
+    /// `Argument` if the views do not fit together.
+    pub(super) fn clip_sampler(&self) -> Result<ClipSamplerRef> {
+        match &self.views[..] {
+            [] => Err(Error::Argument("a loader needs a clip sampler".into())),
+            [view] => Ok(view.clip_sampler.clone()),
+            views => {
+                let sampler = |view: &ClipView| SamplerOfView {
+                    clip_sampler: view.clip_sampler.clone(),
+                    within: view.within,
+                };
+                Ok(Arc::new(Views::new(views.iter().map(sampler).collect())?))
+            }
+        }
+    }
+
+    /// The view of a clip, given its number within the video.
+    pub(super) fn view_of(&self, clip: u64) -> usize {
+        let mut end = 0;
+        let is_before_end = |view: &ClipView| {
+            end += view.num_clips();
+            clip < end
+        };
+        match self.views.len() {
+            1 => 0,
+            views => self.views.iter().position(is_before_end).unwrap_or(views - 1),
+        }
+    }
+
+    /// The view of the clip at this position of a batch, and its position among the clips of the
+    /// view in this batch.
+    pub(super) fn place_in_view(&self, position: usize) -> (usize, usize) {
+        if self.views.len() == 1 {
+            return (0, position);
+        }
+        let counts: Vec<_> = self.views.iter().map(|v| v.num_clips() as usize).collect();
+        let per_video = counts.iter().sum::<usize>().max(1);
+        let (video, number) = (position / per_video, position % per_video);
+        let view = self.view_of(number as u64);
+        let before: usize = counts[..view].iter().sum();
+        (view, video * counts[view] + number - before)
+    }
+
+    /// The shape of the clips of each view, if in every view all clips have the same shape.
+    pub(super) fn clip_shapes(&self) -> Option<Vec<ClipShape>> {
+        self.views.iter().map(ClipView::clip_shape).collect()
+    }
+
+    /// Number of clips of a video in all views, if it is the same for all videos.
+    pub(super) fn fixed_num_clips(&self) -> Option<u64> {
+        let counts = self.views.iter().map(|v| v.clip_sampler.fixed_num_clips());
+        counts.sum()
+    }
+
+    /// Whether the transforms of any view are random.
+    pub(super) fn has_random_transforms(&self) -> bool {
+        self.views.iter().any(|view| view.pipeline.is_random())
+    }
+
+    /// The mean over the clips of a video; at least 1.
+    fn mean_bytes(&self, bytes: impl Fn(&ClipView) -> u64) -> u64 {
+        let clips: u64 = self.views.iter().map(ClipView::num_clips).sum();
+        let of_view = |view: &ClipView| bytes(view).saturating_mul(view.num_clips());
+        let sum = self.views.iter().map(of_view).fold(0, u64::saturating_add);
+        sum.div_ceil(clips.max(1)).max(1)
+    }
+
+    /// Mean number of bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
+    pub(super) fn cached_clip_bytes(&self) -> u64 {
+        self.mean_bytes(ClipView::cached_clip_bytes)
+    }
+
+    /// Mean number of bytes of a clip in the output format, in which clips of videos with more than
+    /// 8 bits are cached; `None` if all cached clips of a view have the same format.
     pub(super) fn cached_element_bytes(&self) -> Option<u64> {
-        self.cached_format()?;
-        self.clip_shape()?.bytes().map(|bytes| bytes as u64)
+        let shapes = self.clip_shapes()?;
+        let mut views = self.views.iter();
+        views.find_map(ClipView::cached_format)?;
+        let has_bytes = shapes.iter().all(|shape| shape.bytes().is_some());
+        let bytes = |view: &ClipView| view.clip_shape().and_then(|s| s.bytes()).unwrap_or(0) as u64;
+        has_bytes.then(|| self.mean_bytes(bytes))
     }
 
     /// Number of clips for which the clip cache has memory, each with its repeats: these differ in
@@ -193,7 +297,7 @@ impl LoaderConfig {
             * u64::from(self.order.batch_size)
             * u64::from(self.order.repeats)
             * if self.options.group_clips {
-                self.clip_sampler.fixed_num_clips().unwrap_or(1)
+                self.fixed_num_clips().unwrap_or(1)
             } else {
                 1
             }
@@ -214,16 +318,12 @@ impl LoaderConfig {
         if self.options.on_error == OnError::Skip {
             return refused("cannot skip a clip of a video; use on_error=\"replace\" or \"raise\"");
         }
-        if self.clip_shape().is_none() {
+        if self.clip_shapes().is_none() {
             return refused(
                 "needs clips of one size; end the transforms with one that fixes it, such as Resize((h, w))",
             );
         }
-        match self
-            .clip_sampler
-            .fixed_num_clips()
-            .and_then(|clips| u32::try_from(clips).ok())
-        {
+        match self.fixed_num_clips().and_then(|clips| u32::try_from(clips).ok()) {
             Some(clips) => Ok(clips),
             None => {
                 refused("needs a clip sampler that takes the same number of clips from each video")

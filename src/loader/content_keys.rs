@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-use super::{DecoderBackend, LoaderConfig};
+use super::{ClipView, DecoderBackend, LoaderConfig};
 use crate::clip_sampler::ClipIndices;
 use crate::rng::RngKey;
 use crate::source::Identity;
@@ -11,7 +11,10 @@ use crate::source::Identity;
 const PIXEL_VERSION: u32 = 1;
 
 /// Makes the keys of the clips of a loader.
-pub(super) struct ContentKeys {
+pub(super) struct ContentKeys(Vec<ViewKeys>);
+
+/// Makes the keys of the clips of one view.
+struct ViewKeys {
     /// Digest of what determines the frames of all clips.
     settings: u128,
     /// Whether the pixels depend on the random parameters of the clip.
@@ -21,7 +24,36 @@ pub(super) struct ContentKeys {
 
 impl ContentKeys {
     pub fn new(config: &LoaderConfig) -> Self {
-        let pipeline = &config.pipeline;
+        Self(config.views.iter().map(|view| ViewKeys::new(config, view)).collect())
+    }
+
+    /// Digest of what determines the frames of all clips.
+    pub fn settings(&self) -> u128 {
+        match &self.0[..] {
+            [view] => view.settings,
+            views => {
+                let digests = views.iter().flat_map(|view| view.settings.to_le_bytes());
+                xxh3_128(&digests.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// The key of a clip of a view. `None` for a file whose content could change without a sign of
+    /// it.
+    pub fn key(
+        &self,
+        view: usize,
+        file: &Identity,
+        sample: &ClipIndices,
+        key: RngKey,
+    ) -> Option<u128> {
+        self.0[view].key(file, sample, key)
+    }
+}
+
+impl ViewKeys {
+    fn new(config: &LoaderConfig, view: &ClipView) -> Self {
+        let pipeline = &view.pipeline;
         let settings = format!(
             "{PIXEL_VERSION} {} {} {} {:?} {:?} {} {pipeline:?}",
             env!("CARGO_PKG_VERSION"),
@@ -36,17 +68,11 @@ impl ContentKeys {
         Self {
             settings: xxh3_128(settings.as_bytes()),
             is_random: pipeline.is_random(),
-            pads_with_zeros: config.clip_sampler.pads_with_zeros(),
+            pads_with_zeros: view.clip_sampler.pads_with_zeros(),
         }
     }
 
-    /// Digest of what determines the frames of all clips.
-    pub fn settings(&self) -> u128 {
-        self.settings
-    }
-
-    /// The key of a clip. `None` for a file whose content could change without a sign of it.
-    pub fn key(&self, file: &Identity, sample: &ClipIndices, key: RngKey) -> Option<u128> {
+    fn key(&self, file: &Identity, sample: &ClipIndices, key: RngKey) -> Option<u128> {
         if !has_version(file) {
             return None;
         }

@@ -28,7 +28,9 @@ use crate::index::VideoIndex;
 use crate::rng::RngKey;
 use crate::source::{check_interrupt, inner_interrupt_scope};
 use crate::sync::atomic::Ordering;
-use crate::transforms::{ClipShape, TransformExecutor};
+use crate::transforms::{
+    ClipShape, DeviceLut, Dtype, ElementLut, TransformExecutor, TransformPipeline,
+};
 use crate::units::DecodeIndex;
 use crate::video::{
     AnyDecoder, ClipOutput, DecoderProvider, LazyClipOutput, RangeDecoder, RangeStep,
@@ -40,17 +42,35 @@ pub(super) use plan::{
     metadata, plan,
 };
 
-/// The transform executors of one worker.
-pub(super) struct TransformExecutors {
+/// What makes the clips of one view, on one worker.
+pub(super) struct ViewTransforms {
     /// Writes clips in the output format.
     pub batch: TransformExecutor,
     /// Writes cached clips, if these have another format than the output.
     pub cached: Option<TransformExecutor>,
+    /// Expands clips cached as 8-bit codes into output elements.
+    pub expand: Option<ElementLut>,
+    pub expand_on_device: Option<DeviceLut>,
+    /// The shape of all clips, if they have the same shape.
+    pub shape: Option<ClipShape>,
+    /// Whether frames past the end of the video are filled with zeros.
+    pub pads_with_zeros: bool,
+}
+
+impl ViewTransforms {
+    pub fn pipeline(&self) -> &TransformPipeline {
+        self.batch.pipeline()
+    }
+
+    /// The element type of cached clips, if it is not that of the output.
+    pub fn cached_dtype(&self) -> Option<Dtype> {
+        Some(self.cached.as_ref()?.pipeline().dtype)
+    }
 }
 
 /// What a worker lends to the task that it runs.
 pub(super) struct TaskContext<'a> {
-    pub executors: &'a mut TransformExecutors,
+    pub views: &'a mut [ViewTransforms],
     pub scheduler: &'a Arc<Scheduler<DecodeTask>>,
     decoders: CountedDecoders<'a>,
     pace: PaceCounter,
@@ -65,7 +85,7 @@ struct PaceCounter {
 
 impl<'a> TaskContext<'a> {
     pub fn new(
-        executors: &'a mut TransformExecutors,
+        views: &'a mut [ViewTransforms],
         scheduler: &'a Arc<Scheduler<DecodeTask>>,
         stats: &'a StatsCollector,
     ) -> Self {
@@ -77,7 +97,7 @@ impl<'a> TaskContext<'a> {
             work: WorkCounts::default(),
         };
         Self {
-            executors,
+            views,
             scheduler,
             decoders,
             pace: PaceCounter {
@@ -171,6 +191,8 @@ pub(super) struct Clip {
     pub sampled: SampledClip,
     pub is_due: bool,
     pub key: RngKey,
+    /// Number of its view.
+    pub view: usize,
     pub metadata: ClipMetadata,
     pub destination: ClipDestination,
     /// Where the clip is stored, if it was of a later epoch when its task was planned.
@@ -235,8 +257,6 @@ pub(super) struct DecodeTask {
     clips: Vec<Option<Clip>>,
     /// For each packet, the frames that it yields: (clip, position in the clip).
     wanted: HashMap<DecodeIndex, Vec<(usize, usize)>>,
-    /// Whether frames past the end of the video are filled with zeros.
-    pads_with_zeros: bool,
     /// Reservation for its decoder's memory while the task is suspended.
     suspended: Option<MemoryReservation>,
     /// Whether the current decode range is finished before the task is suspended again: cached
@@ -429,11 +449,13 @@ impl DecodeTask {
         if let Some((decoder, is_fallback)) = self.decoder.decoder() {
             work.take(decoder, is_fallback || replaces_nvdec);
         }
-        let report = context.executors.batch.take_report();
-        work.decoded_by_gpu += report.decoded;
-        stats.record_fallbacks(&report);
-        if let Some(cached) = &mut context.executors.cached {
-            stats.record_fallbacks(&cached.take_report());
+        for view in context.views.iter_mut() {
+            let report = view.batch.take_report();
+            work.decoded_by_gpu += report.decoded;
+            stats.record_fallbacks(&report);
+            if let Some(cached) = &mut view.cached {
+                stats.record_fallbacks(&cached.take_report());
+            }
         }
         stats.work(&std::mem::take(work));
         let PaceCounter { kind, packets, .. } = context.pace;
@@ -530,18 +552,18 @@ impl DecodeTask {
             ..
         } = self;
         let TaskContext {
-            executors,
+            views,
             scheduler,
             decoders,
             ..
         } = context;
         decoder.step(reader, decoders, &mut |packet, mut picture| {
-            if executors.cached.is_some() && picture.is_deep() {
+            if picture.is_deep() && views.iter().any(|view| view.cached.is_some()) {
                 scheduler.has_high_bit_depth.store(true, Ordering::Relaxed);
             }
             let targets = &wanted[&packet];
             written.extend(frames::apply_transforms(
-                executors,
+                views,
                 index,
                 clips,
                 targets,
@@ -589,11 +611,8 @@ impl DecodeTask {
             self.range_packets = (range.packets().into(), range.packets().into());
             self.decoder
                 .begin(&self.index, range, &mut context.decoders)?;
-            context
-                .executors
-                .batch
-                .pipeline()
-                .prepare(&mut self.reader)?;
+            let mut views = context.views.iter();
+            views.try_for_each(|view| view.pipeline().prepare(&mut self.reader))?;
             return Ok(true);
         }
         Ok(false)
@@ -685,12 +704,7 @@ impl DecodeTask {
             complete.into_iter().partition(is_requested);
         for at in stored.into_iter().chain(requested) {
             if let Some(clip) = self.clips[at].take() {
-                finish(
-                    clip,
-                    self.pads_with_zeros,
-                    (&self.index.site, self.pass),
-                    context,
-                );
+                finish(clip, (&self.index.site, self.pass), context);
             }
         }
     }
@@ -710,17 +724,13 @@ impl WorkCounts {
 }
 
 /// Delivers one complete clip.
-fn finish(
-    mut clip: Clip,
-    pads_with_zeros: bool,
-    (site, pass): (&Site, u64),
-    context: &mut TaskContext<'_>,
-) {
+fn finish(mut clip: Clip, (site, pass): (&Site, u64), context: &mut TaskContext<'_>) {
     let (scheduler, stats) = (context.scheduler, context.stats());
-    let executor = &mut context.executors.batch;
+    let view = &mut context.views[clip.view];
+    let executor = &mut view.batch;
     let seq = clip.seq;
     let mask = &clip.metadata.mask;
-    let padded = if pads_with_zeros {
+    let padded = if view.pads_with_zeros {
         fill_padding(&mut clip.destination, mask, executor)
     } else {
         Ok(())

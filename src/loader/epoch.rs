@@ -13,7 +13,7 @@ use super::scheduler::{ClipRequest, PendingBatch, Scheduler};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
 use super::{Batch, BatchData, ClipMetadata, LoaderConfig, OnError};
-use crate::batch::{BatchBuffer, MemoryPool};
+use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool};
 use crate::batch_sampler::{BatchSampler, SampledClip};
 use crate::error::{Error, Result};
 use crate::source::check_interrupt;
@@ -262,7 +262,7 @@ impl Epoch {
         let made = self.caught(sampled, context, attempt);
         single_clip.count_work();
         let (metadata, data) = made?;
-        let even = context.config.clip_shape().is_some();
+        let even = context.config.clip_shapes().is_some();
         let data = match data {
             Some((buffer, shape)) if even => BatchData::Dense(buffer, shape),
             pixels => self.collate(
@@ -272,7 +272,7 @@ impl Epoch {
             )?,
         };
         Ok(Batch {
-            data,
+            data: vec![data],
             clips: vec![metadata],
         })
     }
@@ -362,29 +362,45 @@ impl Epoch {
                 .copied()
                 .or_else(|| self.enqueue_next_batch(context));
             let Some(clips) = next else { break };
-            let memory = match context.config.clip_shape() {
-                None => None,
-                Some(shape) => {
-                    let too_large = || {
-                        Error::Argument(format!(
-                            "a batch of {clips} clips of {shape} does not fit into memory; use a smaller batch or smaller frames"
-                        ))
-                    };
-                    let bytes = shape.bytes().ok_or_else(too_large)?;
-                    Some(
-                        BatchBuffer::allocate(&self.pool, clips, bytes).map_err(
-                            |error| match error {
-                                Error::Argument(_) => too_large(),
-                                other => other,
-                            },
-                        )?,
-                    )
-                }
+            let memory = match context.config.clip_shapes() {
+                None => (Vec::new(), Vec::new()),
+                Some(shapes) => self.allocate(&shapes, clips, context.config)?,
             };
             self.sizes.pop_front();
             context.scheduler.open(clips, memory);
         }
         Ok(())
+    }
+
+    /// Allocates the memory of a batch: a buffer for each view, and the slots of the clips in the
+    /// order of the batch.
+    fn allocate(
+        &self,
+        shapes: &[ClipShape],
+        clips: usize,
+        config: &LoaderConfig,
+    ) -> Result<(Vec<BufferBuilder>, Vec<ClipSlot>)> {
+        let views: Vec<usize> = (0..clips).map(|at| config.place_in_view(at).0).collect();
+        let mut builders = Vec::with_capacity(shapes.len());
+        let mut slots = Vec::with_capacity(shapes.len());
+        for (view, shape) in shapes.iter().enumerate() {
+            let clips = views.iter().filter(|&&of| of == view).count();
+            let too_large = || {
+                Error::Argument(format!(
+                    "a batch of {clips} clips of {shape} does not fit into memory; use a smaller batch or smaller frames"
+                ))
+            };
+            let bytes = shape.bytes().ok_or_else(too_large)?;
+            let allocated = BatchBuffer::allocate(&self.pool, clips, bytes);
+            let (builder, of_view) = allocated.map_err(|error| match error {
+                Error::Argument(_) => too_large(),
+                other => other,
+            })?;
+            builders.push(builder);
+            slots.push(of_view.into_iter());
+        }
+        let in_order = views.into_iter().filter_map(|view| slots[view].next());
+        Ok((builders, in_order.collect()))
     }
 
     fn assemble(&self, open: PendingBatch, context: &EpochContext<'_>) -> Result<AssembledBatch> {
@@ -421,43 +437,43 @@ impl Epoch {
                 error,
             )));
         }
-        let dense = open
-            .memory
-            .zip(context.config.clip_shape())
-            .map(|(builder, shape)| {
-                (
-                    builder
-                        .freeze()
-                        .ok()
-                        .expect("workers drop their clip slot before they report"),
-                    shape,
-                )
-            });
-        let (data, metadata) = match (dense, failed) {
-            // Clips of groups have one size.
-            (Some((buffer, shape)), Some(error)) => {
-                let groups = FailedGroups {
-                    buffer,
-                    shape,
-                    clips: metadata,
-                    error,
-                };
-                return Ok(AssembledBatch::Incomplete(IncompleteBatch::FailedGroups(
-                    groups,
-                )));
-            }
-            (Some((buffer, shape)), None) => (
-                BatchData::Dense(compact(buffer, &shape, &kept)?, shape),
-                present(metadata),
-            ),
-            (None, _) => {
-                let metadata = present(metadata);
-                (self.collate(ragged, &metadata, context)?, metadata)
-            }
+        let config = context.config;
+        let freeze = |builder: BufferBuilder| {
+            let frozen = builder.freeze().ok();
+            frozen.expect("workers drop their clip slot before they report")
         };
+        let buffers = open.memory.into_iter().map(freeze);
+        let shapes = config.clip_shapes().unwrap_or_default();
+        let pixels: Vec<(BatchBuffer, ClipShape)> = buffers.zip(shapes).collect();
+        // Only clips that differ in shape have no memory in the batch.
+        if pixels.is_empty() {
+            let clips = present(metadata);
+            let data = vec![self.collate(ragged, &clips, context)?];
+            return Ok(AssembledBatch::Batch(Batch { data, clips }));
+        }
+        if let Some(error) = failed {
+            let groups = FailedGroups {
+                config: config.clone(),
+                pixels,
+                clips: metadata,
+                error,
+            };
+            return Ok(AssembledBatch::Incomplete(IncompleteBatch::FailedGroups(
+                groups,
+            )));
+        }
+        let mut kept_of = vec![Vec::new(); pixels.len()];
+        for position in kept {
+            let (view, at) = config.place_in_view(position);
+            kept_of[view].push(at);
+        }
+        let of_view = |((buffer, shape), kept): ((BatchBuffer, ClipShape), &Vec<usize>)| {
+            Ok(BatchData::Dense(compact(buffer, &shape, kept)?, shape))
+        };
+        let data: Result<_> = pixels.into_iter().zip(&kept_of).map(of_view).collect();
         Ok(AssembledBatch::Batch(Batch {
-            data,
-            clips: metadata,
+            data: data?,
+            clips: present(metadata),
         }))
     }
 
@@ -493,8 +509,9 @@ enum IncompleteBatch {
 
 /// A batch of groups, some of which lack a clip.
 struct FailedGroups {
-    buffer: BatchBuffer,
-    shape: ClipShape,
+    config: Arc<LoaderConfig>,
+    /// Of each view.
+    pixels: Vec<(BatchBuffer, ClipShape)>,
     /// `None` for clips that failed.
     clips: Vec<Option<ClipMetadata>>,
     /// The error of the first of them.
@@ -504,26 +521,29 @@ struct FailedGroups {
 impl FailedGroups {
     /// Replaces the pixels of a clip of the batch.
     fn overwrite(&mut self, position: usize, clip: &BatchBuffer) -> Result<()> {
-        let bytes = self.shape.bytes().unwrap_or(0);
-        if let Some(device) = self.buffer.device().cloned() {
+        let (view, position) = self.config.place_in_view(position);
+        let (buffer, shape) = &mut self.pixels[view];
+        let bytes = shape.bytes().unwrap_or(0);
+        if let Some(device) = buffer.device().cloned() {
             let stream = device.create_stream()?;
             clip.written()
                 .iter()
                 .try_for_each(|event| stream.wait(event))?;
-            self.buffer.modify_on_stream(&stream, |address, stream| {
+            buffer.modify_on_stream(&stream, |address, stream| {
                 stream.copy(address + (position * bytes) as u64, clip.address(), bytes)?;
                 clip.add_reader_event(stream.record()?);
                 Ok(())
             })?;
-        } else if let Some((to, from)) = self.buffer.bytes_mut().zip(clip.bytes()) {
+        } else if let Some((to, from)) = buffer.bytes_mut().zip(clip.bytes()) {
             to[position * bytes..][..bytes].copy_from_slice(from);
         }
         Ok(())
     }
 
     fn into_batch(self) -> Batch {
+        let dense = |(buffer, shape)| BatchData::Dense(buffer, shape);
         Batch {
-            data: BatchData::Dense(self.buffer, self.shape),
+            data: self.pixels.into_iter().map(dense).collect(),
             clips: present(self.clips),
         }
     }

@@ -77,7 +77,7 @@ impl Loader {
         clips
             .iter()
             .try_for_each(|sampled| self.check_clip(sampled.clip))?;
-        if let Some(shape) = self.config.clip_shape() {
+        if let Some([shape]) = self.config.clip_shapes().as_deref() {
             return Ok(vec![
                 (
                     shape.frames as u32,
@@ -174,8 +174,9 @@ impl Loader {
             .indices
             .len();
         let params = &index.info.params;
+        let number = self.catalog.clips.locate(sampled.clip).1;
         let (width, height) = output_size(
-            &self.config.pipeline,
+            &self.config.views[self.config.view_of(number)].pipeline,
             (params.width, params.height),
             index.info.display(),
             (sampled.transform_key(seed, epoch, sampled.clip), frames),

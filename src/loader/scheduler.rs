@@ -155,7 +155,10 @@ impl<T: SuspendedTask> Scheduler<T> {
             decoders: DecoderPool::new(config, backends, stats.clone()),
             stats,
             lookahead_disabled: config.options.lookahead_clips == 0,
-            cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
+            // It matters if clips differ in shape, as those of several views never do.
+            cached_dtype: config.views[0]
+                .cached_format()
+                .map(|(pipeline, _)| pipeline.dtype),
             has_high_bit_depth: AtomicBool::new(false),
         }
     }
@@ -304,8 +307,9 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Opens the next batch, which consists of the first `clips` requests that are in no batch yet.
-    /// They become due.
-    pub fn open(&self, clips: usize, memory: Option<(BufferBuilder, Vec<ClipSlot>)>) {
+    /// They become due. `memory`: the buffers of all views and the clip slots; none if clips differ in
+    /// shape.
+    pub fn open(&self, clips: usize, (memory, slots): (Vec<BufferBuilder>, Vec<ClipSlot>)) {
         let mut guard = self.lock();
         let Some(epoch_state) = &mut guard.epoch_state else {
             return;
@@ -313,9 +317,6 @@ impl<T: SuspendedTask> Scheduler<T> {
         let first = epoch_state.open_end;
         epoch_state.open_end += clips as u64;
         epoch_state.work_ahead_failed = false;
-        let (memory, slots) = memory.map_or((None, Vec::new()), |(builder, slots)| {
-            (Some(builder), slots)
-        });
         let outcomes = (0..clips).map(|_| None).collect();
         epoch_state.open.push_back(PendingBatch {
             first,

@@ -95,7 +95,7 @@ impl Loader {
                 .sample_watched(index, key)
                 .is_ok_and(|(_, is_fixed)| !is_fixed)
         };
-        if !is_random && !config.pipeline.is_random() && !indices.first().is_some_and(draws) {
+        if !is_random && !config.has_random_transforms() && !indices.first().is_some_and(draws) {
             return None;
         }
         let sum = |count: fn(&VideoIndex) -> usize| {

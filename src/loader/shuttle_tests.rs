@@ -168,7 +168,10 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
     };
     LoaderConfig {
         samples: Arc::new(videos.entries(damaged)),
-        clip_sampler: Arc::new(Neighbours { panics }),
+        views: vec![ClipView::new(
+            Arc::new(Neighbours { panics }),
+            TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
+        )],
         order: BatchSamplerConfig {
             batch_size: pick(&[1, 2, 4]),
             shuffle: pick(&[
@@ -182,7 +185,6 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
             ..BatchSamplerConfig::default()
         },
         mixture: None,
-        pipeline: TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
         index: None,
         options: LoaderOptions {
             group_clips: false,

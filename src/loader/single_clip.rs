@@ -9,7 +9,7 @@ use super::catalog::VideoCatalog;
 use super::decode_task::{SlotOutput, fill_padding, metadata};
 use super::scheduler::ClipRequest;
 use super::stats::{StatsCollector, WorkCounts};
-use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
+use super::{ClipMetadata, ClipView, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::error::{Error, Result};
 use crate::rng::Purpose;
@@ -26,11 +26,10 @@ pub(super) type MadeClip = (ClipMetadata, Option<(BatchBuffer, ClipShape)>);
 
 /// Makes clips one at a time.
 pub(super) struct SingleClipDecoder {
-    clip_decoder: ClipDecoder,
+    /// Of each view: the decoder, and what fills padding frames on a device.
+    views: Vec<(ClipDecoder, TransformExecutor)>,
     /// Whether its clips would be decoded on the GPU if that had not failed.
     is_fallback: bool,
-    /// Fills padding frames on a device.
-    padding_executor: TransformExecutor,
     config: Arc<LoaderConfig>,
     catalog: Arc<VideoCatalog>,
     stats: Arc<StatsCollector>,
@@ -45,22 +44,19 @@ impl SingleClipDecoder {
         backends: &DecoderBackends,
         is_fallback: bool,
     ) -> Self {
-        let clip_decoder = ClipDecoder::with_gpu(
-            config.pipeline.clone(),
-            config.frame_threads(),
-            backends.output_device.clone(),
-        );
+        let of_view = |view: &ClipView| {
+            let gpu = || backends.output_device.clone();
+            let decoder =
+                ClipDecoder::with_gpu(view.pipeline.clone(), config.frame_threads(), gpu());
+            let decoder = match config.options.gpu.decoder {
+                DecoderBackend::Nvjpeg => decoder.by_nvjpeg(),
+                _ => decoder,
+            };
+            (decoder, TransformExecutor::on(view.pipeline.clone(), gpu()))
+        };
         Self {
             is_fallback,
-            padding_executor: TransformExecutor::on(
-                config.pipeline.clone(),
-                backends.output_device.clone(),
-            ),
-            clip_decoder: if config.options.gpu.decoder == DecoderBackend::Nvjpeg {
-                clip_decoder.by_nvjpeg()
-            } else {
-                clip_decoder
-            },
+            views: config.views.iter().map(of_view).collect(),
             config: config.clone(),
             catalog: catalog.clone(),
             stats: stats.clone(),
@@ -69,20 +65,22 @@ impl SingleClipDecoder {
 
     /// Adds the work done since the last call to the statistics.
     pub fn count_work(&mut self) {
-        let (counts, times) = self.clip_decoder.take_stats();
-        let report = self.clip_decoder.take_report();
-        self.stats.work(&WorkCounts {
-            counts,
-            times,
-            bytes_read: std::mem::take(&mut self.clip_decoder.bytes_read),
-            decoded_by_gpu: report.decoded,
-            decoded_by_fallback: if self.is_fallback {
-                counts.frames_decoded
-            } else {
-                0
-            },
-        });
-        self.stats.record_fallbacks(&report);
+        for (decoder, _) in &mut self.views {
+            let (counts, times) = decoder.take_stats();
+            let report = decoder.take_report();
+            self.stats.work(&WorkCounts {
+                counts,
+                times,
+                bytes_read: std::mem::take(&mut decoder.bytes_read),
+                decoded_by_gpu: report.decoded,
+                decoded_by_fallback: if self.is_fallback {
+                    counts.frames_decoded
+                } else {
+                    0
+                },
+            });
+            self.stats.record_fallbacks(&report);
+        }
     }
 
     /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`. A
@@ -174,9 +172,11 @@ impl SingleClipDecoder {
     fn make_clip(&mut self, epoch: u64, request: &mut ClipRequest, clip: u64) -> Result<MadeClip> {
         check_interrupt()?;
         let begun = std::time::Instant::now();
-        let video = self
-            .catalog
-            .open(self.catalog.clips.locate(clip).0, &self.stats)?;
+        let (video, number) = self.catalog.clips.locate(clip);
+        let view = self.config.view_of(number);
+        let of_view = &self.config.views[view];
+        let (decoder, padding_executor) = &mut self.views[view];
+        let video = self.catalog.open(video, &self.stats)?;
         let index = video.index().clone();
         let sampling_key = request
             .sampled
@@ -192,21 +192,19 @@ impl SingleClipDecoder {
             .collect();
         self.stats
             .add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let mut growing = self.clip_decoder.output();
-        let slot = request.slot.take().zip(self.config.clip_shape());
+        let mut growing = decoder.output();
+        let slot = request.slot.take().zip(of_view.clip_shape());
         let mut fixed = slot.map(|(slot, shape)| SlotOutput { slot, shape });
         let output: &mut dyn ClipOutput = match &mut fixed {
             Some(fixed) => fixed,
             None => &mut growing,
         };
         let mut reader = self.catalog.files.reader(&video);
-        let mut made = self
-            .clip_decoder
-            .decode_clip(&mut reader, &frames, key, output);
+        let mut made = decoder.decode_clip(&mut reader, &frames, key, output);
         if made.is_ok() {
             self.catalog.files.recycle_reader(reader);
-            if self.config.clip_sampler.pads_with_zeros() {
-                made = fill_padding(output, &sample.mask, &mut self.padding_executor);
+            if of_view.clip_sampler.pads_with_zeros() {
+                made = fill_padding(output, &sample.mask, padding_executor);
             }
         }
         request.slot = fixed.map(|f| f.slot);
@@ -215,7 +213,7 @@ impl SingleClipDecoder {
             .slot
             .as_mut()
             .map_or(Ok(()), ClipSlot::record_write)?;
-        let transforms = (&self.config.pipeline, key);
+        let transforms = (view, &of_view.pipeline, key);
         Ok((
             metadata(
                 &video,

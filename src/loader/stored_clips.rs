@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::content_keys::ContentKeys;
-use super::{DecoderBackend, LoaderConfig};
+use super::{ClipView, DecoderBackend, LoaderConfig};
 use crate::clip_sampler::ClipIndices;
 use crate::clip_store::{ClipStore, EVERY_EPOCH, StoreCounts, StoredClip};
 use crate::error::{Error, Result};
@@ -50,13 +50,16 @@ impl StoredClips {
         // Epochs of loaders with other samples or another seed are unrelated.
         let samples = &config.samples;
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());
+        let clips = |view: &ClipView| {
+            let sampler = &view.clip_sampler;
+            format!("{:?} {:?} ", sampler.sequence_length(), sampler.fixed_num_clips())
+        };
         let run = format!(
-            "{:x} {on_gpu} {} {ends:?} {} {:?} {:?}",
+            "{:x} {on_gpu} {} {ends:?} {} {}",
             keys.settings(),
             samples.len(),
             config.order.seed,
-            config.clip_sampler.sequence_length(),
-            config.clip_sampler.fixed_num_clips(),
+            config.views.iter().map(clips).collect::<String>(),
         );
         Ok(Some(Arc::new(Self {
             store: ClipStore::open(store.clone(), xxh3_64(run.as_bytes()))?,

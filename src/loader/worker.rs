@@ -10,7 +10,7 @@ use super::backends::{DecoderBackend, DecoderBackends};
 use super::catalog::VideoCatalog;
 use super::decode_task::{
     self, DecodeTask, MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER, Progress, TaskContext,
-    TaskParams, TaskPlan, TransformExecutors,
+    TaskParams, TaskPlan, ViewTransforms,
 };
 use super::lookahead::CachedClip;
 use super::pace::WorkerKind;
@@ -20,14 +20,13 @@ use super::scheduler::{
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
-use super::{LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
+use super::{ClipView, LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::{SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::source::{InterruptScope, interrupt_scope};
-use crate::sync::atomic::Ordering;
 use crate::sync::thread::{self, Builder, JoinHandle};
-use crate::transforms::{ClipShape, DeviceLut, Dtype, ElementLut, TransformExecutor};
+use crate::transforms::{ClipShape, ElementLut, TransformExecutor};
 use crate::video::{ClipOutput, LazyClipOutput};
 
 /// All workers.
@@ -68,14 +67,10 @@ impl WorkerPool {
             let worker = Worker {
                 // Separate from the executor of `single_clip`, so that a clip made alone does not
                 // replace the transforms compiled for a task.
-                executors: executors(config, &backends),
+                views: view_transforms(config, &backends),
                 kind,
                 backends: backends.clone(),
                 codes: Vec::new(),
-                expand: config.cached_format().map(|(_, expand)| expand),
-                expand_on_device: config
-                    .cached_format()
-                    .map(|(_, expand)| expand.for_device()),
                 single_clip: SingleClipDecoder::new(
                     config,
                     &catalog,
@@ -83,8 +78,6 @@ impl WorkerPool {
                     &backends,
                     kind == WorkerKind::Nvdec,
                 ),
-                shape: config.clip_shape(),
-                cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
                 config: config.clone(),
                 catalog: catalog.clone(),
                 stats: stats.clone(),
@@ -137,25 +130,19 @@ impl Drop for WorkerPool {
 const NICE_NEXT_TO_NVDEC: i32 = 5;
 
 struct Worker {
-    executors: TransformExecutors,
+    views: Vec<ViewTransforms>,
     kind: WorkerKind,
     backends: Arc<DecoderBackends>,
     /// The codes of a clip that is read from disk.
     codes: Vec<u8>,
-    /// Expands clips cached as 8-bit codes into output elements.
-    expand: Option<ElementLut>,
-    expand_on_device: Option<DeviceLut>,
     single_clip: SingleClipDecoder,
-    shape: Option<ClipShape>,
-    /// The element type of cached clips, if it is not that of the output.
-    cached_dtype: Option<Dtype>,
     config: Arc<LoaderConfig>,
     catalog: Arc<VideoCatalog>,
     stats: Arc<StatsCollector>,
     scheduler: Arc<Scheduler<DecodeTask>>,
 }
 
-fn executors(config: &LoaderConfig, backends: &DecoderBackends) -> TransformExecutors {
+fn view_transforms(config: &LoaderConfig, backends: &DecoderBackends) -> Vec<ViewTransforms> {
     let by_nvjpeg = config.options.gpu.decoder == DecoderBackend::Nvjpeg;
     let executor = |pipeline| {
         let executor = TransformExecutor::on(pipeline, backends.output_device.clone());
@@ -165,13 +152,18 @@ fn executors(config: &LoaderConfig, backends: &DecoderBackends) -> TransformExec
             executor
         }
     };
-    let cached = config
-        .cached_format()
-        .map(|(pipeline, _)| executor(pipeline));
-    TransformExecutors {
-        batch: executor(config.pipeline.clone()),
-        cached,
-    }
+    let of_view = |view: &ClipView| {
+        let (cached, expand) = view.cached_format().unzip();
+        ViewTransforms {
+            batch: executor(view.pipeline.clone()),
+            cached: cached.map(executor),
+            expand_on_device: expand.as_ref().map(ElementLut::for_device),
+            expand,
+            shape: view.clip_shape(),
+            pads_with_zeros: view.clip_sampler.pads_with_zeros(),
+        }
+    };
+    config.views.iter().map(of_view).collect()
 }
 
 impl Worker {
@@ -191,7 +183,7 @@ impl Worker {
             let begun = Instant::now();
             let in_flight = work.requests();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.execute(work))) {
-                self.executors = executors(&self.config, &self.backends);
+                self.views = view_transforms(&self.config, &self.backends);
                 self.single_clip = SingleClipDecoder::new(
                     &self.config,
                     &self.catalog,
@@ -261,8 +253,10 @@ impl Worker {
     }
 
     fn copy_to_output(&mut self, cached: &CachedClip, slot: Option<ClipSlot>) -> Result<ClipData> {
+        let view = &self.views[self.config.view_of(cached.metadata.view_id)];
+        let has_shape = view.shape.is_some();
         let shape = ClipShape {
-            dtype: self.config.pipeline.dtype,
+            dtype: view.pipeline().dtype,
             ..cached.shape
         };
         if let Some(mut slot) = slot {
@@ -270,7 +264,7 @@ impl Worker {
             slot.record_write()?;
             return Ok(ClipData::InBatch);
         }
-        if self.shape.is_some() {
+        if has_shape {
             let site = self.catalog.site(cached.metadata.video_id);
             return Err(Error::Internal {
                 site,
@@ -297,15 +291,16 @@ impl Worker {
         };
         // A clip may be cached in the output format, for example because its frames have more than
         // 8 bits.
+        let view = &mut self.views[self.config.view_of(cached.metadata.view_id)];
         let is_codes = cached.shape.dtype != shape.dtype;
         let fits = |len: usize| cached.shape.bytes() == Some(kept) && shape.bytes() == Some(len);
         match (target, cached.buffer.bytes()) {
-            (OutputMut::Host(bytes), Some(kept)) if fits(bytes.len()) => match &self.expand {
+            (OutputMut::Host(bytes), Some(kept)) if fits(bytes.len()) => match &view.expand {
                 Some(expand) if is_codes => shape.expand(expand, kept, bytes),
                 _ => bytes.copy_from_slice(kept),
             },
             (OutputMut::Device(mut slice), None) if fits(slice.len) => {
-                let cuda = self.executors.batch.cuda()?;
+                let cuda = view.batch.cuda()?;
                 let stream = cuda.stream().clone();
                 slice.begin(&stream)?;
                 cached
@@ -313,7 +308,7 @@ impl Worker {
                     .written()
                     .iter()
                     .try_for_each(|event| stream.wait(event))?;
-                match &self.expand_on_device {
+                match &view.expand_on_device {
                     Some(expand) if is_codes => {
                         cuda.expand(expand, shape, cached.buffer.address(), slice.address)?;
                     }
@@ -348,11 +343,7 @@ impl Worker {
         let task_params = TaskParams {
             catalog: &self.catalog,
             seed: self.config.order.seed,
-            pads_with_zeros: self.config.clip_sampler.pads_with_zeros(),
-            shape: self.shape,
-            cached_dtype: self
-                .cached_dtype
-                .filter(|_| !self.scheduler.has_high_bit_depth.load(Ordering::Relaxed)),
+            config: &self.config,
             max_packets: match self.config.order.shuffle {
                 Shuffle::Off
                     if self.config.num_workers(&self.backends) > MAX_WORKERS_WITHOUT_WORK_AHEAD =>
@@ -366,9 +357,9 @@ impl Worker {
         let ahead = group.requests.iter().all(|request| !request.is_due);
         let is_by_pace = self.kind == WorkerKind::Cpu && group.fixed_kind.is_none();
         let scheduler = self.scheduler.clone();
-        let executor = &mut self.executors.batch;
+        let views = &mut self.views[..];
         let begun = Instant::now();
-        let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats);
+        let task_plan = decode_task::plan(group, &task_params, views, &scheduler, &self.stats);
         self.stats
             .add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let Ok(TaskPlan {
@@ -489,8 +480,10 @@ impl Worker {
             let sampled = request.sampled;
             let key = sampled.transform_key(seed, group.epoch, sampled.clip);
             let sample = sample(sampled, group.epoch);
+            let view = self.config.view_of(catalog.clips.locate(sampled.clip).1);
             let found = sample.and_then(|sample| {
-                Some((catalog.content_keys.key(&identity, &sample, key)?, sample))
+                let digest = catalog.content_keys.key(view, &identity, &sample, key)?;
+                Some((digest, sample))
             });
             let Some((digest, sample)) = found else {
                 remaining.push(request);
@@ -502,10 +495,10 @@ impl Worker {
             }
             if let Some(data) = request
                 .is_due
-                .then(|| self.read_stored(&stored, digest, &mut request))
+                .then(|| self.read_stored(&stored, (digest, view), &mut request))
                 .flatten()
             {
-                let transforms = (&self.config.pipeline, key);
+                let transforms = (view, self.views[view].pipeline(), key);
                 let metadata = decode_task::metadata(
                     &video,
                     &self.catalog,
@@ -545,17 +538,18 @@ impl Worker {
     fn read_stored(
         &mut self,
         stored: &StoredClips,
-        digest: u128,
+        (digest, view): (u128, usize),
         request: &mut ClipRequest,
     ) -> Option<ClipData> {
         let clip = stored.store.find(digest)?;
-        let kept = StoredClips::shape(&clip, &self.config.pipeline)?;
+        let view = &mut self.views[view];
+        let kept = StoredClips::shape(&clip, view.pipeline())?;
         let shape = ClipShape {
-            dtype: self.config.pipeline.dtype,
+            dtype: view.pipeline().dtype,
             ..kept
         };
         let mut buffer = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
-        let target = match (&mut request.slot, self.shape) {
+        let target = match (&mut request.slot, view.shape) {
             (Some(slot), Some(expected)) if expected == shape => slot.target(),
             (None, None) => buffer.target(&shape).ok()?,
             _ => return None,
@@ -566,11 +560,11 @@ impl Worker {
             OutputMut::Host(bytes) => {
                 self.codes.resize(clip.num_bytes() as usize, 0);
                 stored.store.read(&clip, &mut self.codes).then_some(())?;
-                shape.expand(self.expand.as_ref()?, &self.codes, bytes);
+                shape.expand(view.expand.as_ref()?, &self.codes, bytes);
             }
             OutputMut::Device(slice) => {
                 let expand = if is_codes {
-                    Some(self.expand_on_device.as_ref()?)
+                    Some(view.expand_on_device.as_ref()?)
                 } else {
                     None
                 };
@@ -578,7 +572,7 @@ impl Worker {
                     .catalog
                     .site(self.catalog.clips.locate(request.sampled.clip).0);
                 let read = |bytes: &mut [u8]| stored.store.read(&clip, bytes);
-                let executor = &mut self.executors.batch;
+                let executor = &mut view.batch;
                 let is_read = executor.upload_clip(&site, (&kept, expand), &shape, slice, read);
                 self.stats.record_fallbacks(&executor.take_report());
                 let failed = |error| self.stats.record_stored_clip_fallback(&error);
@@ -598,9 +592,9 @@ impl Worker {
 
     fn run_task(&mut self, mut task: Box<DecodeTask>) {
         let (pass, epoch) = (task.pass(), task.epoch());
-        let worker_executors = &mut self.executors;
+        let views = &mut self.views[..];
         let progress = catch_unwind(AssertUnwindSafe(|| {
-            let context = TaskContext::new(worker_executors, &self.scheduler, &self.stats);
+            let context = TaskContext::new(views, &self.scheduler, &self.stats);
             task.run(context)
         }));
         let left = match progress {
@@ -617,7 +611,7 @@ impl Worker {
             Ok(Err(Error::Interrupted)) => return,
             // Making each clip alone reports the error.
             Ok(Err(_)) | Err(_) => {
-                self.executors = executors(&self.config, &self.backends);
+                self.views = view_transforms(&self.config, &self.backends);
                 task.into_requests()
             }
         };

@@ -10,7 +10,7 @@ use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
-use framespool::loader::{BatchData, Loader, LoaderConfig, LoaderOptions, OnError};
+use framespool::loader::{BatchData, ClipView, Loader, LoaderConfig, LoaderOptions, OnError};
 use framespool::transforms::transform::{Padding, Size, Target, Transform, UniformRange};
 use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
@@ -54,7 +54,7 @@ pub fn config(
 ) -> LoaderConfig {
     LoaderConfig {
         samples: Arc::new(items.to_vec().into()),
-        clip_sampler: clip_sampler.clone(),
+        views: vec![ClipView::new(clip_sampler.clone(), pipeline.clone())],
         order: BatchSamplerConfig {
             batch_size: 5,
             shuffle: Shuffle::Full,
@@ -63,7 +63,6 @@ pub fn config(
             ..BatchSamplerConfig::default()
         },
         mixture: None,
-        pipeline: pipeline.clone(),
         index: None,
         options: LoaderOptions {
             group_clips: false,
@@ -113,13 +112,15 @@ pub fn deliver_resuming(config: LoaderConfig, asks_on: bool) -> Result<(Vec<Stri
             Err(error) => lines.push(error.to_string()),
             Ok(Some(batch)) => {
                 let mut md5 = Md5::new();
-                match &batch.data {
-                    BatchData::Dense(buffer, _) | BatchData::Padded(buffer, ..) => {
-                        md5.update(copy_to_host_vec(buffer)?)
-                    }
-                    BatchData::Ragged(clips) => {
-                        for (buffer, _) in clips {
-                            md5.update(copy_to_host_vec(buffer)?);
+                for view in &batch.data {
+                    match view {
+                        BatchData::Dense(buffer, _) | BatchData::Padded(buffer, ..) => {
+                            md5.update(copy_to_host_vec(buffer)?)
+                        }
+                        BatchData::Ragged(clips) => {
+                            for (buffer, _) in clips {
+                                md5.update(copy_to_host_vec(buffer)?);
+                            }
                         }
                     }
                 }

@@ -234,7 +234,7 @@ fn batches(loader: &mut Loader, epoch: u64) -> Vec<BatchBuffer> {
     let pass = loader.start_epoch(epoch, 0).expect("a pass");
     let mut batches = Vec::new();
     while let Some(batch) = loader.next_batch(pass).expect("a batch") {
-        let BatchData::Dense(buffer, _) = batch.data else {
+        let Some(BatchData::Dense(buffer, _)) = batch.data.into_iter().next() else {
             panic!("clips of one shape")
         };
         batches.push(buffer);

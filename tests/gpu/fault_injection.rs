@@ -200,7 +200,7 @@ fn memory_with_unrecorded_writers_is_not_reused() {
 type DeliveredBatch = (Vec<u64>, String);
 
 fn delivered_batch(batch: &framespool::loader::Batch) -> DeliveredBatch {
-    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else {
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data[0] else {
         panic!("clips of one shape")
     };
     let mut bytes = vec![0; buffer.len()];
@@ -485,7 +485,7 @@ fn second_gpu_gives_the_same_batches() {
         Loader::start(gpu_config(&base, Some(1), DecoderBackend::Auto)).expect("a loader");
     let pass = loader.start_epoch(0, 0).expect("a pass");
     let batch = loader.next_batch(pass).expect("a batch").expect("a batch");
-    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data else {
+    let framespool::loader::BatchData::Dense(buffer, _) = &batch.data[0] else {
         panic!("clips of one shape")
     };
     assert_eq!(

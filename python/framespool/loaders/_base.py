@@ -80,6 +80,7 @@ class BaseLoader(Generic[B]):
         images: Whether the files are images.
         exact: Whether images are decoded completely.
         quiet: Whether HDR video gives no warning.
+        more_views: The views after the first one: see `Views.others()`.
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -95,6 +96,7 @@ class BaseLoader(Generic[B]):
         images: bool = False,
         exact: bool = False,
         quiet: bool = False,
+        more_views: Sequence[Any] = (),
     ) -> None:
         self.dataset = as_dataset(dataset)
         warn_of_other_numbers(self.dataset)
@@ -130,6 +132,7 @@ class BaseLoader(Generic[B]):
                 "epoch_clips": mixture.epoch_clips,
             },
             "frames": options.frame_settings(exact=exact, ignores_hdr=quiet),
+            "more_views": list(more_views),
             "index": cache_location(options.index.folder),
             "options": options.engine_settings(self.dataset.stream, images=images, group_clips=group_clips),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -33,14 +33,17 @@ class BatchMethods:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         if name in names:
             return getattr(self, name)
-        columns: dict[str, Any] = getattr(self, "columns", {})
-        if name not in columns:
-            raise ArgumentError(f"a batch has no {name!r}; it has {', '.join([*names, *columns])}")
-        return columns[name]
+        more = self._more()
+        if name not in more:
+            raise ArgumentError(f"a batch has no {name!r}; it has {', '.join([*names, *more])}")
+        return more[name]
 
     def __contains__(self, name: object) -> bool:
-        columns: dict[str, Any] = getattr(self, "columns", {})
-        return name in columns or any(field.name == name for field in fields(self))  # type: ignore[arg-type]
+        return name in self._more() or any(field.name == name for field in fields(self))  # type: ignore[arg-type]
+
+    def _more(self) -> Mapping[str, Any]:
+        """What `batch[name]` has besides the attributes."""
+        return getattr(self, "columns", {})
 
     def __repr__(self) -> str:
         lines = [f"    {name}={described(value)}," for name, value in self.as_dict().items()]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from framespool._common.ranks import is_first_process
 from framespool._common.validate_args import BatchLayout, Dtype, boolean, choice, keyword_hints, user_stacklevel
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
+from framespool.datasets._dataset import as_dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders._base import BaseLoader
@@ -19,6 +20,7 @@ from framespool.loaders._batch import BatchMethods, placed
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice
 from framespool.loaders._frame_columns import FrameColumns
+from framespool.loaders._views import PER_VIEW, View, Views, checked_sampler
 from framespool.options import Cache, Index, OnError, PixelBudget, Shards, TokenBudget
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle
@@ -52,6 +54,10 @@ class Batch(BatchMethods):
     `np.from_dlpack(batch.frames)`, or `.torch()` and `.numpy()` for short. If the frames are on a GPU, so is what a
     training step computes with; ids, `content_keys`, `geometry` and `video` are in host memory. Where clips differ in
     length, T is the length of the longest one; the rows of the others are padded with -1, NaN and false.
+
+    With `views=` of the loader, what a view has of its own is a dict by the names of the views: `frames`, `indices`,
+    `pts_seconds`, `mask`, `clip_ids`, `requested_ids`, `view_ids`, `geometry`, `content_keys` and the frame columns.
+    `batch["global"]` is the batch of one view, with the same labels, and shapes as with `group_clips=True`.
 
     Attributes:
         frames: Tensor in the loader's layout and dtype; `ThreeCrop` and `FiveCrop` add a dimension of views after
@@ -117,6 +123,18 @@ class Batch(BatchMethods):
     mixed_with: Any = None
     mix_weights: Any = None
 
+    def _more(self) -> Mapping[str, Any]:
+        if not isinstance(self.frames, dict):
+            return self.columns
+        names: Iterable[str] = self.frames
+        return {**self.columns, **{name: self._view(name) for name in names}}
+
+    def _view(self, name: str) -> Batch:
+        """The batch of one of several views."""
+        own = {each: getattr(self, each)[name] for each in PER_VIEW if getattr(self, each) is not None}
+        by_view = {column: value[name] for column, value in self.columns.items() if isinstance(value, dict)}
+        return replace(self, **own, columns={**self.columns, **by_view})
+
     def video_metadata(self) -> list[dict[str, Any]]:
         """The metadata of each clip's video, with the names of `transformers.video_utils.VideoMetadata`.
 
@@ -136,6 +154,9 @@ class Batch(BatchMethods):
             >>> sorted(next(iter(loader)).video_metadata()[0])
             ['duration', 'fps', 'frames_indices', 'height', 'total_num_frames', 'video_backend', 'width']
         """
+        if isinstance(self.indices, dict):
+            name = next(iter(self.indices))
+            raise ArgumentError(f"video_metadata() is about the clips of one view, such as batch[{name!r}]")
         found = []
         rows = zip(*(column.tolist() for column in self.video), self.indices.tolist(), strict=True)
         for frames, fps, duration, (height, width), first, indices in rows:
@@ -229,6 +250,9 @@ class ClipLoader(BaseLoader[Batch]):
             (N, C, T, …), `indices` (N, C, T), and `clip_ids` (N, C); what is about videos, such as `labels`, is (N,).
             The clip sampler must take the same number of clips from each video. With `on_error="replace"` a row of
             which a clip cannot be made has the clips of one other video.
+        views: Several sorts of clips of each video, by name, each a `View` with its clip sampler and transforms; omit
+            `clip_sampler` and `transforms` then. All are made in one pass over the video. `batch["name"]` has those of
+            a view; as with `group_clips`, `batch_size` is a number of videos and `frames` are (N, C, T, …).
         prefetch_batches: Batches made ahead.
         pin_memory: Whether the host memory of batches is page-locked, so that `batch.to("cuda", non_blocking=True)`
             does not wait for the copy; see docs/howto/pytorch.md.
@@ -299,6 +323,7 @@ class ClipLoader(BaseLoader[Batch]):
         num_threads: int | None = None,
         repeats: int = 1,
         group_clips: bool = False,
+        views: Mapping[str, View] | None = None,
         prefetch_batches: int = 2,
         pin_memory: Literal["auto"] | bool = "auto",
         cache: Cache | int | str = "2GiB",
@@ -324,20 +349,23 @@ class ClipLoader(BaseLoader[Batch]):
                 raise ArgumentError("group_clips=True needs a dataset of videos")
             self._cameras = Cameras(robot, options)
             clip_sampler, options = self._cameras.first()
+        self._views: Views | None = None
+        if views is not None:
+            if clip_sampler is not None:
+                raise ArgumentError("each view has a clip sampler of its own; give it to the view, omit clip_sampler=")
+            dataset = as_dataset(dataset)
+            taken = {each.name for each in fields(Batch)} | {*dataset.columns, *(frame_columns or ())}
+            self._views = Views(views, options, taken)
+            clip_sampler, options = self._views.first(options)
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
-        if not isinstance(clip_sampler, ClipSampler):
-            if not callable(clip_sampler):
-                raise ArgumentError(
-                    f"clip_sampler must come from framespool.samplers or be a function, got {clip_sampler!r}; "
-                    "for example framespool.samplers.RandomClips(sequence_length=16, stride=4)"
-                )
-            clip_sampler = Custom(clip_sampler)
-        self.clip_sampler = clip_sampler
+        self.clip_sampler = checked_sampler(clip_sampler)
         if options.gpu is not None and options.gpu.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
-        group_clips = boolean("group_clips", group_clips)
-        super().__init__(dataset, clip_sampler._spec(), options, group_clips=group_clips, quiet=self._is_quiet)
+        group_clips = boolean("group_clips", group_clips) or self._views is not None
+        more_views = [] if self._views is None else self._views.others()
+        spec, quiet = self.clip_sampler._spec(), self._is_quiet
+        super().__init__(dataset, spec, options, group_clips=group_clips, quiet=quiet, more_views=more_views)
         self._frame_columns = None if frame_columns is None else FrameColumns(frame_columns, self.dataset)
         if group_clips and self._functions:
             raise ArgumentError("group_clips=True excludes a callable among the transforms; apply it to the batch")
@@ -347,6 +375,8 @@ class ClipLoader(BaseLoader[Batch]):
         self._warn_of_dropped()
 
     def _clips_per_video(self) -> int | None:
+        if self._views is not None:
+            return sum(sampler.clips_in(_MANY_FRAMES) for sampler in self._views.samplers)
         most = self.clip_sampler.clips_in(_MANY_FRAMES)
         # With padding="drop" a video has all clips or none.
         return most if self._drops_short_videos() or self.clip_sampler.clips_in(1) == most else None
@@ -369,6 +399,8 @@ class ClipLoader(BaseLoader[Batch]):
             )
 
     def _extra_config(self) -> dict[str, str]:
+        if self._views is not None:
+            return {"views": self._views.config()}
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
 
     def _estimate_cost(self) -> dict[str, Any]:
@@ -412,11 +444,23 @@ class ClipLoader(BaseLoader[Batch]):
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
         if self._frame_columns is not None:
-            values["columns"] |= self._frame_columns.take(made[0])
+            values["columns"] |= self._taken_frame_columns(self._frame_columns, made[0])
+        if self._views is not None:
+            values |= self._views.values(made[0])
+            return Batch(**placed(self._named(values), self._settings["options"]["gpu"]["device"]))
         values["frames"] = made[0].get("awaited", values["frames"])
         values |= self._apply_functions(values, self._settings["frames"]["layout"], epoch)
-        named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
-        return Batch(**placed(named, self._settings["options"]["gpu"]["device"]))
+        return Batch(**placed(self._named(values), self._settings["options"]["gpu"]["device"]))
+
+    @staticmethod
+    def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {each.name: values.get(each.name) for each in fields(Batch)}
+
+    def _taken_frame_columns(self, columns: FrameColumns, made: dict[str, Any]) -> dict[str, Any]:
+        if self._views is None:
+            return columns.take(made)
+        of_views = {name: columns.take(self._views.of_view(made, name)) for name in self._views.names}
+        return {column: {name: taken[column] for name, taken in of_views.items()} for column in columns.names}
 
 
 class QuietClipLoader(ClipLoader):

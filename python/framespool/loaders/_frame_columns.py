@@ -34,6 +34,11 @@ class FrameColumns:
         self._dataset = dataset
         self._columns = {name: self._checked(name, entries) for name, entries in given.items()}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._columns)
+
     def _checked(self, name: str, entries: Any) -> tuple[Sequence[Any], str, bool]:
         """Returns the entries of a column, its dtype, and whether they are segments."""
         count = len(self._dataset)

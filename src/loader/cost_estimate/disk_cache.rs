@@ -117,7 +117,7 @@ impl CostModel<'_> {
         };
         let frames_per_clip = self.frames(&clips, &part_of(0), &mut runs, &|_| 0)?;
         let (clips_in_epoch, clip_bytes) = (self.clips_in_epoch(order), clips.stored_bytes(config));
-        if !config.pipeline.is_random() && runs.max_clips_ahead > 0 && clips.draw_nothing() {
+        if !config.has_random_transforms() && runs.max_clips_ahead > 0 && clips.draw_nothing() {
             let disk_bytes =
                 (self.catalog.clips.num_clips().min(clips_in_epoch) as f64 * clip_bytes) as u64;
             let of_all = |&epochs: &u32| DiskCacheCost {
@@ -306,13 +306,20 @@ impl ClipModel<'_> {
     /// Mean number of bytes that a clip takes on disk, if the videos have 8 bits: an index does not
     /// have the depth.
     fn stored_bytes(&self, config: &LoaderConfig) -> f64 {
-        let codes = config.cached_format().map(|(pipeline, _)| pipeline.dtype);
-        let mut executor = TransformExecutor::new(config.pipeline.clone());
-        let bytes_of = |sampled: &SampledVideo| {
+        let mut executors: Vec<_> = config
+            .views
+            .iter()
+            .map(|view| {
+                let codes = view.cached_format().map(|(pipeline, _)| pipeline.dtype);
+                (TransformExecutor::new(view.pipeline.clone()), codes)
+            })
+            .collect();
+        let clips_per_video = config.fixed_num_clips().unwrap_or(1);
+        let mut bytes_of = |sampled: &SampledVideo, number: u64| {
             let key = RngKey {
                 seed: self.model.seed,
                 epoch: 0,
-                clip: sampled.first_clip,
+                clip: sampled.first_clip + number,
                 occurrence: 0,
             };
             let frames = self
@@ -322,6 +329,7 @@ impl ClipModel<'_> {
                 .ok()?
                 .indices
                 .len();
+            let (executor, codes) = &mut executors[config.view_of(number)];
             executor.begin(key, frames);
             let info = &sampled.index.info;
             let size = executor
@@ -334,7 +342,17 @@ impl ClipModel<'_> {
             }
             .bytes()
         };
-        let bytes: Vec<usize> = self.videos.iter().filter_map(bytes_of).collect();
+        // The clips of one view have about the same size.
+        let clips = match config.views.len() {
+            1 => 1,
+            _ => clips_per_video,
+        };
+        let bytes: Vec<usize> = self
+            .videos
+            .iter()
+            .flat_map(|video| (0..clips).map(move |number| (video, number)))
+            .filter_map(|(video, number)| bytes_of(video, number))
+            .collect();
         let sum: u64 = bytes.iter().map(|&bytes| record_bytes(bytes as u64)).sum();
         sum as f64 / bytes.len().max(1) as f64
     }

@@ -1,7 +1,7 @@
 //! Applies the transforms to a decoded frame and writes the result into each clip that contains the
 //! frame. Also fills padding frames with zeros.
 
-use super::{Clip, ClipDestination, TransformExecutors};
+use super::{Clip, ClipDestination, ViewTransforms};
 use crate::batch::{ClipSlot, OutputMut};
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
@@ -16,7 +16,7 @@ const MAX_COMPARED_CLIPS: usize = 8;
 /// Writes one frame into all clips that contain it; the transforms run once for clips that need the
 /// same pixels. Returns the result for each clip.
 pub(super) fn apply_transforms(
-    executors: &mut TransformExecutors,
+    views: &mut [ViewTransforms],
     index: &VideoIndex,
     clips: &mut [Option<Clip>],
     targets: &[(usize, usize)],
@@ -26,21 +26,22 @@ pub(super) fn apply_transforms(
     let size = picture.size();
     let mut done: Vec<(usize, usize)> = Vec::new();
     let mut results = Vec::with_capacity(targets.len());
-    // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such
-    // clips are cached in the output format.
-    let high_bit_depth = executors.cached.is_some() && picture.is_deep();
     for &(number, t) in targets {
         let Some(clip) = &mut clips[number] else {
             continue;
         };
-        let (key, length) = (clip.key, clip.metadata.indices.len());
+        let (key, view, length) = (clip.key, clip.view, clip.metadata.indices.len());
+        let ViewTransforms { batch, cached, .. } = &mut views[view];
+        // 8-bit codes cannot hold the floating-point result of a frame with more than 8 bits: such
+        // clips are cached in the output format.
+        let high_bit_depth = cached.is_some() && picture.is_deep();
         // Clips that are due and differ in shape have a buffer too, but no reservation, and the
         // output format.
         let is_cached = matches!(clip.destination, ClipDestination::Cache(_, Some(_)));
-        let has_one_format = executors.cached.is_none();
-        let executor = match &mut executors.cached {
+        let has_one_format = cached.is_none();
+        let executor = match cached {
             Some(cached) if is_cached && !high_bit_depth => cached,
-            _ => &mut executors.batch,
+            _ => batch,
         };
         let mut transform_frame =
             |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
@@ -71,6 +72,7 @@ pub(super) fn apply_transforms(
             };
             let other = clips[other]
                 .as_ref()
+                .filter(|other| other.view == view)
                 .filter(in_same_form)
                 .filter(in_same_shape)
                 .map(|c| (c.key, c.metadata.indices.len()));

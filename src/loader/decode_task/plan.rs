@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::super::LoaderConfig;
 use super::super::catalog::VideoCatalog;
 use super::super::lookahead::SequenceNumber;
 use super::super::pace::WorkerKind;
@@ -13,8 +14,8 @@ use super::super::stats::StatsCollector;
 use super::super::stored_clips::{StoredClips, Ticket};
 use super::{
     Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput,
+    ViewTransforms,
 };
-use crate::batch::MemoryPool;
 use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::{ClipIndices, VideoTiming};
 use crate::clip_store::EVERY_EPOCH;
@@ -22,7 +23,8 @@ use crate::decode::plan::{DecodeRange, plan_decode_ranges};
 use crate::index::VideoIndex;
 use crate::rng::RngKey;
 use crate::source::Identity;
-use crate::transforms::{ClipShape, Dtype, TransformExecutor, TransformPipeline, maps_to_output};
+use crate::sync::atomic::Ordering;
+use crate::transforms::{ClipShape, TransformPipeline, maps_to_output};
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::{LazyClipOutput, RangeDecoder, Video};
 
@@ -37,12 +39,7 @@ pub(in super::super) const MAX_PACKETS_PER_TASK_IN_ORDER: u64 = 512;
 pub(in super::super) struct TaskParams<'a> {
     pub catalog: &'a VideoCatalog,
     pub seed: u64,
-    /// Whether frames past the end of the video are filled with zeros.
-    pub pads_with_zeros: bool,
-    /// The shape of all clips, if they have the same shape.
-    pub shape: Option<ClipShape>,
-    /// The element type of cached clips, if it is not that of the output.
-    pub cached_dtype: Option<Dtype>,
+    pub config: &'a LoaderConfig,
     /// Number of packets after which a task takes no further group of pictures.
     pub max_packets: u64,
     /// The kind of worker that runs the task.
@@ -66,6 +63,7 @@ pub(in super::super) struct TaskPlan {
 /// The frames of a clip request.
 struct ResolvedRequest {
     key: RngKey,
+    view: usize,
     sample: ClipIndices,
     frames: Vec<PresentationIndex>,
 }
@@ -75,7 +73,7 @@ struct ResolvedRequest {
 pub(in super::super) fn plan(
     group: VideoRequests,
     task_params: &TaskParams<'_>,
-    executor: &mut TransformExecutor,
+    views: &mut [ViewTransforms],
     scheduler: &Scheduler<DecodeTask>,
     stats: &StatsCollector,
 ) -> Result<TaskPlan> {
@@ -134,14 +132,14 @@ pub(in super::super) fn plan(
                 continue;
             }
         }
-        not_overlapping.extend(builder.take(request, known, epoch, executor));
+        not_overlapping.extend(builder.take(request, known, epoch, views));
     }
     // The added clips extend the decode ranges, so that further clips may overlap them.
     loop {
         let before = builder.chosen.len();
         not_overlapping = not_overlapping
             .into_iter()
-            .filter_map(|request| builder.take(request, None, epoch, executor))
+            .filter_map(|request| builder.take(request, None, epoch, views))
             .collect();
         if builder.chosen.len() == before {
             break;
@@ -174,7 +172,7 @@ pub(in super::super) fn plan(
             &chosen,
             &mut packet_ranges,
             context,
-            executor,
+            views,
         )
     });
     let mut clips = Vec::with_capacity(chosen.len() + ahead.len());
@@ -188,11 +186,10 @@ pub(in super::super) fn plan(
                 .push((number, t));
         }
         all.extend_from_slice(&resolved.frames);
-        let pipeline = executor.pipeline();
         clips.push(Some(resolved.into_clip(
             request,
             task_params,
-            pipeline,
+            views,
             &opened,
             scheduler,
             reserved,
@@ -210,7 +207,7 @@ pub(in super::super) fn plan(
         let clip = resolved.into_clip(
             request,
             task_params,
-            executor.pipeline(),
+            views,
             &opened,
             scheduler,
             Some(reserved),
@@ -243,7 +240,6 @@ pub(in super::super) fn plan(
         ranges: ranges.into(),
         clips,
         wanted,
-        pads_with_zeros: task_params.pads_with_zeros,
         suspended: None,
         finishes_range: false,
     }));
@@ -267,7 +263,7 @@ fn clips_of_later_epochs(
         &Scheduler<DecodeTask>,
         bool,
     ),
-    executor: &mut TransformExecutor,
+    views: &mut [ViewTransforms],
 ) -> Vec<ClipAhead> {
     let mut ahead: Vec<ClipAhead> = Vec::new();
     let keys = &task_params.catalog.content_keys;
@@ -288,10 +284,10 @@ fn clips_of_later_epochs(
             else {
                 continue;
             };
-            let Some(key) = keys.key(identity, &resolved.sample, resolved.key) else {
+            let Some(key) = keys.key(resolved.view, identity, &resolved.sample, resolved.key) else {
                 return ahead;
             };
-            let due = if is_fixed && !executor.pipeline().is_random() {
+            let due = if is_fixed && !views[resolved.view].pipeline().is_random() {
                 EVERY_EPOCH
             } else {
                 epoch
@@ -311,13 +307,7 @@ fn clips_of_later_epochs(
             {
                 continue;
             }
-            let bytes = clip_bytes(
-                task_params,
-                index,
-                executor,
-                &resolved,
-                &scheduler.cache_pool,
-            );
+            let bytes = clip_bytes(index, &mut views[resolved.view], &resolved, scheduler);
             let Some(reserved) = bytes.and_then(|bytes| scheduler.reserve_ahead(bytes)) else {
                 return ahead;
             };
@@ -353,7 +343,7 @@ impl TaskBuilder<'_> {
         mut request: ClipRequest,
         known: Option<ResolvedRequest>,
         epoch: u64,
-        executor: &mut TransformExecutor,
+        views: &mut [ViewTransforms],
     ) -> Option<ClipRequest> {
         let start = request.spans.first().map_or(DecodeIndex(0), |span| span.0);
         // A clip of a group of pictures that the task decodes anyway joins it in any case.
@@ -369,14 +359,8 @@ impl TaskBuilder<'_> {
         };
         let mut reserved = None;
         if !request.is_due {
-            let cache_pool = &self.scheduler.cache_pool;
-            let Some(bytes) = clip_bytes(
-                self.task_params,
-                self.index,
-                executor,
-                &resolved,
-                cache_pool,
-            ) else {
+            let view = &mut views[resolved.view];
+            let Some(bytes) = clip_bytes(self.index, view, &resolved, self.scheduler) else {
                 return Some(request);
             };
             match self.scheduler.reserve(bytes, request.seq) {
@@ -402,11 +386,11 @@ pub(in super::super) fn metadata(
     sampled: SampledClip,
     clip_id: u64,
     sample: ClipIndices,
-    (pipeline, key): (&TransformPipeline, RngKey),
+    (view, pipeline, key): (usize, &TransformPipeline, RngKey),
 ) -> ClipMetadata {
     let (video, view_id) = catalog.clips.locate(clip_id);
     let index = opened.index();
-    let content_key = catalog.content_keys.key(&opened.identity(), &sample, key);
+    let content_key = catalog.content_keys.key(view, &opened.identity(), &sample, key);
     let (params, display) = (&index.info.params, index.info.display());
     let part = catalog.part(video, index);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is
@@ -471,6 +455,7 @@ fn resolve(
     Some((
         ResolvedRequest {
             key,
+            view: task_params.config.view_of(task_params.catalog.clips.locate(clip).1),
             sample,
             frames,
         },
@@ -483,7 +468,7 @@ impl ResolvedRequest {
         self,
         request: ClipRequest,
         task_params: &TaskParams<'_>,
-        pipeline: &TransformPipeline,
+        views: &[ViewTransforms],
         opened: &Video,
         scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
@@ -495,7 +480,8 @@ impl ResolvedRequest {
             is_due,
             ..
         } = request;
-        let destination = match slot.zip(task_params.shape) {
+        let view = &views[self.view];
+        let destination = match slot.zip(view.shape) {
             Some((slot, shape)) => ClipDestination::BatchSlot(SlotOutput { slot, shape }),
             None => ClipDestination::Cache(
                 LazyClipOutput::from_pool(scheduler.cache_pool.clone()),
@@ -511,7 +497,7 @@ impl ResolvedRequest {
         packets.sort_unstable();
         packets.dedup();
         let frames_remaining = self.frames.len();
-        let transforms = (pipeline, self.key);
+        let transforms = (self.view, view.pipeline(), self.key);
         let metadata = metadata(
             opened,
             task_params.catalog,
@@ -525,6 +511,7 @@ impl ResolvedRequest {
             sampled,
             is_due,
             key: self.key,
+            view: self.view,
             metadata,
             destination,
             ticket: None,
@@ -538,26 +525,28 @@ impl ResolvedRequest {
 /// The number of bytes that a cached clip takes; `None` if it is unknown. Blocks are of the exact
 /// size in use if all clips have the same shape.
 fn clip_bytes(
-    task_params: &TaskParams<'_>,
     index: &VideoIndex,
-    executor: &mut TransformExecutor,
+    view: &mut ViewTransforms,
     resolved: &ResolvedRequest,
-    cache_pool: &MemoryPool,
+    scheduler: &Scheduler<DecodeTask>,
 ) -> Option<usize> {
+    let has_high_bit_depth = scheduler.has_high_bit_depth.load(Ordering::Relaxed);
+    let cached_dtype = view.cached_dtype().filter(|_| !has_high_bit_depth);
     let in_cache = |shape: ClipShape| ClipShape {
-        dtype: task_params.cached_dtype.unwrap_or(shape.dtype),
+        dtype: cached_dtype.unwrap_or(shape.dtype),
         ..shape
     };
-    if let Some(shape) = task_params.shape {
+    if let Some(shape) = view.shape {
         return in_cache(shape).bytes();
     }
+    let executor = &mut view.batch;
     executor.begin(resolved.key, resolved.frames.len());
     let params = &index.info.params;
     let size = executor
         .size_of((params.width, params.height), index.info.display())
         .ok()?;
     let bytes = in_cache(executor.shape(resolved.frames.len(), size)).bytes()?;
-    Some(cache_pool.block_bytes(bytes))
+    Some(scheduler.cache_pool.block_bytes(bytes))
 }
 
 /// The packet ranges that the task decodes anyway: disjoint and ascending.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::lookahead::tests::cached_clip;
-use super::super::{Collate, GpuConfig, LoaderOptions, OnError};
+use super::super::{ClipView, Collate, GpuConfig, LoaderOptions, OnError};
 use super::*;
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
@@ -122,14 +122,15 @@ impl ClipSampler for OneClip {
 fn config(batch_size: u32) -> LoaderConfig {
     LoaderConfig {
         samples: Arc::new(SampleTable::from(Vec::<Sample>::new())),
-        clip_sampler: Arc::new(OneClip),
+        views: vec![ClipView::new(
+            Arc::new(OneClip),
+            TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).unwrap(),
+        )],
         order: BatchSamplerConfig {
             batch_size,
             ..BatchSamplerConfig::default()
         },
         mixture: None,
-        pipeline: TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc)
-            .unwrap(),
         index: None,
         options: LoaderOptions {
             group_clips: false,
@@ -274,7 +275,8 @@ impl Simulation {
         let mut begun = 0.0;
         loop {
             while opened < batches && self.scheduler.open_batches() <= PREFETCH {
-                self.scheduler.open(batch_size as usize, None);
+                self.scheduler
+                    .open(batch_size as usize, (Vec::new(), Vec::new()));
                 opened += 1;
             }
             self.give_work();

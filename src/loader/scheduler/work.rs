@@ -112,7 +112,7 @@ pub(in super::super) enum ClipData {
 /// A batch that is being filled.
 pub(in super::super) struct PendingBatch {
     pub first: SequenceNumber,
-    pub memory: Option<BufferBuilder>,
+    pub memory: Vec<BufferBuilder>,
     pub clips: Vec<Option<ClipOutcome>>,
     pub clips_remaining: usize,
 }

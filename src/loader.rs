@@ -41,7 +41,9 @@ use crate::transforms::{ClipShape, Map, SampledParams, explain};
 pub use backends::{DecoderBackend, GpuConfig};
 use catalog::VideoCatalog;
 pub use collate::Collate;
-pub use config::{ClipView, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError};
+pub use config::{
+    ClipView, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError,
+};
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};

@@ -12,8 +12,8 @@ from framespool._framespool import __version__
 from framespool.errors import Error
 from framespool.loaders import _chunks as _chunks  # implements Video.chunks()
 from framespool.loaders._clips import Batch, ClipLoader
-from framespool.loaders._views import View
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image, decode_images
+from framespool.loaders._views import View
 from framespool.options import BufferShuffle, Cache, Gpu, GroupedShuffle, PixelBudget, TokenBudget
 from framespool.tools import _notebook as _notebook  # shows objects in notebooks
 from framespool.video import Video

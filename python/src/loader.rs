@@ -502,7 +502,13 @@ fn split_views(
         let data = vec![data];
         (loader::Batch { data, clips }, count as usize)
     };
-    let views: Vec<_> = batch.data.into_iter().zip(clips).zip(counts).map(of_view).collect();
+    let views: Vec<_> = batch
+        .data
+        .into_iter()
+        .zip(clips)
+        .zip(counts)
+        .map(of_view)
+        .collect();
     views.into_iter()
 }
 

@@ -77,7 +77,10 @@ impl ClipSampler for Views {
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        let mut lengths = self.samplers.iter().map(|s| s.clip_sampler.sequence_length());
+        let mut lengths = self
+            .samplers
+            .iter()
+            .map(|s| s.clip_sampler.sequence_length());
         let first = lengths.next()??;
         lengths.all(|length| length == Some(first)).then_some(first)
     }
@@ -97,7 +100,7 @@ impl ClipSampler for Views {
         let (wanted, number) = self.locate(clip);
         let mut sampled: Vec<Vec<ClipIndices>> = Vec::with_capacity(wanted + 1);
         for (view, (sampler, &count)) in self.samplers.iter().zip(&self.counts).enumerate() {
-            // Every clip draws from the stream in the same order, whichever of them is requested.
+            // Every clip draws from the stream in the same order, regardless of which one is requested.
             let last = if view == wanted { number + 1 } else { count };
             let mut seed = None;
             let mut clips = Vec::with_capacity(last as usize);
@@ -135,7 +138,10 @@ impl ClipSampler for Views {
     }
 
     fn min_length_hint(&self) -> String {
-        let hints = self.samplers.iter().map(|view| view.clip_sampler.min_length_hint());
+        let hints = self
+            .samplers
+            .iter()
+            .map(|view| view.clip_sampler.min_length_hint());
         hints.collect::<Vec<_>>().join(" and ")
     }
 }
@@ -195,7 +201,9 @@ impl Part {
     }
 
     fn counted_from_video(&self, mut clip: ClipIndices) -> ClipIndices {
-        clip.indices.iter_mut().for_each(|index| *index += self.first);
+        clip.indices
+            .iter_mut()
+            .for_each(|index| *index += self.first);
         clip
     }
 
@@ -283,11 +291,17 @@ mod tests {
                     let short = sample(&sampler, seed, clip);
                     let span = &long[(clip - 2) as usize % 2];
                     assert_eq!(short.len(), 8);
-                    assert!(short[0] >= span[0] && short[7] <= span[15], "{short:?} {span:?}");
+                    assert!(
+                        short[0] >= span[0] && short[7] <= span[15],
+                        "{short:?} {span:?}"
+                    );
                     starts.insert(short[0] - span[0]);
                 }
             }
-            assert!(starts.len() > 20, "they are spread over the span: {starts:?}");
+            assert!(
+                starts.len() > 20,
+                "they are spread over the span: {starts:?}"
+            );
         }
     }
 
@@ -297,7 +311,10 @@ mod tests {
         let sampler = views(vec![(one.clone(), None), (one, Some(0))]);
         for seed in 0..20 {
             for clip in 0..2 {
-                assert_eq!(sample(&sampler, seed, clip), sample(&sampler, seed, clip + 2));
+                assert_eq!(
+                    sample(&sampler, seed, clip),
+                    sample(&sampler, seed, clip + 2)
+                );
             }
         }
     }
@@ -313,8 +330,7 @@ mod tests {
                 unreachable!("nothing is random")
             }
         }
-        let uniform: ClipSamplerRef =
-            Arc::new(Uniform::new(8, 2, 3, PaddingPolicy::Edge).unwrap());
+        let uniform: ClipSamplerRef = Arc::new(Uniform::new(8, 2, 3, PaddingPolicy::Edge).unwrap());
         let sampler = views(vec![(uniform.clone(), None), (uniform.clone(), None)]);
         for clip in 0..6 {
             assert_eq!(
@@ -333,7 +349,10 @@ mod tests {
             within,
         };
         let error = Views::new(vec![view(Arc::new(drop) as ClipSamplerRef, None)]).unwrap_err();
-        assert!(error.to_string().contains("same number of clips"), "{error}");
+        assert!(
+            error.to_string().contains("same number of clips"),
+            "{error}"
+        );
         let one = random(8, 2, 1, StartSampling::Independent);
         let error = Views::new(vec![view(one, Some(0))]).unwrap_err();
         assert!(error.to_string().contains("before"), "{error}");

@@ -194,7 +194,11 @@ impl LoaderConfig {
         };
         match self.views.len() {
             1 => 0,
-            views => self.views.iter().position(is_before_end).unwrap_or(views - 1),
+            views => self
+                .views
+                .iter()
+                .position(is_before_end)
+                .unwrap_or(views - 1),
         }
     }
 
@@ -309,9 +313,16 @@ impl LoaderConfig {
     /// `Argument` if videos have different numbers of clips, or a clip could be missing.
     pub(super) fn clips_per_group(&self) -> Result<u32> {
         if !self.options.group_clips {
-            return Ok(1);
+            return match self.views.len() {
+                1 => Ok(1),
+                _ => Err(Error::Argument("several views need group_clips".into())),
+            };
         }
-        let refused = |reason: &str| Err(Error::Argument(format!("group_clips=True {reason}")));
+        let option = match self.views.len() {
+            1 => "group_clips=True",
+            _ => "views=",
+        };
+        let refused = |reason: &str| Err(Error::Argument(format!("{option} {reason}")));
         if self.mixture.is_some() || self.order.weights.is_some() {
             return refused("works with datasets without weights, not with mix() or weights");
         }
@@ -323,7 +334,10 @@ impl LoaderConfig {
                 "needs clips of one size; end the transforms with one that fixes it, such as Resize((h, w))",
             );
         }
-        match self.fixed_num_clips().and_then(|clips| u32::try_from(clips).ok()) {
+        match self
+            .fixed_num_clips()
+            .and_then(|clips| u32::try_from(clips).ok())
+        {
             Some(clips) => Ok(clips),
             None => {
                 refused("needs a clip sampler that takes the same number of clips from each video")

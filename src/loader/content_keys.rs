@@ -24,7 +24,13 @@ struct ViewKeys {
 
 impl ContentKeys {
     pub fn new(config: &LoaderConfig) -> Self {
-        Self(config.views.iter().map(|view| ViewKeys::new(config, view)).collect())
+        Self(
+            config
+                .views
+                .iter()
+                .map(|view| ViewKeys::new(config, view))
+                .collect(),
+        )
     }
 
     /// Digest of what determines the frames of all clips.

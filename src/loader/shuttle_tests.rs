@@ -330,7 +330,7 @@ fn check(batch: &Batch, slots: &[SampledClip], on_error: OnError, panics: bool) 
         let shown = |buffer: &BatchBuffer, from: usize, len: usize| {
             buffer.bytes().expect("host memory")[from..][..len].to_vec()
         };
-        let bytes = match &batch.data {
+        let bytes = match &batch.data[0] {
             BatchData::Dense(buffer, shape) | BatchData::Padded(buffer, shape, _) => {
                 let len = shape.bytes().unwrap();
                 shown(buffer, place * len, len)

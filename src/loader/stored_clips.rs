@@ -52,7 +52,11 @@ impl StoredClips {
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());
         let clips = |view: &ClipView| {
             let sampler = &view.clip_sampler;
-            format!("{:?} {:?} ", sampler.sequence_length(), sampler.fixed_num_clips())
+            format!(
+                "{:?} {:?} ",
+                sampler.sequence_length(),
+                sampler.fixed_num_clips()
+            )
         };
         let run = format!(
             "{:x} {on_gpu} {} {ends:?} {} {}",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use framespool::batch::BatchBuffer;
 use framespool::batch_sampler::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
-use framespool::clip_sampler::ClipSamplerRef;
 use framespool::clip_sampler::video_timing::SegmentRange;
+use framespool::clip_sampler::{ClipSamplerRef, PaddingPolicy, Random};
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
@@ -130,6 +130,23 @@ pub fn deliver_resuming(config: LoaderConfig, asks_on: bool) -> Result<(Vec<Stri
             }
         }
     }
+}
+
+/// Two views of each video: clips of one size, and smaller ones within their time span.
+#[allow(dead_code)]
+pub fn two_views(items: &[Sample], on_error: OnError) -> LoaderConfig {
+    let sampler = |frames, stride, clips| -> ClipSamplerRef {
+        Arc::new(Random::new(frames, stride, clips, PaddingPolicy::Edge).expect("a clip sampler"))
+    };
+    let mut config = config(items, &sampler(6, 3, 2), &resized_crop(), on_error);
+    config.views.push(ClipView {
+        clip_sampler: sampler(3, 2, 3),
+        within: Some(0),
+        pipeline: normalized(Layout::Ntchw, Dtype::F32),
+    });
+    config.options.group_clips = true;
+    config.order.batch_size = 2;
+    config
 }
 
 pub fn resized_crop() -> TransformPipeline {

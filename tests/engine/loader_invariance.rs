@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::common::loaders::{
-    config, deliver, deliver_resuming, items, normalized, resized_crop, shorter_side,
+    config, deliver, deliver_resuming, items, normalized, resized_crop, shorter_side, two_views,
 };
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, Windows};
@@ -32,23 +32,23 @@ fn output_is_independent_of_loader_settings() {
     ];
     let mut batches = 0;
     // Every setting with each sampler; the dtypes differ only in what is cached.
-    for (clip_sampler, pipeline, on_error, settings) in [
-        (&windows, resized_crop(), OnError::Skip, &settings[..]),
+    let of = |sampler, pipeline, on_error| config(&items, sampler, &pipeline, on_error);
+    let floats = |layout, dtype, on_error| of(&random, normalized(layout, dtype), on_error);
+    for (base, settings) in [
+        (of(&windows, resized_crop(), OnError::Skip), &settings[..]),
         (
-            &random,
-            normalized(Layout::Ntchw, Dtype::F32),
-            OnError::Replace,
+            floats(Layout::Ntchw, Dtype::F32, OnError::Replace),
             &settings[..2],
         ),
         (
-            &random,
-            normalized(Layout::Ncthw, Dtype::BF16),
-            OnError::Skip,
+            floats(Layout::Ncthw, Dtype::BF16, OnError::Skip),
             &settings[..1],
         ),
-        (&random, shorter_side(), OnError::Raise, &settings),
+        (of(&random, shorter_side(), OnError::Raise), &settings),
+        (two_views(&items, OnError::Replace), &settings),
     ] {
-        let base = || config(&items, clip_sampler, &pipeline, on_error);
+        let on_error = base.options.on_error;
+        let base = || base.clone();
         let (plain, plain_stats) = deliver(base());
         assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
         assert!(

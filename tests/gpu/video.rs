@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::common::loaders::{
-    config, deliver, normalized, resized_crop, shorter_side, try_deliver,
+    config, deliver, normalized, resized_crop, shorter_side, try_deliver, two_views,
 };
 use crate::exclusive;
 use crate::simulated_driver::SimulatedGpu;
@@ -368,21 +368,16 @@ fn batches_do_not_depend_on_device_or_backend() {
     let items = one_item_per_kind();
     let [windows, random] = samplings();
     let (mut batches, mut ways) = (0, 0);
-    for (clip_sampler, pipeline, on_error) in [
-        (&windows, resized_crop(), OnError::Skip),
-        (
-            &random,
-            normalized(Layout::Ntchw, Dtype::F32),
-            OnError::Replace,
-        ),
-        (
-            &random,
-            normalized(Layout::Ncthw, Dtype::BF16),
-            OnError::Skip,
-        ),
-        (&random, shorter_side(), OnError::Raise),
+    let of = |sampler, pipeline, on_error| config(&items, sampler, &pipeline, on_error);
+    let floats = |layout, dtype, on_error| of(&random, normalized(layout, dtype), on_error);
+    for base in [
+        of(&windows, resized_crop(), OnError::Skip),
+        floats(Layout::Ntchw, Dtype::F32, OnError::Replace),
+        floats(Layout::Ncthw, Dtype::BF16, OnError::Skip),
+        of(&random, shorter_side(), OnError::Raise),
+        two_views(&items, OnError::Replace),
     ] {
-        let base = config(&items, clip_sampler, &pipeline, on_error);
+        let on_error = base.options.on_error;
         let (expected, _) = deliver(base.clone());
         batches += expected.len();
         for (device, decoder, memory_budget, lookahead_clips) in [

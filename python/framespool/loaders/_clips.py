@@ -41,6 +41,9 @@ _KEYWORD_HINTS = {
     **KEYWORD_HINTS,
 }
 
+#: The attributes of a batch that are dicts with `views=`.
+_BY_VIEW = tuple(name for name in PER_VIEW if name != "occurrences")
+
 #: Length of a video that is too short for no clip sampler.
 _MANY_FRAMES = 2**31 - 1
 
@@ -131,7 +134,7 @@ class Batch(BatchMethods):
 
     def _view(self, name: str) -> Batch:
         """The batch of one of several views."""
-        own = {each: getattr(self, each)[name] for each in PER_VIEW if getattr(self, each) is not None}
+        own = {each: getattr(self, each)[name] for each in _BY_VIEW}
         by_view = {column: value[name] for column, value in self.columns.items() if isinstance(value, dict)}
         return replace(self, **own, columns={**self.columns, **by_view})
 
@@ -147,6 +150,9 @@ class Batch(BatchMethods):
             seconds, `height` and `width` of the frames as displayed, `frames_indices` (the clip's frames, counted from
             the first one of the video or segment, without padding; with `group_clips` a list for each clip) and
             `video_backend`, which is `"framespool"`.
+
+        Raises:
+            ArgumentError: If the batch has several views, each with clips of its own.
 
         Example:
             >>> import framespool as fsp
@@ -400,7 +406,7 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _extra_config(self) -> dict[str, str]:
         if self._views is not None:
-            return {"views": self._views.config()}
+            return {"clip_sampler": self._views.config()}
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
 
     def _estimate_cost(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ PER_VIEW = (
     "mask",
     "clip_ids",
     "requested_ids",
+    "occurrences",
     "view_ids",
     "geometry",
     "content_keys",
@@ -99,8 +100,6 @@ class Views:
             raise ArgumentError(f'views must be a dict such as {{"global": fsp.View(…)}}, got {display_repr(views)}')
         if options.transforms is not None:
             raise ArgumentError("each view has transforms of its own; give them to the views and omit transforms=")
-        if options.repeats != 1:
-            raise ArgumentError("repeats= does not go with views=; use a view with within= for the same frames again")
         if isinstance(options.batch_size, (PixelBudget, TokenBudget)):
             raise ArgumentError("with views= a batch has a number of videos; give a number as batch_size")
         self.names = list(views)

@@ -93,6 +93,7 @@ def loader_html(loader: BaseLoader[Any]) -> str:
     """
     settings, order, frames = loader._settings, loader._settings["order"], loader._settings["frames"]
     layout = frames["layout"].replace("T", "") if settings["options"]["images"] else frames["layout"]
+    views = getattr(loader, "_views", None)
     steps = [type(step).__name__ for step in loader._steps] + [repr(function) for function in loader._functions]
     properties = [
         ("loader", type(loader).__name__),
@@ -105,7 +106,7 @@ def loader_html(loader: BaseLoader[Any]) -> str:
         ),
         ("shuffle", f"{loader._order['shuffle']}, seed {loader.seed}"),
         ("shard", f"{order['shard_id']} of {order['num_shards']}"),
-        ("transforms", ", ".join(steps) or "none"),
+        ("transforms", ", ".join(steps) or "none") if views is None else ("views", ", ".join(views.names)),
         (
             "frames",
             f"{layout}, {frames['dtype']}",

@@ -12,6 +12,7 @@ from framespool import _framespool
 from framespool._common.validate_args import integer
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.loaders._base import BaseLoader
+from framespool.loaders._views import Views
 from framespool.transforms import Normalize
 
 _GAP = 4
@@ -89,36 +90,45 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
     # Clips of the epochs before its own must stay on disk.
     options = {**loader._settings["options"], "gpu": gpu, "prefetch_batches": 0, "lookahead_clips": 0}
     settings = {**loader._settings, "frames": frames_as, "options": {**options, "clip_store": None}}
-    steps = [step for step in loader._steps if not isinstance(step, Normalize)]
+
+    def shown_steps(steps: list[Any]) -> list[Any]:
+        return [step for step in steps if not isinstance(step, Normalize)]
+
+    steps = shown_steps(loader._steps)
+    settings["more_views"] = [(spec, within, shown_steps(more)) for spec, within, more in settings["more_views"]]
     # A separate native loader: an iteration of the given one continues.
     native = _framespool.Loader(loader.dataset._for_engine(), loader._sampler_spec, steps, settings)
     number = native.start_epoch(epoch, 0)
     classes = loader.dataset.classes
     rows: list[dict[str, Any]] = []
+    views: Views | None = getattr(loader, "_views", None)
     while len(rows) < clips:
         batch = native.next_batch(number)
         if batch is None:
             break
-        # With group_clips the clips of a video are one row, of which each clip becomes a row of the sheet.
-        grouped = batch["clip_ids"].ndim > 1
-        made = [clip.numpy() for clip in batch["frames"]]
-        made = [clip for row in made for clip in row] if grouped else made
-        clip_ids = batch["clip_ids"].numpy().reshape(-1).tolist()
-        deliveries = [divmod(each, 1 << 32) for each in batch["occurrences"].numpy().reshape(-1).tolist()]
-        times = batch["pts_seconds"].numpy()
-        times = times.reshape(-1, times.shape[-1]).tolist()
-        for at in range(min(len(clip_ids), clips - len(rows))):
-            images = np.asarray(made[at])
-            metadata = native.describe_clip(epoch, clip_ids[at], 0, *deliveries[at])
-            del metadata["content_key"]  # bytes, which the command cannot print as JSON
-            label = metadata["label"] = loader.dataset[metadata["video_id"]][1]
-            metadata["class"] = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else None
-            metadata["pts_seconds"] = times[at][: len(metadata["indices"])]
-            shown = (
-                np.linspace(0, len(metadata["indices"]) - 1, min(frames, len(metadata["indices"]))).round().astype(int)
-            )
-            views = images.reshape(-1, len(metadata["indices"]), *images.shape[-3:])
-            rows.append({"metadata": metadata, "shown": shown.tolist(), "images": views[:, shown]})
+        parts = {None: batch} if views is None else {name: views.of_view(batch, name) for name in views.names}
+        for view, part in parts.items():
+            # With group_clips the clips of a video are one row, of which each clip becomes a row of the sheet.
+            grouped = part["clip_ids"].ndim > 1
+            made = [clip.numpy() for clip in part["frames"]]
+            made = [clip for row in made for clip in row] if grouped else made
+            clip_ids = part["clip_ids"].numpy().reshape(-1).tolist()
+            deliveries = [divmod(each, 1 << 32) for each in part["occurrences"].numpy().reshape(-1).tolist()]
+            times = part["pts_seconds"].numpy()
+            times = times.reshape(-1, times.shape[-1]).tolist()
+            for at in range(min(len(clip_ids), clips - len(rows))):
+                images = np.asarray(made[at])
+                metadata = native.describe_clip(epoch, clip_ids[at], 0, *deliveries[at])
+                del metadata["content_key"]  # bytes, which the command cannot print as JSON
+                label = metadata["label"] = loader.dataset[metadata["video_id"]][1]
+                metadata["class"] = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else None
+                metadata["pts_seconds"] = times[at][: len(metadata["indices"])]
+                if view is not None:
+                    metadata["view"] = view
+                length = len(metadata["indices"])
+                shown = np.linspace(0, length - 1, min(frames, length)).round().astype(int)
+                crops = images.reshape(-1, length, *images.shape[-3:])
+                rows.append({"metadata": metadata, "shown": shown.tolist(), "images": crops[:, shown]})
     native.cancel()
     return rows
 
@@ -151,7 +161,8 @@ def _title(row: dict[str, Any]) -> str:
     label = metadata["class"] if metadata["class"] is not None else f"label {metadata['label']}"
     which = ", ".join(str(metadata["indices"][at]) for at in shown)
     seconds = f"{metadata['pts_seconds'][shown[0]]:.2f} to {metadata['pts_seconds'][shown[-1]]:.2f} s"
-    return f"{label}   {os.path.basename(str(metadata['path']))}   frames {which}   {seconds}"
+    view = f"{metadata['view']}   " if "view" in metadata else ""
+    return f"{view}{label}   {os.path.basename(str(metadata['path']))}   frames {which}   {seconds}"
 
 
 def sheet(strips: list[tuple[Any, str]]) -> Any:

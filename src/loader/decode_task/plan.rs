@@ -284,7 +284,8 @@ fn clips_of_later_epochs(
             else {
                 continue;
             };
-            let Some(key) = keys.key(resolved.view, identity, &resolved.sample, resolved.key) else {
+            let Some(key) = keys.key(resolved.view, identity, &resolved.sample, resolved.key)
+            else {
                 return ahead;
             };
             let due = if is_fixed && !views[resolved.view].pipeline().is_random() {
@@ -390,7 +391,9 @@ pub(in super::super) fn metadata(
 ) -> ClipMetadata {
     let (video, view_id) = catalog.clips.locate(clip_id);
     let index = opened.index();
-    let content_key = catalog.content_keys.key(view, &opened.identity(), &sample, key);
+    let content_key = catalog
+        .content_keys
+        .key(view, &opened.identity(), &sample, key);
     let (params, display) = (&index.info.params, index.info.display());
     let part = catalog.part(video, index);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is
@@ -455,7 +458,9 @@ fn resolve(
     Some((
         ResolvedRequest {
             key,
-            view: task_params.config.view_of(task_params.catalog.clips.locate(clip).1),
+            view: task_params
+                .config
+                .view_of(task_params.catalog.clips.locate(clip).1),
             sample,
             frames,
         },

@@ -83,7 +83,7 @@ def test_two_views(videos):
     files = [videos / name for name in (*FILES[2:4], "derived/tiny_34x26_h264.mp4")]
     done = run(recipe / "compare.py", *files)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("4 videos with the same rows in both views: clips that the original can choose\n")
+    assert done.stdout.startswith("4 videos with clips of both views that the original can choose\n")
     assert run(recipe / "compare.py", files[0], videos / "corrupt/broken.mp4").returncode != 0
     table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[:2])
     assert table.returncode == 0, table.stderr

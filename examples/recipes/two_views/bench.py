@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -22,14 +23,15 @@ def main() -> None:
     arguments = bench_arguments(__doc__, batch_size=(2, "videos per batch"))
     model = PatchModel()
 
-    def embed(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        return sum(model((batch[name][:, 0] / 255).transpose(1, 2)) for name in original.VIEWS)  # one clip of each
+    def embed(batch: Any) -> torch.Tensor:
+        frames = batch if isinstance(batch, dict) else batch.torch().frames
+        return sum(model((frames[name][:, 0] / 255).transpose(1, 2)) for name in original.VIEWS)  # one clip of each
 
     with tempfile.TemporaryDirectory() as folder:
         path = write_list(Path(folder) / "train.csv", arguments.videos)
         torchcodec = original.make_loader(path, arguments.workers, arguments.batch_size)
-        framespool = ported.make_loaders(path, arguments.workers, arguments.batch_size)
-        loaders = {"torchcodec": lambda: torchcodec, "framespool": lambda: ported.load(framespool)}
+        framespool = ported.make_loader(path, arguments.workers, arguments.batch_size)
+        loaders = {"torchcodec": lambda: torchcodec, "framespool": lambda: framespool}
         print("\n".join(compare_speed(loaders, arguments.rounds, embed)))
 
 

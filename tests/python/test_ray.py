@@ -43,6 +43,7 @@ from ray_helpers import (  # noqa: E402, F401
     [
         (1, RANDOM, {}),
         (2, RANDOM, {}),
+        (2, RANDOM, {"group_clips": True, "batch_size": 2}),
         (2, RANDOM, {"shuffle": fsp.BufferShuffle(8), "dtype": "float32", "layout": "NCTHW"}),
         (1, WINDOWS, {"shuffle": False, "last_batch": "drop", "dtype": "bfloat16"}),
         (1, WINDOWS, {"shuffle": False, "dtype": "uint16"}),
@@ -60,6 +61,23 @@ def test_batches_match_the_local_loader(cluster, few, workers, sampling, keyword
         there.set_epoch(1)
         here.set_epoch(1)
         assert digests(there) == digests(here)
+
+
+def test_views_match_the_local_loader(cluster, few):
+    T, samplers = fsp.transforms, fsp.samplers
+    views = {
+        "wide": fsp.View(samplers.RandomClips(sequence_length=4, clips_per_video=2), [T.RandomResizedCrop(24)]),
+        "small": fsp.View(samplers.RandomClips(sequence_length=2), [T.Resize((8, 8))], within="wide"),
+    }
+    keywords = {"views": views, "batch_size": 2, "shuffle": True, "index": False}
+    here = fsp.ClipLoader(few, **keywords)
+    with fsp.ray.ClipLoader(few, num_workers=2, **keywords) as there:
+        assert there.state_dict() == here.state_dict()
+        for mine, sent in zip(here, there, strict=True):
+            assert np.array_equal(mine.labels.numpy(), sent.labels.numpy())
+            for name in views:
+                for field in ("frames", "indices", "clip_ids", "geometry", "content_keys"):
+                    assert np.array_equal(mine[name][field].numpy(), sent[name][field].numpy()), (name, field)
 
 
 def test_mixes_and_folders_match_the_local_loader(cluster, few, tmp_path):

@@ -159,7 +159,7 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     def __init__(
         self,
         dataset: Any,
-        clip_sampler: Any,
+        clip_sampler: Any = None,
         *,
         num_workers: int = 2,
         address: str | None = None,

@@ -101,7 +101,9 @@ class RemoteEngine:
         self._num_clips, first, self._grouped, self._mixing = properties
         drawn = settings["order"]["weights"] or settings["mixture"]
         epoch_clips = None if drawn is None else drawn["epoch_clips"]
-        clips = self._num_clips if epoch_clips is None else epoch_clips
+        # Clips of a group are one unit of the order.
+        units = len(dataset.samples) if settings["options"]["group_clips"] else self._num_clips
+        clips = units if epoch_clips is None else epoch_clips
         order = {**settings["order"], "num_clips": clips, "mix": None, "weights": None}
         if shuffle_name(order) == "grouped":
             order["shuffle"] = "full"  # has as many batches, and needs no clips of each video

@@ -186,6 +186,22 @@ impl ImageHeader {
     }
 }
 
+/// Whether a file is a single image by its name and its first bytes. The name counts, because a
+/// stream of Motion JPEG starts like an image.
+///
+/// # Errors
+/// Those of reading the source.
+pub fn is_image_file(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
+    const ENDINGS: [&str; 5] = [".jpg", ".jpeg", ".png", ".webp", ".avif"];
+    let name = source.name().to_ascii_lowercase();
+    let path = name.split(['?', '#']).next().unwrap_or(&name);
+    if !ENDINGS.iter().any(|ending| path.ends_with(ending)) {
+        return Ok(false);
+    }
+    let mut reader = HeaderReader::new(source, limits);
+    Ok(sniff(reader.read_up_to(0, SNIFF_BYTES)?).is_some())
+}
+
 /// Reads the header of a file: a few KiB, or as much as its segments before the picture take.
 pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHeader> {
     let mut reader = HeaderReader::new(source, limits);

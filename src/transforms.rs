@@ -413,6 +413,10 @@ fn fixed_after(steps: &[Step], mut fixed: Option<(u32, u32)>) -> Option<(u32, u3
             | Transform::FiveCrop { size }
             | Transform::ThreeCrop { size }
             | Transform::Letterbox { size, .. } => Some((size.width, size.height)),
+            Transform::ResizeToNearest { sizes, .. } => match &sizes[..] {
+                [size] => Some((size.width, size.height)),
+                _ => None,
+            },
             Transform::Resize { .. } | Transform::RandomShortestSize { .. } => None,
             // A rotation of a square by 90 degrees would keep its size, but angles are random.
             Transform::RandomRotation { expand: true, .. } => None,

@@ -349,6 +349,11 @@ impl Loader {
             .collect())
     }
 
+    /// The number of the sample of each clip.
+    fn samples_of(&self, py: Python<'_>, clips: Vec<u64>) -> PyResult<Vec<u32>> {
+        self.with(py, |loader| loader.samples_of(&clips))
+    }
+
     /// (frames, height, width) of clips; zeros where the file of a clip fails and `on_error` does
     /// not raise.
     fn clip_shapes(

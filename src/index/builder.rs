@@ -18,6 +18,7 @@ use crate::demux::{Track, libavformat, mp4};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received, log};
+use crate::image::is_image_file;
 use crate::limits::{Limits, check_allocatable, reserve};
 use crate::media::{CodecParams, StreamInfo};
 use crate::source::{ByteSource, check_interrupt};
@@ -40,6 +41,12 @@ pub fn build_stream(
     limits: &Limits,
 ) -> Result<VideoIndex> {
     let limits = &limits.for_file_len(source.len());
+    if is_image_file(&**source, limits)? {
+        // libavformat would search a JPEG file for further images, such as its own thumbnail.
+        let index = super::image::index_file(&**source, limits)?;
+        index.check_stream(stream)?;
+        return Ok(index);
+    }
     if let Some(mut track) = mp4::read_track(source, stream, limits)? {
         let streams = std::mem::take(&mut track.streams);
         if let Some(index) = build_from_sample_tables(source, track)? {

@@ -161,6 +161,16 @@ impl Loader {
             .collect()
     }
 
+    /// The sample of each clip.
+    ///
+    /// # Errors
+    /// `Argument` for a clip that does not exist.
+    pub fn samples_of(&self, clips: &[u64]) -> Result<Vec<u32>> {
+        clips.iter().try_for_each(|&clip| self.check_clip(clip))?;
+        let sample = |&clip: &u64| self.catalog.clips.locate(clip).0;
+        Ok(clips.iter().map(sample).collect())
+    }
+
     fn shape_of(&self, epoch: u64, sampled: &SampledClip) -> Result<FrameShape> {
         check_interrupt()?;
         let video = self

@@ -17,10 +17,10 @@ use super::TransformPipeline;
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
 use super::params::{
-    IDENTITY, Map, after, expanded, grid, inverse_affine, multi_scale_part, part_of, resized,
-    uniform,
+    IDENTITY, Map, after, expanded, grid, inverse_affine, multi_scale_part, nearest_in_shape,
+    part_of, resized, uniform,
 };
-use super::transform::{Affine, Flip, Padding, Size, Step, Target, Transform, UniformRange};
+use super::transform::{Affine, Fit, Flip, Padding, Size, Step, Target, Transform, UniformRange};
 use crate::error::{Error, Result};
 use crate::media::DisplayGeometry;
 use crate::rng::{Rng, RngKey};
@@ -304,6 +304,38 @@ impl Compiler {
                 let to = resized(target, (width, height), self.frames)?;
                 self.resize(to, *filter);
                 record("size", &[f64::from(size)]);
+            }
+            Transform::ResizeToNearest {
+                sizes,
+                fit,
+                fill,
+                filter,
+                display_aspect,
+            } => {
+                if *display_aspect {
+                    self.square_pixels(*filter)?;
+                }
+                let size = nearest_in_shape(self.draft.size(), sizes)?;
+                let cover = || resized(Target::Cover(size), self.draft.size(), self.frames);
+                match fit {
+                    Fit::Cover => {
+                        self.resize(cover()?, *filter);
+                        self.center_crop(size);
+                    }
+                    Fit::RandomCover => {
+                        self.resize(cover()?, *filter);
+                        let none = Padding::default();
+                        let (top, left) = self.random_crop(size, none, false, *fill, rng)?;
+                        record("top", &[top]);
+                        record("left", &[left]);
+                    }
+                    Fit::Letterbox => self.letterbox(size, *filter, *fill)?,
+                    Fit::Stretch => {
+                        self.resize((size.width, size.height), *filter);
+                        self.display.sample_aspect = None;
+                    }
+                }
+                record("size", &[f64::from(size.height), f64::from(size.width)]);
             }
             Transform::FiveCrop { size } => self.five_crop(*size)?,
             Transform::ThreeCrop { size } => self.three_crop(*size)?,

@@ -22,6 +22,27 @@ pub(super) fn center(spare: u32) -> u32 {
 /// Largest ratio of the sides for `Target::Multiple`.
 const MAX_RATIO: u32 = 200;
 
+/// The size whose ratio of the sides differs least, by its factor, from that of a frame of this size;
+/// the first one of several.
+pub(super) fn nearest_in_shape((width, height): (u32, u32), sizes: &[Size]) -> Result<Size> {
+    // The factor between two ratios, as a fraction of at least 1.
+    let factor = |size: &Size| {
+        let products = (
+            u128::from(width) * u128::from(size.height),
+            u128::from(height) * u128::from(size.width),
+        );
+        (products.0.max(products.1), products.0.min(products.1))
+    };
+    let by_factor = |a: &&Size, b: &&Size| {
+        let ((above, below), (other_above, other_below)) = (factor(a), factor(b));
+        (above * other_below).cmp(&(other_above * below))
+    };
+    let nearest = sizes.iter().min_by(by_factor);
+    nearest
+        .copied()
+        .ok_or_else(|| Error::Argument("ResizeToNearest: give at least one size".into()))
+}
+
 /// (width, height) of a frame of this size after a resize; it is one of `frames` of a clip.
 pub(super) fn resized(
     target: Target,

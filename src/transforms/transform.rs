@@ -161,6 +161,20 @@ pub enum EraseFill {
     Noise,
 }
 
+/// What becomes of a frame whose shape is not that of its new size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fit {
+    /// It covers the size; the rest on both sides is cut off.
+    Cover,
+    /// It covers the size; what is cut off is drawn.
+    RandomCover,
+    /// It fits inside the size, with added pixels on both sides.
+    Letterbox,
+    /// It is stretched.
+    Stretch,
+}
+
 /// Positions of which [`Transform::MultiScaleCrop`] draws one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum CropPositions {
@@ -379,6 +393,20 @@ pub enum Transform {
         padding: Padding,
         /// R, G, B.
         fill: [f64; 3],
+    },
+    /// Resizes to the one of several sizes whose shape is nearest to that of the frame.
+    ResizeToNearest {
+        /// At least one.
+        sizes: Vec<Size>,
+        /// What becomes of the difference of the shapes.
+        fit: Fit,
+        /// R, G, B of what is added.
+        fill: [f64; 3],
+        /// The resampling kernel.
+        #[serde(deserialize_with = "filter")]
+        filter: Filter,
+        /// Fits the frame of display size.
+        display_aspect: bool,
     },
     /// Resizes to fit inside a size, and pads evenly to it.
     Letterbox {
@@ -630,6 +658,7 @@ impl Transform {
             Self::RandomRotation { .. } => "RandomRotation",
             Self::RandomAffine(_) => "RandomAffine",
             Self::Pad { .. } => "Pad",
+            Self::ResizeToNearest { .. } => "ResizeToNearest",
             Self::Letterbox { .. } => "Letterbox",
             Self::ColorJitter { .. } => "ColorJitter",
             Self::RandomPhotometricDistort { .. } => "RandomPhotometricDistort",
@@ -685,6 +714,7 @@ impl Transform {
             | Self::RandomGrayscale { p } => chance(*p),
             Self::GaussianBlur { sigma, .. } => sigma.is_random(),
             Self::RandomShortestSize { sizes, .. } => sizes.len() > 1,
+            Self::ResizeToNearest { fit, .. } => *fit == Fit::RandomCover,
             Self::RandomApply { .. } | Self::RandomChoice { .. } => {
                 self.choices()
                     .iter()

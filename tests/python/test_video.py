@@ -413,3 +413,21 @@ def test_interlaced_video_is_logged_once_for_each_kind(videos, encoder, tmp_path
     assert len(lines) == 2 and all(line.startswith("framespool.decode ") for line in lines)
     assert f"{files[0]}: interlaced video" in lines[0] and "h264 in mov,mp4" in lines[0]
     assert f"{files[2]}: interlaced video" in lines[1] and "h264 in matroska" in lines[1]
+
+
+def test_an_image_is_a_video_of_one_frame(pictures):
+    """Also with a thumbnail in its header, which starts like another image; orientation applies."""
+    files = [*sorted((pictures / "classes").glob("*/*.jpg")), *sorted((pictures / "odd").glob("exif_*.jpg"))]
+    files += sorted(pictures.glob("**/*.png"))[:3]
+    assert len(files) > 30
+    read = 0
+    for file in files:
+        try:
+            right = fsp.decode_image(file, exact=False)
+        except fsp.Error:
+            continue
+        video = fsp.Video(file)
+        assert len(video) == 1
+        assert video[0].tobytes() == right.tobytes(), file
+        read += 1
+    assert read > 30

@@ -114,12 +114,17 @@ class BaseLoader(Generic[B]):
             self._plan = SamplerBatches(options.shuffle, ordered)
         else:
             warn_unsharded(ordered["num_shards"])
-        if isinstance(options.batch_size, (PixelBudget, TokenBudget)):
+        if isinstance(options.batch_size, (PixelBudget, TokenBudget)) or options.buckets is not None:
             if self._plan is not None:
-                raise ArgumentError(f"batch_size must be a number if shuffle is a sampler, got {options.batch_size!r}")
-            self._plan = BatchBudget(options.batch_size, options.transforms, ordered)
+                raise ArgumentError(
+                    "if shuffle is a sampler, batch_size must be a number, without buckets; got "
+                    f"batch_size={options.batch_size!r}, buckets={options.buckets!r}"
+                )
+            self._plan = BatchBudget(options, ordered, self.dataset.columns)
         if self._plan is not None and group_clips:
-            raise ArgumentError("group_clips=True needs a number as batch_size and an order of framespool")
+            raise ArgumentError(
+                "group_clips=True and views= need a number as batch_size, an order of framespool, and no buckets"
+            )
         self._strict = options.gpu is not None and options.gpu._is_strict
         self._settings: dict[str, Any] = {
             "order": ordered,

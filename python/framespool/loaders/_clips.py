@@ -17,11 +17,12 @@ from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._batch import BatchMethods, placed
+from framespool.loaders._buckets import with_buckets
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice
 from framespool.loaders._frame_columns import FrameColumns
 from framespool.loaders._views import PER_VIEW, View, Views, checked_sampler
-from framespool.options import Cache, Index, OnError, PixelBudget, Shards, TokenBudget
+from framespool.options import Buckets, Cache, Index, OnError, PixelBudget, Shards, TokenBudget
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle
 from framespool.order._sampler_batches import SamplerBatches
@@ -259,6 +260,8 @@ class ClipLoader(BaseLoader[Batch]):
         views: Several sorts of clips of each video, by name, each a `View` with its clip sampler and transforms; omit
             `clip_sampler` and `transforms` then. All are made in one pass over the video. `batch["name"]` has those of
             a view; as with `group_clips`, `batch_size` is a number of videos and `frames` are (N, C, T, …).
+        buckets: Sizes and lengths of clips, of which each video gets one, so that each batch has one: see `Buckets`.
+            With `last_batch="drop"` or `"fill"` all batches of a bucket have `batch_size` clips.
         prefetch_batches: Batches made ahead.
         pin_memory: Whether the host memory of batches is page-locked, so that `batch.to("cuda", non_blocking=True)`
             does not wait for the copy; see docs/howto/pytorch.md.
@@ -330,6 +333,7 @@ class ClipLoader(BaseLoader[Batch]):
         repeats: int = 1,
         group_clips: bool = False,
         views: Mapping[str, View] | None = None,
+        buckets: Buckets | None = None,
         prefetch_batches: int = 2,
         pin_memory: Literal["auto"] | bool = "auto",
         cache: Cache | int | str = "2GiB",
@@ -365,7 +369,9 @@ class ClipLoader(BaseLoader[Batch]):
             clip_sampler, options = self._views.first(options)
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
-        self.clip_sampler = checked_sampler(clip_sampler)
+        chosen, options = with_buckets(checked_sampler(clip_sampler), options)
+        assert chosen is not None
+        self.clip_sampler = chosen
         if options.gpu is not None and options.gpu.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         group_clips = boolean("group_clips", group_clips) or self._views is not None

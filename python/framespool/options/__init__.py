@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from framespool.options._batch_size import PixelBudget, TokenBudget
+from framespool.options._batch_size import Buckets, PixelBudget, TokenBudget
 from framespool.options._cache import Cache
 from framespool.options._files import Index, OnError
 from framespool.options._gpu import Gpu
 from framespool.options._order import BufferShuffle, GroupedShuffle, Shards
 
 __all__ = [
+    "Buckets",
     "BufferShuffle",
     "Cache",
     "Gpu",

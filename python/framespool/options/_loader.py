@@ -85,6 +85,7 @@ class LoaderOptions:
     repeats: int
     pin_memory: Any
     index: Any
+    buckets: Any = None
     deinterlace: str = "weave"
 
     @classmethod

@@ -1,15 +1,20 @@
-"""Batches limited by the pixels or tokens of their clips, not by the number of clips."""
+"""Batches whose clips follow from their shapes: limited by pixels or tokens, or of one shape."""
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
-from collections.abc import Mapping
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framespool import _framespool
+from framespool._common.validate_args import integer
 from framespool.errors import ArgumentError
 from framespool.options._batch_size import PixelBudget, TokenBudget
+from framespool.options._loader import LoaderOptions
 from framespool.options._order import shuffle_name
 from framespool.transforms import SmartResize
 from framespool.transforms._compose import listed
@@ -33,35 +38,47 @@ class BatchBudget:
 
     Clips of like shape share a batch. If the order is a permutation of all clips, all clips are sorted by shape, else
     those within windows of the order; the batches are then shuffled, within the window. Unshuffled clips stay in their
-    order.
+    order, except that buckets sort them in any case.
+
+    With buckets all clips of a batch have one shape. The batches of a step, one for each rank, are shuffled together,
+    so that the ranks have one shape at a time where the numbers of clips permit it.
 
     Args:
-        budget: The limit of a batch.
-        transforms: The transforms of the loader; a token is a square of the factor of its `SmartResize`.
+        options: The options of the loader: the limit of a batch, the buckets, and the transforms; a token is a square
+            of the factor of `SmartResize`.
         order: The settings of the order.
+        columns: The columns of the dataset.
 
     Raises:
         ArgumentError: If the ranks have orders of their own, or tokens have no size.
     """
 
-    def __init__(self, budget: PixelBudget | TokenBudget, transforms: Any, order: Mapping[str, Any]) -> None:
-        name = type(budget).__name__
+    def __init__(self, options: LoaderOptions, order: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
+        budget = options.batch_size
+        #: Whether all clips of a batch have one shape.
+        self.in_buckets = options.buckets is not None
         if order["stick_to_shard"] or order["num_nodes"] > 1:
-            raise ArgumentError(
-                f"batch_size={name}(...) needs the order of all ranks: omit stick_to_shard and num_nodes"
-            )
-        self._most = budget.max_clips
+            name = "buckets=" if self.in_buckets else f"batch_size={type(budget).__name__}(...)"
+            raise ArgumentError(f"{name} needs the order of all ranks: omit stick_to_shard and num_nodes")
         self._side, self._frames = 1, 1
+        self.limit: float = math.inf
+        self._most: int | None
+        self._text_column: Sequence[int] | None = None
         if isinstance(budget, PixelBudget):
             self._text, self.limit, self._state_key = f"pixels={budget.pixels}", budget.pixels, "batch_pixels"
-        else:
+            self._most = budget.max_clips
+        elif isinstance(budget, TokenBudget):
             self._text, self.limit, self._state_key = f"tokens={budget.tokens}", budget.tokens, "batch_tokens"
-            factors = [each.factor for each in listed(transforms) or () if isinstance(each, SmartResize)]
+            self._most = budget.max_clips
+            factors = [each.factor for each in listed(options.transforms) or () if isinstance(each, SmartResize)]
             if not factors:
                 raise ArgumentError(
                     "TokenBudget needs transforms.SmartResize, whose factor is the side of a token; use PixelBudget"
                 )
             self._side, self._frames = factors[-1], FRAMES_PER_TOKEN
+            self._text_column = None if budget.text is None else _counts(budget.text, columns)
+        else:
+            self._text, self._state_key, self._most = "", "batch_size", order["batch_size"]
         self._order = order
         #: Settled by the loader, which knows the clips of each video.
         self.shuffle = shuffle_name(order)
@@ -88,7 +105,12 @@ class BatchBudget:
         Returns:
             The settings by name.
         """
-        return {self._state_key: self.limit, "most": self._most, "num_shards": self._order["num_shards"]}
+        found = {self._state_key: self.limit, "most": self._most, "num_shards": self._order["num_shards"]}
+        if self.in_buckets:
+            found["buckets"] = True  # which ones, the transforms and the clip sampler say
+        if self._text_column is not None:
+            found["text"] = zlib.crc32(repr(list(self._text_column)).encode())
+        return found
 
     def set_seed(self, seed: int) -> None:
         """Changes the seed of the order; the batches are computed again.
@@ -155,31 +177,69 @@ class BatchBudget:
         shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
         ranks = self._order["num_shards"]
         window = len(clips) if self.shuffle == "full" else WINDOW_CLIPS
+        more = self._text_costs(native, clips)
         batches: list[list[Slot]] = []
+        rest: list[list[Slot]] = []
         for first in range(0, len(clips), max(window, 1)):
             places = list(range(first, min(first + window, len(clips))))
-            if self.shuffle:
+            if self.shuffle or self.in_buckets:
                 places.sort(key=shapes.__getitem__)  # stable: the order decides among equal shapes
-            made = self._packed(places, clips, shapes)
+            made = self._packed(places, clips, shapes, more)
+            # Steps of all ranks; without buckets the ranks differ in shape anyway.
+            together = ranks if self.in_buckets else 1
+            steps = [made[at : at + together] for at in range(0, len(made), together)]
+            if steps and len(steps[-1]) < together:
+                rest += steps.pop()
             if self.shuffle:
-                random.Random(f"{self._order['seed']}, {epoch}, {first}").shuffle(made)
-            batches += made
+                random.Random(f"{self._order['seed']}, {epoch}, {first}").shuffle(steps)
+            batches += [batch for step in steps for batch in step]
+        batches += rest
         excess = len(batches) % ranks
         if excess and self._order["last_batch"] == "drop":
             del batches[-excess:]
+        elif excess and self.in_buckets and self._order["last_batch"] == "fill":
+            # Full, and of the bucket that the other ranks have in this step.
+            batches += [[(*slot[:3], True) for slot in batches[-1]]] * (ranks - excess)
         elif excess:
             # One clip each: the ranks that have them wait for the others anyway.
-            batches += [[(*batches[at][0][:3], True)] for at in range(ranks - excess)]
+            source = batches[-1:] if self.in_buckets else batches
+            batches += [[(*source[at % len(source)][0][:3], True)] for at in range(ranks - excess)]
         return batches
 
+    def table(self, native: _framespool.Loader, epoch: int) -> dict[tuple[int, int, int], int]:
+        """How many clips of an epoch have each shape.
+
+        Args:
+            native: The native loader.
+            epoch: The epoch.
+
+        Returns:
+            The number of clips by (frames, height, width); zeros where a file cannot be read.
+        """
+        clips = [(*clip, 0, False) for clip in native.clips_in_order(epoch)]
+        return dict(sorted(Counter(native.clip_shapes(epoch, clips)).items()))
+
+    def _text_costs(self, native: _framespool.Loader, clips: list[list[Slot]]) -> list[int] | None:
+        """The text tokens of each clip, with all of its repeats."""
+        if self._text_column is None:
+            return None
+        samples = native.samples_of([slots[0][0] for slots in clips])
+        return [self._text_column[sample] * len(slots) for sample, slots in zip(samples, clips, strict=True)]
+
     def _packed(
-        self, places: list[int], clips: list[list[Slot]], shapes: list[list[tuple[int, int, int]]]
+        self,
+        places: list[int],
+        clips: list[list[Slot]],
+        shapes: list[list[tuple[int, int, int]]],
+        more: list[int] | None,
     ) -> list[list[Slot]]:
         """Neighbors of a list of positions, as many in a batch as the limit permits."""
         batches: list[list[Slot]] = []
-        used, count = self.limit + 1, 0
+        used, count = math.inf, 0
+        before: list[tuple[int, int, int]] | None = None
+        firsts: list[int] = []
         for place in places:
-            cost = sum(map(self.cost, shapes[place]))
+            cost = sum(map(self.cost, shapes[place])) + (more[place] if more is not None else 0)
             if cost > self.limit and not self._warned:
                 self._warned = True
                 frames, height, width = shapes[place][0]
@@ -190,9 +250,35 @@ class BatchBudget:
                     "SmartResize, or its frames with the clip sampler",
                     stacklevel=6,
                 )
-            if used + cost > self.limit or count == self._most:
+            other = self.in_buckets and shapes[place] != before
+            if other:
+                self._end_bucket(batches, firsts, clips)
+                firsts, before = [], shapes[place]
+            if other or not batches or used + cost > self.limit or count == self._most:
                 batches.append([])
                 used, count = 0, 0
             batches[-1] += clips[place]
+            firsts.append(place)
             used, count = used + cost, count + 1
+        if self.in_buckets:
+            self._end_bucket(batches, firsts, clips)
         return batches
+
+    def _end_bucket(self, batches: list[list[Slot]], places: list[int], clips: list[list[Slot]]) -> None:
+        """Applies `last_batch` to the last batch of a bucket, whose clips have these positions."""
+        if not places or self._most is None or self.limit != math.inf:
+            return
+        missing = -len(places) % self._most
+        if missing and self._order["last_batch"] == "drop":
+            batches.pop()
+        elif missing and self._order["last_batch"] == "fill":
+            for at in range(missing):
+                batches[-1] += [(*slot[:3], True) for slot in clips[places[at % len(places)]]]
+
+
+def _counts(name: str, columns: Mapping[str, Any]) -> Sequence[int]:
+    """A column of numbers of tokens."""
+    if name not in columns:
+        raise ArgumentError(f"TokenBudget(text={name!r}): the dataset has no such column; it has {', '.join(columns)}")
+    values: Sequence[Any] = columns[name]
+    return [integer(f"TokenBudget(text={name!r}): sample {at}", value) for at, value in enumerate(values)]

@@ -96,7 +96,7 @@ from framespool.transforms._geometry import (
 from framespool.transforms._masks import BlockMask, TubeMask
 from framespool.transforms._mixing import CutMix, LabelSmoothing, MixUp, OneOf
 from framespool.transforms._points import map_boxes, map_points
-from framespool.transforms._resize import Letterbox, RandomShortestSize, Resize, SmartResize
+from framespool.transforms._resize import Letterbox, RandomShortestSize, Resize, ResizeToNearest, SmartResize
 
 __all__ = [
     "AssumeColor",
@@ -141,6 +141,7 @@ __all__ = [
     "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
+    "ResizeToNearest",
     "SmartResize",
     "ThreeCrop",
     "ToneMap",

@@ -21,7 +21,7 @@ from framespool.transforms._args import (
     optional,
 )
 
-__all__ = ["Letterbox", "RandomShortestSize", "Resize", "SmartResize"]
+__all__ = ["Letterbox", "RandomShortestSize", "Resize", "ResizeToNearest", "SmartResize"]
 
 
 _pixels = partial(integer, least=1, most=MAX_SIDE**2)
@@ -221,6 +221,50 @@ class Letterbox(Transform):
 
     _has_fixed_size = True
     size: Size
+    fill: Fill = 0
+    interpolation: ResizeInterpolation = "bilinear"
+    antialias: bool = True
+    _: KW_ONLY
+    display_aspect: bool = False
+
+
+def _as_sizes(name: str, sizes: Any) -> tuple[tuple[int, int], ...]:
+    entries = as_sequence(sizes)
+    if not entries:
+        raise ArgumentError(f"{name} must be a list of (height, width), got {sizes!r}")
+    found = [as_sides(name, entry) for entry in entries]
+    return tuple((sides[0], sides[-1]) for sides in found)
+
+
+@dataclass(frozen=True)
+class ResizeToNearest(Transform):
+    """Resize to the one of several sizes whose ratio of the sides is nearest to that of the frame.
+
+    Of videos of several shapes, each gets one of few sizes. `Buckets` puts those of one size into a batch.
+
+    Args:
+        sizes: (height, width) of each size in pixels.
+        fit: `"cover"` keeps the shape of the frame and cuts off what is too much on both sides, `"random_cover"` cuts
+            it off at a random position, `"letterbox"` adds `fill` on both sides, `"stretch"` changes the shape.
+        fill: Value of added pixels.
+        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
+        antialias: Filter when downscaling with bilinear or bicubic interpolation.
+        display_aspect: Compare and fit the frame of display size, as for `Resize`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> nearest = fsp.transforms.ResizeToNearest([(96, 160), (128, 128), (160, 96)])
+        >>> fsp.Video("a.mp4").frames([0], transforms=[nearest]).frames.shape
+        (1, 3, 96, 160)
+    """
+
+    _moves_pixels = True
+    _keeps_one_size = False
+    sizes: Annotated[Sequence[Sequence[int]], _as_sizes]
+    fit: Literal["cover", "random_cover", "letterbox", "stretch"] = "cover"
     fill: Fill = 0
     interpolation: ResizeInterpolation = "bilinear"
     antialias: bool = True

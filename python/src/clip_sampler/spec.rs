@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use framespool::clip_sampler::presets::Preset;
 use framespool::clip_sampler::{
-    ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random, SegmentMode,
-    Segments, Spacing, StartSampling, Uniform, Windows,
+    ClipSamplerRef, Delta, Dense, ExplicitFrames, LongestFit, PadMode, PaddingPolicy, Random,
+    SegmentMode, Segments, Spacing, StartSampling, Uniform, Windows,
 };
 use framespool::{Error, Result};
 use pyo3::prelude::*;
@@ -33,6 +33,16 @@ impl<'py> FromPyObject<'_, 'py> for SamplerArg {
         type Parts<'py> = (String, Bound<'py, PyDict>, Option<Py<PyAny>>);
         let (name, arguments, function): Parts<'py> = object.extract()?;
         let function = function.map(|function| Callable(Arc::new(function)));
+        if name == "longest" {
+            let samplers: Vec<Self> = arguments.as_any().get_item("clip_samplers")?.extract()?;
+            let functions = samplers.iter().find_map(|each| each.function.clone());
+            let samplers = samplers.into_iter().map(|each| each.sampler).collect();
+            let longest = LongestFit::new(samplers).or_raise(object.py())?;
+            return Ok(Self {
+                sampler: Arc::new(longest),
+                function: functions,
+            });
+        }
         let sampler = match name.strip_prefix("preset:") {
             Some(preset) => read::<Preset>(preset, &arguments).and_then(Preset::build),
             None => read::<SamplerSpec>(&name, &arguments)

@@ -18,6 +18,7 @@ from framespool.errors import ArgumentError, Error
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._images import ImageLoader
+from framespool.order._batch_budget import BatchBudget
 from framespool.tools._bench import expected_advice, expected_cost, expected_text
 from framespool.tools._probe import _read_files
 from framespool.tools._probe._distribution import Distribution, distribution
@@ -50,6 +51,8 @@ class DatasetSummary:
         frame_sizes: Count of each size, such as `"640x360"`, of videos and images, after rotation: the size of frames.
         display_sizes: Count of each size of videos in square pixels, in which a player shows them: another one if
             `VideoInfo.sample_aspect` is not (1, 1).
+        buckets: Count of the clips of an epoch in each bucket, for a loader with `buckets=`, such as
+            `"33 frames of 832x480"`; otherwise empty.
         field_orders: Count of each `VideoInfo.field_order` of the videos that state it.
         frame_rates: Count of each average frame rate of the videos, rounded to two decimals.
         codecs: Count of each codec.
@@ -105,6 +108,7 @@ class DatasetSummary:
     num_frames: int
     frame_sizes: dict[str, int]
     display_sizes: dict[str, int]
+    buckets: dict[str, int]
     field_orders: dict[str, int]
     frame_rates: dict[float, int]
     codecs: dict[str, int]
@@ -157,6 +161,19 @@ class DatasetSummary:
 
     def __repr__(self) -> str:
         return f"DatasetSummary({self.num_samples} samples, {self.num_files_read} of {self.num_files} files read)"
+
+
+def _buckets(loader: BaseLoader[Any]) -> dict[str, int]:
+    """The clips of the next epoch in each bucket."""
+    plan = loader._plan
+    if not isinstance(plan, BatchBudget) or not plan.in_buckets:
+        return {}
+    shapes = plan.table(loader._local(), loader.epoch)
+    named = {
+        f"{frames} frames of {width}x{height}": count for (frames, height, width), count in shapes.items() if frames
+    }
+    unread = sum(count for (frames, *_), count in shapes.items() if not frames)
+    return {**named, **({"none: the file cannot be read": unread} if unread else {})}
 
 
 def probe(
@@ -273,6 +290,7 @@ def probe(
         num_frames=sum(video.num_frames for video in videos),
         frame_sizes=_counts(f"{record.size[0]}x{record.size[1]}" for record in records),
         display_sizes=_counts(f"{video.display_size[0]}x{video.display_size[1]}" for video in videos),
+        buckets={} if loader is None else _buckets(loader),
         field_orders=_counts(video.field_order for video in videos if video.field_order is not None),
         frame_rates=_counts(round(video.fps, 2) for video in videos),
         codecs=_counts(video.codec for video in videos),

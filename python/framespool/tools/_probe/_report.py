@@ -87,6 +87,7 @@ def _sections(summary: DatasetSummary) -> list[_Section]:
         _of_names(
             "display size", {} if set(summary.display_sizes) <= set(summary.frame_sizes) else summary.display_sizes
         ),
+        _of_names("bucket, of the clips of an epoch", summary.buckets),
         _of_names("field order", {} if set(summary.field_orders) <= {"progressive"} else summary.field_orders),
         _of_names("frames per second", summary.frame_rates),
         _of_names("codec", summary.codecs),

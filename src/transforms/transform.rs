@@ -165,9 +165,9 @@ pub enum EraseFill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// It covers the size; the rest on both sides is cut off.
+    /// It covers the size; what is too much on both sides is removed.
     Cover,
-    /// It covers the size; what is cut off is drawn.
+    /// It covers the size; the position of the remaining part is drawn.
     RandomCover,
     /// It fits inside the size, with added pixels on both sides.
     Letterbox,

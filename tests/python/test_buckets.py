@@ -224,7 +224,7 @@ def test_transforms_follow_the_resize(shapes):
         ({"group_clips": True}, "no buckets"),
         ({"sampler": S.Segments(num_segments=3)}, "needs RandomClips"),
         ({"sampler": S.RandomClips(sequence_length=4, duration_seconds=1)}, "stride or fps"),
-        ({"shuffle": [0, 1]}, "without buckets"),
+        ({"shuffle": [0, 1]}, "if shuffle is a sampler"),
     ],
 )
 def test_what_does_not_go_together_is_refused(shapes, more, message):

@@ -105,7 +105,7 @@ def test_two_views_of_the_same_frames_draw_their_own_transforms(tiny_clips):
 
 
 def test_all_views_are_decoded_in_one_pass(tiny_clips):
-    """Clips within those of another view need no picture of their own, whatever they are made into."""
+    """Clips within those of another view need no picture of their own, for any transforms."""
 
     def decoded(views) -> int:
         loader = loader_of(tiny_clips, views, num_threads=1, prefetch_batches=0)

@@ -117,8 +117,8 @@ class BaseLoader(Generic[B]):
         if isinstance(options.batch_size, (PixelBudget, TokenBudget)) or options.buckets is not None:
             if self._plan is not None:
                 raise ArgumentError(
-                    "if shuffle is a sampler, batch_size must be a number, without buckets; got "
-                    f"batch_size={options.batch_size!r}, buckets={options.buckets!r}"
+                    "batch_size must be a number if shuffle is a sampler, without buckets; got "
+                    f"{options.batch_size!r} and buckets={options.buckets!r}"
                 )
             self._plan = BatchBudget(options, ordered, self.dataset.columns)
         if self._plan is not None and group_clips:

@@ -277,7 +277,7 @@ class ClipLoader(BaseLoader[Batch]):
             - `"uint8"`: 0 to 255.
             - `"uint16"`: 0 to 65535 for every depth of the video.
             - `"float16"`, `"bfloat16"`, `"float32"`: 0 to 1 unless normalized.
-        collate: How the frames of a batch are put together; see docs/howto/sampling.md.
+        collate: How the frames of a batch are put together; see docs/howto/batches.md.
             - `"auto"`: as `"stack"` if the transforms and the clip sampler give all clips one size, else as `"list"`.
               For frames of `datasets.lerobot()` the size that `info.json` states counts, too.
             - `"stack"`: always one Tensor. Clips that differ in size are an error, in place of the batch.

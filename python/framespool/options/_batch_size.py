@@ -20,7 +20,7 @@ class PixelBudget:
     """Limits the pixels of a batch: frames x height x width, summed over its clips.
 
     In place of a `batch_size`. Batches then have different numbers of clips, and clips of like shape share a batch; see
-    docs/howto/sampling.md. A clip that is larger than the budget is a batch of its own.
+    docs/howto/batches.md. A clip that is larger than the budget is a batch of its own.
 
     Args:
         pixels: Maximum number of pixels.
@@ -98,7 +98,7 @@ class Buckets:
 
     Each video gets the size whose shape is nearest to the shape of its display, and the longest of `frames` that fits
     into it. All clips of a batch are of one bucket, a size with a length, and `frames` of the batch is one tensor. The
-    ranks of a step have batches of one bucket where the numbers of clips permit it. See docs/howto/sampling.md.
+    ranks of a step have batches of one bucket where the numbers of clips permit it. See docs/howto/batches.md.
 
     Args:
         area: Number of pixels of a frame that the sizes approximate, such as `480 * 832`; they are computed for each of
@@ -133,7 +133,7 @@ class Buckets:
         ...     buckets=fsp.Buckets(area=96 * 160, multiple=16, frames=(9, 17, 33)),
         ... )
         >>> sorted({batch.frames.shape[1:] for batch in loader})
-        [(9, 3, 96, 160), (33, 3, 96, 160)]
+        [(33, 3, 112, 144)]
     """
 
     area: int | None = None

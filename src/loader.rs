@@ -13,6 +13,7 @@ mod cost_estimate;
 mod decode_task;
 mod decoder_pool;
 mod epoch;
+mod known_clips;
 mod lookahead;
 mod own_batches;
 mod pace;
@@ -44,6 +45,7 @@ pub use collate::Collate;
 pub use config::{LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError};
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
+use known_clips::KnownClips;
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
 use stats::{Failure, Stats, StatsCollector, UnloggedFailures};
 use stored_clips::StoredClips;
@@ -97,6 +99,8 @@ pub struct ClipMetadata {
     /// Digest of everything that determines the frames of the clip; `None` for a file whose content
     /// could change without a sign of it.
     pub content_key: Option<u128>,
+    /// Whether the batch has its frames: see [`Loader::set_known_clips`].
+    pub has_frames: bool,
 }
 
 /// See [`Loader::describe_clip`].
@@ -140,7 +144,7 @@ const MAX_WORKERS_WITHOUT_WORK_AHEAD: u32 = 2;
 pub struct Batch {
     /// The pixels.
     pub data: BatchData,
-    /// Metadata of the clips, in the order of the pixels.
+    /// Metadata of the clips. Those that have frames are in the order of the pixels.
     pub clips: Vec<ClipMetadata>,
 }
 
@@ -324,6 +328,20 @@ impl Loader {
         options.block_size = Some(grouped.block_size);
         options.max_chunk = grouped.max_chunk;
         self.order = BatchSampler::new(order)?;
+        Ok(())
+    }
+
+    /// Delivers these clips without frames from now on, and decodes nothing for them. `halves`: the
+    /// first 8 bytes of their content keys, as little-endian numbers. Ends the current pass. Has no
+    /// effect on loaders with `group_clips`.
+    pub fn set_known_clips(&mut self, halves: Vec<i64>) -> Result<()> {
+        self.stop_epoch()?;
+        *self
+            .workers
+            .scheduler
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = KnownClips::new(halves);
         Ok(())
     }
 

@@ -543,9 +543,7 @@ class BaseLoader(Generic[B]):
         for native in [self._native, *self._companions]:
             native.cancel()
 
-    def _start(
-        self, epoch: int, batch: int, known: Callable[[], bytes] | None = None
-    ) -> tuple[int, EpochIterator[B]]:
+    def _start(self, epoch: int, batch: int, known: Callable[[], bytes] | None = None) -> tuple[int, EpochIterator[B]]:
         """Starts a pass: returns its number and its batches. `known`: see `_iterate()`."""
         if known is not None or self._delivers_known:
             self._local().set_known_clips(b"" if known is None else known())

@@ -40,6 +40,8 @@ class FeatureCache:
     So results are found again in another epoch if clip sampler and transforms are not random, and in another run with
     the same seed if they are.
 
+    The loader of such a batch has decoded all clips. A `FeatureLoader` decodes only those without a result.
+
     All ranks, threads and runs may use the same folder. Results are appended to segment files of 256 MiB, without
     pickle and with checksums; files are private to the user. Any file may be deleted at any time: what is missing, cut
     or damaged is computed. If the disk is full or cannot be written, a warning says so once, and results are computed

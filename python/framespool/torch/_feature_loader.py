@@ -91,7 +91,7 @@ class FeatureLoader(TorchLoader):
         for reason, holds in reasons.items():
             if holds:
                 raise ArgumentError(
-                    f"loader cannot leave out clips that have a result: {reason}. Change that, or call "
+                    f"loader cannot omit the frames of clips that have a result: {reason}. Change that, or call "
                     "cache.get_or_compute(batch, function) for its batches, with which all clips are decoded"
                 )
         self._cache, self._function = cache, function

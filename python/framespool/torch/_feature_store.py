@@ -88,7 +88,7 @@ class Positions:
         """The hashes of the keys of all values.
 
         Args:
-            without: Segments whose values are left out.
+            without: Segments whose values are omitted.
 
         Returns:
             The hashes as little-endian integers of 8 bytes, in order.

@@ -331,6 +331,22 @@ def test_results_that_disappear_are_computed_again(damage, collate, tiny_clips, 
     assert delivered(batches) == (first, 0)
 
 
+@pytest.mark.parametrize("collate", ["auto", "list"])
+def test_clips_that_are_decoded_alone_keep_their_rows(collate, tiny_clips, tmp_path):
+    """Batches of which some clips have a result, which disappears, and others never had one."""
+    odd = make(tiny_clips, shuffle=[9, 1, 3, 11, 5, 7])
+    delivered(FeatureLoader(odd, open_cache(tmp_path), encode))
+    loader, other = (make(tiny_clips, collate=collate, shuffle=False) for _ in range(2))
+    cache = open_cache(tmp_path)
+    batches = FeatureLoader(loader, cache, encode)
+    iterator = iter(batches)
+    found = [plain(next(iterator))]
+    assert cache.stats()["found"] == 2
+    shutil.rmtree(tmp_path)
+    assert found + [plain(batch) for batch in iterator] == expected(other)
+    assert cache.stats()["found"] == 2 and cache.stats()["computed"] == 11
+
+
 def test_a_changed_file_whose_result_disappears_is_an_error(tiny_clips, tmp_path):
     copy = tmp_path / "copy.mkv"
     shutil.copy(tiny_clips[0][0], copy)

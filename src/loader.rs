@@ -13,6 +13,7 @@ mod cost_estimate;
 mod decode_task;
 mod decoder_pool;
 mod epoch;
+mod known_clips;
 mod lookahead;
 mod own_batches;
 mod pace;
@@ -46,6 +47,7 @@ pub use config::{
 };
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
+use known_clips::KnownClips;
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
 use stats::{Failure, Stats, StatsCollector, UnloggedFailures};
 use stored_clips::StoredClips;
@@ -99,6 +101,8 @@ pub struct ClipMetadata {
     /// Digest of everything that determines the frames of the clip; `None` for a file whose content
     /// could change without a sign of it.
     pub content_key: Option<u128>,
+    /// Whether the batch has its frames: see [`Loader::set_known_clips`].
+    pub has_frames: bool,
 }
 
 /// See [`Loader::describe_clip`].
@@ -142,8 +146,8 @@ const MAX_WORKERS_WITHOUT_WORK_AHEAD: u32 = 2;
 pub struct Batch {
     /// The pixels of the clips of each view.
     pub data: Vec<BatchData>,
-    /// Metadata of the clips of all views, in the order of the batch sampler. Those of one view are
-    /// in the order of its pixels; see [`Loader::clips_of_views`].
+    /// Metadata of the clips of all views, in the order of the batch sampler. Those of one view that
+    /// have frames are in the order of its pixels; see [`Loader::clips_of_views`].
     pub clips: Vec<ClipMetadata>,
 }
 
@@ -335,6 +339,20 @@ impl Loader {
         options.block_size = Some(grouped.block_size);
         options.max_chunk = grouped.max_chunk;
         self.order = BatchSampler::new(order)?;
+        Ok(())
+    }
+
+    /// Delivers these clips without frames from now on, and decodes nothing for them. `halves`: the
+    /// first 8 bytes of their content keys, as little-endian numbers. Ends the current pass. Has no
+    /// effect on loaders with `group_clips`.
+    pub fn set_known_clips(&mut self, halves: Vec<i64>) -> Result<()> {
+        self.stop_epoch()?;
+        *self
+            .workers
+            .scheduler
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = KnownClips::new(halves);
         Ok(())
     }
 

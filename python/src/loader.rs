@@ -368,6 +368,18 @@ impl Loader {
         })
     }
 
+    /// Delivers clips without frames from now on, and ends the current pass. `halves`: the first 8
+    /// bytes of each content key, one after another.
+    fn set_known_clips(&self, py: Python<'_>, halves: &[u8]) -> PyResult<()> {
+        let halves = halves
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|half| i64::from_le_bytes(*half))
+            .collect();
+        self.with(py, |loader| loader.set_known_clips(halves))
+    }
+
     /// Ends the current pass.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, loader::Loader::stop_epoch)
@@ -582,6 +594,14 @@ fn batch_to_dict<'py>(
         .iter()
         .map(|c| c.content_key.unwrap_or(0).to_be_bytes());
     put(
+        "has_frames",
+        Tensor::copied(
+            clips.iter().map(|c| [u8::from(c.has_frames)]),
+            shaped(&[]),
+            ElementType::Bool,
+        ),
+    )?;
+    put(
         "content_keys",
         Tensor::copied(keys, shaped(&[16]), ElementType::U8),
     )?;
@@ -672,9 +692,16 @@ fn batch_to_dict<'py>(
             Tensor::copied(sizes, shaped(&[2]), ElementType::I64),
         )?;
     }
+    // Grouped clips all have frames.
+    let with_frames = clips.iter().filter(|c| c.has_frames).count();
+    let rows = if with_frames < n {
+        vec![with_frames]
+    } else {
+        by_clip.clone()
+    };
     let frames = Tensor::from_buffer(
         buffer,
-        shaped(&shape.dims()),
+        [&rows[..], &shape.dims()].concat(),
         ElementType::from(shape.dtype),
     );
     if collate == Collate::List {

@@ -46,6 +46,7 @@ pub(super) fn collate(
     else {
         return Ok(BatchData::Ragged(clips));
     };
+    let metadata: Vec<_> = metadata.iter().filter(|clip| clip.has_frames).collect();
     let shapes: Vec<ClipShape> = clips.iter().map(|(_, shape)| *shape).collect();
     if let Some(other) = shapes
         .iter()

@@ -413,7 +413,9 @@ impl Epoch {
         for (position, clip) in open.clips.into_iter().enumerate() {
             match clip.expect("no clip is missing") {
                 Ok((clip, pixels)) => {
-                    kept.push(position);
+                    if clip.has_frames {
+                        kept.push(position);
+                    }
                     metadata.push(Some(clip));
                     ragged.extend(pixels);
                 }
@@ -564,7 +566,8 @@ fn request_of(sampled: SampledClip) -> ClipRequest {
     }
 }
 
-/// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips.
+/// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips and of
+/// those without frames.
 fn compact(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Result<BatchBuffer> {
     let clip_bytes = shape.bytes().unwrap_or(0);
     let moves: Vec<_> = kept

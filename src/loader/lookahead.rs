@@ -275,6 +275,7 @@ pub(super) mod tests {
             geometry: Vec::new(),
             padding: false,
             content_key: None,
+            has_frames: true,
         };
         let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(0), 1, 1).unwrap();
         drop(slots);

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::backends::DecoderBackends;
 use super::budget::{MemoryBudget, MemoryReservation};
 use super::decoder_pool::DecoderPool;
+use super::known_clips::KnownClips;
 use super::lookahead::{CachedClip, LookaheadWindow, RequestEntry, RequestState, SequenceNumber};
 use super::pace::{Cost, Pace, TaskProgress, WorkerKind};
 use super::stats::StatsCollector;
@@ -81,6 +82,8 @@ pub(super) struct Scheduler<T> {
     pub decoders: DecoderPool,
     /// Clips on disk, if they are kept there.
     pub stored: Option<Arc<StoredClips>>,
+    /// Clips that are delivered without frames.
+    pub known: Mutex<KnownClips>,
     /// Pool of the buffers of clips outside batch buffers; it keeps free blocks only on a device.
     pub cache_pool: Arc<MemoryPool>,
     stats: Arc<StatsCollector>,
@@ -143,6 +146,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             budget,
             decoder_budget,
             stored,
+            known: Mutex::default(),
             cache_pool: MemoryPool::on(
                 output_device.clone(),
                 if output_device.is_some() {

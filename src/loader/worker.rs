@@ -20,11 +20,12 @@ use super::scheduler::{
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
-use super::{ClipView, LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
+use super::{ClipMetadata, ClipView, LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::{SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::source::{InterruptScope, interrupt_scope};
+use crate::sync::PoisonError;
 use crate::sync::thread::{self, Builder, JoinHandle};
 use crate::transforms::{ClipShape, ElementLut, TransformExecutor};
 use crate::video::{ClipOutput, LazyClipOutput};
@@ -324,7 +325,8 @@ impl Worker {
     /// Plans a decode task for the clip requests of one video and runs it.
     fn start_task(&mut self, group: VideoRequests) {
         let (pass, epoch) = (group.pass, group.epoch);
-        let Some(group) = self.deliver_stored(group) else {
+        let delivered = self.deliver_known(group);
+        let Some(group) = delivered.and_then(|group| self.deliver_stored(group)) else {
             return;
         };
         let Some(group) = self.give_to_kind(group) else {
@@ -433,6 +435,75 @@ impl Worker {
             }
             _ => Some(group),
         }
+    }
+
+    /// Delivers the clips that are due and whose frames the consumer does not need. Returns the
+    /// requests that remain, unless there are none.
+    fn deliver_known(&mut self, mut group: VideoRequests) -> Option<VideoRequests> {
+        let scheduler = self.scheduler.clone();
+        let known = scheduler
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        // Several views are groups.
+        const VIEW: usize = 0;
+        // A group is made as a whole, since another video replaces it as a whole.
+        if known.is_empty() || self.config.options.group_clips {
+            return Some(group);
+        }
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            self.catalog.open(group.video, &self.stats)
+        }));
+        let Ok(Ok(video)) = opened else {
+            return Some(group);
+        }; // reported by the plan
+        let (pass, seed) = (group.pass, self.config.order.seed);
+        let (mut remaining, mut later) = (Vec::new(), Vec::new());
+        for mut request in std::mem::take(&mut group.requests) {
+            let sampled = request.sampled;
+            let key = sampled.transform_key(seed, group.epoch, sampled.clip);
+            let sampling_key = sampled.sampling_key(seed, group.epoch, sampled.clip);
+            let sample = catch_unwind(AssertUnwindSafe(|| {
+                self.catalog.sample(video.index(), sampling_key)
+            }));
+            let keys = &self.catalog.content_keys;
+            let found = sample
+                .ok()
+                .and_then(std::result::Result::ok)
+                .filter(|sample| {
+                    keys.key(VIEW, &video.identity(), sample, key)
+                        .is_some_and(|digest| known.contains(digest))
+                });
+            let Some(sample) = found else {
+                remaining.push(request);
+                continue;
+            };
+            if !request.is_due {
+                later.push(request);
+                continue;
+            }
+            let transforms = (VIEW, &self.config.views[VIEW].pipeline, key);
+            let metadata = decode_task::metadata(
+                &video,
+                &self.catalog,
+                sampled,
+                sampled.clip,
+                sample,
+                transforms,
+            );
+            let metadata = ClipMetadata {
+                has_frames: false,
+                ..metadata
+            };
+            drop(request.slot.take()); // before the report: the batch buffer freezes only without live slots
+            scheduler.complete_clip(pass, request.seq, metadata, ClipData::InBatch);
+        }
+        scheduler.requeue_stored(pass, later);
+        (!remaining.is_empty()).then(|| VideoRequests {
+            requests: remaining,
+            ..group
+        })
     }
 
     /// Delivers the clips that are on disk and due. Returns the requests that remain, unless there

@@ -1,48 +1,79 @@
-"""Latents of clips, which a FeatureCache keeps: a clip whose latent is stored is not decoded."""
+"""Latents of clips: a small VAE, and batches of latents that decode only clips without one."""
 
 from __future__ import annotations
 
+import hashlib
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import framespool as fsp
 import ported
 import torch
-from framespool.torch import FeatureCache, VideoDataset
+from framespool.torch import FeatureCache, FeatureLoader
 from torch import nn
-from torch.utils.data import Dataset
 
 
-class Clips(Dataset):
-    """Clips by (bucket, number): the caption, and the latent if it is stored, else the frames."""
+class Autoencoder(nn.Module):
+    """A VAE of clips (N, 3, T, H, W) with values from 0 to 1; a latent is (4, T/7, H/8, W/8)."""
 
-    def __init__(self, path: Path, cache: FeatureCache, sizes: Any) -> None:
-        self.cache, (buckets, self.dropped) = cache, ported.read(path, training=False, sizes=sizes)
-        self.buckets = [VideoDataset(**bucket, layout="CTHW") for bucket in buckets]
+    def __init__(self) -> None:
+        super().__init__()
+        patch = (7, 8, 8)
+        self.encoder = nn.Sequential(nn.Conv3d(3, 32, patch, patch), nn.SiLU(), nn.Conv3d(32, 8, 1))
+        self.decoder = nn.Sequential(nn.Conv3d(4, 32, 1), nn.SiLU(), nn.ConvTranspose3d(32, 3, patch, patch))
 
-    def batches(self, epoch: int, batch_size: int) -> list[list[tuple[int, int]]]:
-        """The batches of an epoch, each of one bucket."""
-        draw, batches = random.Random(epoch), []
-        for number, bucket in enumerate(self.buckets):
-            clips = [(number, clip) for clip in draw.sample(range(len(bucket)), len(bucket))]
-            batches += [clips[first : first + batch_size] for first in range(0, len(clips), batch_size)]
-        return draw.sample(batches, len(batches))
+    def encode(self, frames: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The mean and the standard deviation of the latents."""
+        # One clip at a time: the last bits of a latent may depend on the other clips of a batch.
+        parts = torch.cat([self.encoder(clip[None] * 2 - 1) for clip in frames]).chunk(2, dim=1)
+        return {"mean": parts[0], "deviation": torch.exp(parts[1].clamp(-20, 4) / 2)}
 
-    def __getitems__(self, clips: list[tuple[int, int]]) -> list[dict[str, Any]]:
-        bucket, items = self.buckets[clips[0][0]], []
-        for _, clip in clips:
-            chosen = bucket.describe(clip)  # before anything is decoded
-            key, caption = chosen["content_key"], bucket.dataset.columns["caption"][chosen["video_id"]]
-            items.append({"clip": clip, "key": key, "caption": caption, "latent": self.cache.get(key)})
-        missing = [item for item in items if item["latent"] is None]
-        for item, decoded in zip(missing, bucket.__getitems__([item["clip"] for item in missing]), strict=True):
-            item["batch"] = {name: decoded[name][None] for name in ("frames", "content_keys")}
-        return items
+    def fit(self, path: Path, sizes: Any, steps: int, num_threads: int | None) -> None:
+        """Trains on random parts of the clips."""
+        videos = ported.read(path, training=True, sizes=sizes)[0]
+        part = fsp.transforms.RandomCrop(min(min(size) for size in sizes) // 8 * 8)
+        more = {"batch_size": 2, "shuffle": True, "layout": "NCTHW", "dtype": "float32", "num_threads": num_threads}
+        loaders = [fsp.ClipLoader(**{**each, "transforms": [*each["transforms"], part]}, **more) for each in videos]
+        batches = (batch for _ in iter(int, 1) for loader in loaders for batch in loader)
+        optimizer = torch.optim.AdamW(self.parameters(), 3e-3)
+        for _, batch in zip(range(steps), batches, strict=False):
+            frames = batch.torch().frames
+            mean, deviation = self.encode(frames).values()
+            again = self.decoder(mean + deviation * torch.randn_like(mean)) / 2 + 0.5
+            divergence = (mean.square() + deviation.square() - 1).mean() / 2 - deviation.log().mean()
+            loss = (again - frames).square().mean() + 1e-4 * divergence
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    def version(self) -> str:
+        """A digest of the weights: latents of others are computed again."""
+        return hashlib.sha256(b"".join(value.numpy().tobytes() for value in self.state_dict().values())).hexdigest()
 
 
-def latent_of(item: dict[str, Any], cache: FeatureCache, encoder: nn.Module) -> torch.Tensor:
-    """The latent of a clip: the stored one, or that of its frames, which is then stored."""
-    if item["latent"] is not None:
-        return item["latent"]
-    # One clip at a time: the last bits of a latent may depend on the other clips of a batch.
-    return cache.get_or_compute(item["batch"], lambda frames: encoder(frames / 127.5 - 1))[0]
+class LatentBatches:
+    """Batches with `features`, each of one size: a `FeatureLoader` for each size, in a random order of the sizes."""
+
+    def __init__(
+        self, path: Path, cache: FeatureCache, encode: Any, sizes: Any, batch_size: int, num_threads: int | None
+    ) -> None:
+        buckets, self.dropped = ported.read(path, training=False, sizes=sizes)
+        more = {"batch_size": batch_size, "shuffle": True, "layout": "NCTHW", "dtype": "float32"}
+        loaders = [fsp.ClipLoader(**bucket, **more, num_threads=num_threads) for bucket in buckets]
+        self.loaders = [FeatureLoader(loader, cache, encode) for loader in loaders]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.loaders))
+
+    def epoch(self, number: int, done: int = 0) -> Iterator[dict[str, Any]]:
+        """The batches of an epoch after the first ones; the loaders are at the state of that position."""
+        order = [bucket for bucket, loader in enumerate(self.loaders) for _ in range(len(loader))]
+        random.Random(number).shuffle(order)
+        batches = {bucket: iter(self.loaders[bucket]) for bucket in sorted(set(order[done:]))}
+        return (next(batches[bucket]) for bucket in order[done:])
+
+    def frames_decoded(self) -> int:
+        """Frames decoded so far."""
+        return sum(loader.stats()["frames_decoded"] for loader in self.loaders)

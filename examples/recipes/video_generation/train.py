@@ -1,4 +1,4 @@
-"""Trains a small rectified flow on latents: each clip is decoded and encoded once, later epochs read its latent.
+"""Trains a small rectified flow on latents of a small VAE: each clip is decoded and encoded once.
 
 python examples/recipes/video_generation/train.py captions.jsonl --cache latents --checkpoint run.pt --stop-after 3
 python examples/recipes/video_generation/train.py captions.jsonl --cache latents --checkpoint run.pt --resume
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import sys
 from pathlib import Path
 
 import ported
 import torch
 from framespool.torch import FeatureCache
-from latents import Clips, latent_of
+from latents import Autoencoder, LatentBatches
 from torch import nn
-from torch.utils.data import DataLoader
 
 BATCH_SIZE = 2
 
@@ -43,7 +43,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stop-after", type=int, default=sys.maxsize, help="number of steps after which to stop")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=0, help="worker processes that decode")
+    parser.add_argument("--autoencoder-steps", type=int, default=40, help="steps of the training of the VAE before")
+    parser.add_argument("--workers", type=int, help="threads that decode")
     parser.add_argument("--divisor", type=int, default=1, help="divides the sizes of the buckets")
     return parser.parse_args()
 
@@ -51,44 +52,59 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Trains, and prints the clips and the loss of each step."""
     options = arguments()
-    # The version names what determines a latent apart from its clip; the encoder below is drawn from this seed.
-    cache = FeatureCache(options.cache, name="latents", version="seed 0", size="100GiB")
-    clips = Clips(options.path, cache, [(h // options.divisor, w // options.divisor) for h, w in ported.SIZES])
-    per_epoch = len(clips.batches(0, BATCH_SIZE))
-    print(f"{per_epoch} steps per epoch; too short: {[Path(video['path']).name for video in clips.dropped]}")
+    sizes = [(height // options.divisor, width // options.divisor) for height, width in ported.SIZES]
+    state = torch.load(options.checkpoint) if options.resume else None
+    torch.manual_seed(0)
+    autoencoder = Autoencoder()
+    if state is not None:
+        autoencoder.load_state_dict(state["autoencoder"])
+    else:
+        autoencoder.fit(options.path, sizes, options.autoencoder_steps, options.workers)
+    # The version names what determines a latent apart from its clip.
+    cache = FeatureCache(options.cache, name="VAE", version=autoencoder.version(), size="100GiB")
+    batches = LatentBatches(options.path, cache, autoencoder.encode, sizes, BATCH_SIZE, options.workers)
+    per_epoch = len(batches)
+    print(f"{per_epoch} steps per epoch; too short: {[Path(video['path']).name for video in batches.dropped]}")
 
     torch.manual_seed(0)
-    encoder, model = nn.Conv3d(3, 4, (7, 8, 8), (7, 8, 8)), Flow()  # the encoder stands for that of a VAE
+    model = Flow()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * per_epoch)
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     noise, step = torch.Generator().manual_seed(0), 0
-    if options.resume:
-        state = torch.load(options.checkpoint)
+    if state is not None:
         step = state["step"]
         noise.set_state(state["noise"])
         for name, part in parts.items():
             part.load_state_dict(state[name])
+        for loader, position in zip(batches.loaders, state["loaders"], strict=True):
+            loader.load_state_dict(position)
 
     last = min(options.epochs * per_epoch, options.stop_after)
     while step < last:
         epoch, done = divmod(step, per_epoch)
-        batches, decoded = clips.batches(epoch, BATCH_SIZE)[done : done + last - step], 0
-        for items in DataLoader(clips, batch_sampler=batches, collate_fn=list, num_workers=options.workers):
-            latents = torch.stack([latent_of(item, cache, encoder) for item in items])
-            start, times = torch.randn(latents.shape, generator=noise), torch.rand(len(items), generator=noise)
+        decoded = batches.frames_decoded()
+        for batch in itertools.islice(batches.epoch(epoch, done), last - step):
+            mean, deviation = batch["features"].values()
+            latents = mean + deviation * torch.randn(mean.shape, generator=noise)  # others in each epoch
+            start, times = torch.randn(latents.shape, generator=noise), torch.rand(len(latents), generator=noise)
             mixed = torch.lerp(start, latents, times[:, None, None, None, None])
-            loss = (model(mixed, times, [item["caption"] for item in items]) - (latents - start)).square().mean()
+            loss = (model(mixed, times, batch["columns"]["caption"]) - (latents - start)).square().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
             step += 1
-            decoded += sum("batch" in item for item in items)
-            print(f"step {step} clips {[item['key'].hex()[:16] for item in items]} loss {loss.item():.9g}")
-        print(f"epoch {epoch}: {decoded} clips decoded, {sum(map(len, batches)) - decoded} latents from the cache")
-    state = {name: part.state_dict() for name, part in parts.items()}
-    torch.save({**state, "noise": noise.get_state(), "step": step}, options.checkpoint)
+            keys = [bytes(key).hex()[:16] for key in batch["content_keys"].tolist()]
+            print(f"step {step} clips {keys} loss {loss.item():.9g}")
+        counts = cache.stats()
+        print(
+            f"epoch {epoch}: {batches.frames_decoded() - decoded} frames decoded; so far {counts['computed']} latents "
+            f"computed, {counts['found']} found"
+        )
+    state = {name: part.state_dict() for name, part in {**parts, "autoencoder": autoencoder}.items()}
+    state |= {"noise": noise.get_state(), "step": step, "loaders": [loader.state_dict() for loader in batches.loaders]}
+    torch.save(state, options.checkpoint)
     parameters = b"".join(value.detach().numpy().tobytes() for value in model.parameters())
     print(f"parameters {hashlib.sha256(parameters).hexdigest()}")
 

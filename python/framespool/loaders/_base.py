@@ -222,6 +222,7 @@ class BaseLoader(Generic[B]):
         self._fit_loop: weakref.ref[Any] | None = None
         self._unread_states: Any = None
         self._restored: tuple[int, int] | None = None  # the position that load_state_dict restored last
+        self._delivers_known = False  # the engine delivers some clips without frames
 
     def _engine(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
         return _framespool.Loader(dataset._for_engine(), sampler_spec, steps, settings, self._report_index)
@@ -260,6 +261,12 @@ class BaseLoader(Generic[B]):
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
         """Builds a batch of an epoch from the results of the native loaders."""
         raise NotImplementedError
+
+    def _batch_of_known(self, epoch: int, made: list[dict[str, Any]]) -> B:
+        """As `_batch()`, with what `FeatureLoader` has to know about a batch whose frames lack some clips."""
+        batch = self._batch(epoch, made)
+        batch._of_pass = epoch, made[0]  # type: ignore[attr-defined]
+        return batch
 
     def _columns(self, batch: dict[str, Any], sample_ids: Any) -> dict[str, Any]:
         """Returns what the dataset has for the samples of a batch: `labels` and `columns`.
@@ -402,7 +409,7 @@ class BaseLoader(Generic[B]):
         iterator = self._unconsumed_iterator()
         self._next, self._pass = (epoch, batch), None
         if iterator is not None:
-            iterator.replace(iter(self))
+            iterator.replace(self._iterate(iterator.known))
             self._iterator = weakref.ref(iterator)
 
     def _load(self, state: Mapping[str, Any]) -> None:
@@ -410,7 +417,7 @@ class BaseLoader(Generic[B]):
         iterator = self._unconsumed_iterator()
         self.load_state_dict(state)
         if iterator is not None:
-            iterator.replace(iter(self))
+            iterator.replace(self._iterate(iterator.known))
             self._iterator = weakref.ref(iterator)
 
     def state_dict(self) -> dict[str, Any]:
@@ -544,8 +551,11 @@ class BaseLoader(Generic[B]):
         for native in [self._native, *self._companions]:
             native.cancel()
 
-    def _start(self, epoch: int, batch: int) -> tuple[int, EpochIterator[B]]:
-        """Starts a pass: returns its number and its batches."""
+    def _start(self, epoch: int, batch: int, known: Callable[[], bytes] | None = None) -> tuple[int, EpochIterator[B]]:
+        """Starts a pass: returns its number and its batches. `known`: see `_iterate()`."""
+        if known is not None or self._delivers_known:
+            self._local().set_known_clips(b"" if known is None else known())
+            self._delivers_known = known is not None
         gpu = _page_lock.gpu_of_process(self._pin_memory)
         if gpu is not None:
             for native in [self._native, *self._companions]:
@@ -553,10 +563,10 @@ class BaseLoader(Generic[B]):
         self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else self._end_check()
         fetch = self._index_progress.fetch(self._native)
-        make = functools.partial(self._batch, epoch)
+        make = functools.partial(self._batch if known is None else self._batch_of_known, epoch)
         self._cancel_ahead()
         start, ahead = self._functions_on_workers(epoch), self._settings["options"]["prefetch_batches"]
-        batches = EpochIterator(self._running, make, check, fetch, start, ahead)
+        batches = EpochIterator(self._running, make, check, fetch, start, ahead, known)
         self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
         return self._running[0][1], batches
 
@@ -612,6 +622,10 @@ class BaseLoader(Generic[B]):
         number, at = integer("epoch", epoch, most=MAX_EPOCH), integer("index", index, most=2**63)
         if at >= (length := self._num_batches(number)):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
+        return self._alone(number, lambda native: self._begin(native, number, at))
+
+    def _alone(self, epoch: int, begin: Callable[[Any], int]) -> B:
+        """Makes the first batch of a pass that a function begins, by native loaders of its own."""
         if not self._single:
             # A single batch needs nothing made ahead, and must not delete the clips of the epochs before its own.
             alone, order = {"prefetch_batches": 0, "clip_store": None}, {"order": self._settings["order"]}
@@ -628,8 +642,8 @@ class BaseLoader(Generic[B]):
             if self._native.grouped is not None:
                 native.set_grouped(*self._native.grouped)
         try:
-            passes: list[tuple[Engine, int]] = [(native, self._begin(native, number, at)) for native in self._single]
-            make, start = functools.partial(self._batch, number), self._functions_on_workers(number)
+            passes: list[tuple[Engine, int]] = [(native, begin(native)) for native in self._single]
+            make, start = functools.partial(self._batch, epoch), self._functions_on_workers(epoch)
             return next(EpochIterator(passes, make, start=start))
         finally:
             for native in self._single:
@@ -685,8 +699,17 @@ class BaseLoader(Generic[B]):
         If no batch was taken from the previous iterator, its epoch starts again: some frameworks create iterators that
         they do not use.
         """
+        return self._iterate()
+
+    def _iterate(self, known: Callable[[], bytes] | None = None) -> EpochIterator[B]:
+        """Starts an epoch.
+
+        Args:
+            known: Returns the first 8 bytes of the content keys of clips that are delivered without frames.
+                `_batch_of_known()` then makes the batches.
+        """
         epoch, batch = self._position() if self._is_unconsumed() else self._next
-        number, batches = self._start(epoch, batch)
+        number, batches = self._start(epoch, batch, known)
         self._begun = epoch
         self._pass, self._epoch_set_at = (number, epoch, batch), None
         self._next = (epoch + 1, 0)

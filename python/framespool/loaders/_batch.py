@@ -19,6 +19,8 @@ class BatchMethods:
 
     #: Of a batch that was converted to PyTorch: the tensors of framespool whose memory it uses.
     _made_from: list[Tensor] | None = None
+    #: Of a batch for `FeatureLoader`: its epoch, and the result of the native loader.
+    _of_pass: tuple[int, dict[str, Any]] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)  # type: ignore[attr-defined]

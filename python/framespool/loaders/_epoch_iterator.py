@@ -29,6 +29,7 @@ class EpochIterator(Iterator[B]):
         start: Called with each batch once it is taken; its result is awaited before the batch is built, and replaces
             its frames. `None`: nothing is awaited.
         ahead: Batches that are taken before the one that is delivered, with `start`.
+        known: What `BaseLoader._iterate()` was called with.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class EpochIterator(Iterator[B]):
         fetch: Callable[[Engine, int], Any] | None = None,
         start: Callable[[list[dict[str, Any]]], Future[Any]] | None = None,
         ahead: int = 0,
+        known: Callable[[], bytes] | None = None,
     ) -> None:
         self._loaders = loaders
         self._native = loaders[0][0]
@@ -54,6 +56,7 @@ class EpochIterator(Iterator[B]):
         self._taken = 0
         self._start = start
         self._ahead = ahead
+        self.known = known
         #: Batches that were taken and not delivered: number, results of the loaders, and what is awaited or an error.
         self._waiting: deque[tuple[int, list[dict[str, Any]], Future[Any] | Exception]] = deque()
         #: Their numbers. The loader shares them, and nothing else: they outlive the iterator.

@@ -4,7 +4,8 @@
 convert without a copy by `batch.torch()`. In a training loop of your own, `ClipLoader` and `ImageLoader` of this module
 do that for you, and take the shard of this rank from `torch.distributed` or torchrun.
 
-`FeatureCache` keeps what a function computes from clips, such as latents, on disk.
+`FeatureCache` keeps what a function computes from clips, such as latents, on disk. With a `FeatureLoader`, clips whose
+results are there are not decoded.
 
 If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md:
 
@@ -29,6 +30,7 @@ from framespool.torch._accelerate import for_accelerate
 from framespool.torch._datasets import ClipDataset, ImageDataset
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._feature_cache import FeatureCache
+from framespool.torch._feature_loader import FeatureLoader
 from framespool.torch._loader import ClipLoader, ImageLoader, TorchLoader
 from framespool.torch._map_dataset import VideoDataset
 from framespool.torch._occurrences import OccurrenceSampler
@@ -42,6 +44,7 @@ __all__ = [
     "ClipDataset",
     "ClipLoader",
     "FeatureCache",
+    "FeatureLoader",
     "ImageDataset",
     "ImageLoader",
     "OccurrenceSampler",

@@ -40,6 +40,8 @@ class FeatureCache:
     So results are found again in another epoch if clip sampler and transforms are not random, and in another run with
     the same seed if they are.
 
+    The loader of such a batch has decoded all clips. A `FeatureLoader` decodes only those without a result.
+
     All ranks, threads and runs may use the same folder. Results are appended to segment files of 256 MiB, without
     pickle and with checksums; files are private to the user. Any file may be deleted at any time: what is missing, cut
     or damaged is computed. If the disk is full or cannot be written, a warning says so once, and results are computed
@@ -131,6 +133,28 @@ class FeatureCache:
             >>> latents = cache.get_or_compute(batch, lambda frames: vae.encode(frames).mean)  # doctest: +SKIP
         """
         frames, keys = self._frames_and_keys(batch)
+        device = frames[0].device if isinstance(frames, list) else frames.device
+        return self._results(keys, function, frames, device)
+
+    def _results(
+        self,
+        keys: Sequence[bytes | None],
+        function: Callable[[Any], Any],
+        frames: Any,
+        device: Any,
+        has_frames: Sequence[bool] | None = None,
+        make: Callable[[list[int]], Any] | None = None,
+    ) -> Any:
+        """The results of a batch.
+
+        Args:
+            keys: The key of each row.
+            function: See `get_or_compute()`.
+            frames: The frames of all rows, or of some.
+            device: Where the results are placed.
+            has_frames: Which rows these are; `None`: all.
+            make: Returns the frames of other rows.
+        """
         stored = self._stored(keys)
         found = [value for value in stored if value is not None]
         # Results are computed for the first row of each key, and for each row without one.
@@ -150,13 +174,13 @@ class FeatureCache:
             sources.append(len(found) + number)
         with self._lock:
             self._computed += len(rows)
-        is_list = isinstance(frames, list)
-        device = frames[0].device if is_list else frames.device
         computed = None
         if rows or not keys:
             selected = frames
-            if len(rows) < len(keys):
-                selected = [frames[row] for row in rows] if is_list else frames[torch.tensor(rows, device=device)]
+            if make is not None and has_frames is not None and not all(has_frames):
+                selected = _completed(frames, has_frames, rows, make)
+            elif len(rows) < len(keys):
+                selected = _rows_of(frames, rows)
             computed = self._compute(function, selected, device)
             self._keep([keys[row] for row in rows], computed)
         return self._combined(found, computed, sources, device)
@@ -257,6 +281,8 @@ class FeatureCache:
         """The key of a result; `None` if a clip has no key. With `group_clips` a row holds the keys of its clips."""
         if any(not any(row[first : first + 16]) for first in range(0, len(row), 16)):
             return None
+        if len(row) == 16 and not shape:
+            return row  # a loader knows the clips that have a result by these keys
         return hashlib.blake2b(row + shape, key=self._function_key, digest_size=16).digest()
 
     def _stored(self, keys: Sequence[bytes | None]) -> list[_Result | None]:
@@ -331,6 +357,30 @@ class _Results(NamedTuple):
 
     structure: Any
     leaves: list[Any]
+
+
+def _rows_of(frames: Any, rows: Sequence[int]) -> Any:
+    """The frames of some rows."""
+    if isinstance(frames, list):
+        return [frames[row] for row in rows]
+    if list(rows) == list(range(len(frames))):
+        return frames
+    return frames[torch.tensor(rows, dtype=torch.int64, device=frames.device)]
+
+
+def _completed(frames: Any, has_frames: Sequence[bool], rows: Sequence[int], make: Callable[[list[int]], Any]) -> Any:
+    """The frames of some rows of a batch that has frames of some rows, which may be others."""
+    places = {row: place for place, row in enumerate(row for row, has in enumerate(has_frames) if has)}
+    given = _rows_of(frames, [places[row] for row in rows if row in places])
+    missing = [row for row in rows if row not in places]
+    if not missing:
+        return given
+    made = make(missing)
+    order = {row: place for place, row in enumerate([*(row for row in rows if row in places), *missing])}
+    if isinstance(frames, list):
+        both = [*given, *made]
+        return [both[order[row]] for row in rows]
+    return _rows_of(torch.cat([given, made]), [order[row] for row in rows])
 
 
 def _bytes_of(row: Any) -> bytes | None:

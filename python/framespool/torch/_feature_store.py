@@ -84,6 +84,25 @@ class Positions:
         table[:, 1] = segment
         self._merge([table])
 
+    def hashes(self, without: Sequence[int]) -> bytes:
+        """The hashes of the keys of all values.
+
+        Args:
+            without: Segments whose values are omitted.
+
+        Returns:
+            The hashes as little-endian integers of 8 bytes, in order.
+        """
+        if self._recent:
+            self._merge([])
+        hashes = self._hashes
+        if without:
+            hashes = hashes[~torch.isin(self._sorted[:, 0], torch.tensor(without))]
+        record = bytearray(hashes.nbytes)
+        if record:
+            torch.frombuffer(record, dtype=torch.int64).copy_(hashes)
+        return bytes(record)
+
     def _merge(self, tables: list[Any]) -> None:
         if self._recent:
             rows = [(key, *where) for key, where in self._recent.items()]
@@ -221,6 +240,19 @@ class FeatureStore:
                 os.close(file)
         self.counts["found"] += sum(value is not None for value in values)
         return values
+
+    def hashes(self) -> bytes:
+        """The hashes of the keys of all values whose files exist, as `Positions.hashes()` returns them.
+
+        Returns:
+            The hashes.
+        """
+        if self._pid != os.getpid():
+            self._start_process()
+        with self._lock:
+            self._read_indexes()
+            segments = enumerate(self._segments)
+            return self._positions.hashes([at for at, path in segments if not path.with_suffix(".values").exists()])
 
     def _read(self, key: bytes, where: Position, files: dict[int, int]) -> memoryview | None:
         segment, offset, length = where

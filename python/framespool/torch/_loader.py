@@ -137,7 +137,10 @@ class TorchLoader:
         if self._epoch is not None:
             self.loader.set_epoch(self._epoch())
         # The loader starts now, not when the first batch is requested.
-        return self._batches(iter(self.loader))
+        return self._batches(self._start())
+
+    def _start(self) -> Iterator[Any]:
+        return iter(self.loader)
 
     def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
         # Not a generator, which would end at an error: the batches after it are still available.

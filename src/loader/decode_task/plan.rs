@@ -423,6 +423,7 @@ pub(in super::super) fn metadata(
         geometry: geometry.unwrap_or_default(),
         padding: sampled.padding,
         content_key,
+        has_frames: true,
     }
 }
 

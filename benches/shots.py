@@ -4,8 +4,8 @@
     python benches/shots.py --peer /tmp/scenes/bin/python --videos /tmp/shots --corpus CORPUS --json out.json
 
 Both sides have their defaults: PySceneDetect scales frames to 256 pixels and compares all of them. Each file is read
-by each side in turn, in a process of its own; times are those of the second read in that process, without imports.
-A cut is correct if the peer has one within a frame of it, and the other way round.
+by each side in turn, in a process of its own; times are without imports. A cut is correct if the peer has one within a frame of it, and the
+other way round; they are compared by time, as the peer numbers frames of a variable rate by their times.
 
 The files are concatenations of parts of the corpus, encoded in several ways, and the files of the corpus in which the
 peer finds cuts.
@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,26 +107,33 @@ def make_videos(folder: Path, corpus: Path) -> list[Path]:
     return paths
 
 
-def cuts_of(side: str, path: str) -> list[int]:
-    """First frames of the shots but the first."""
+def find_cuts(side: str) -> Callable[[str], list[float]]:
+    """A function that returns the seconds at which the shots but the first begin."""
     if side == "framespool":
         import framespool as fsp
 
-        report = fsp.tools.split_shots([path], on_error="raise", index=False)
-        return [source.start_frame for source, _ in report.dataset][1:]  # type: ignore[union-attr]
+        def find(path: str) -> list[float]:
+            report = fsp.tools.split_shots([path], on_error="raise", index=False)
+            return report.dataset.columns["shot_start"][1:]
+
+        fsp.tools.split_shots  # noqa: B018 (imports the module)
+        return find
     import scenedetect  # type: ignore[import-not-found]
 
-    video, manager = scenedetect.open_video(path), scenedetect.SceneManager()
-    manager.add_detector(scenedetect.ContentDetector())
-    manager.detect_scenes(video)
-    return [scene[0].frame_num for scene in manager.get_scene_list()][1:]
+    def find_peer(path: str) -> list[float]:
+        video, manager = scenedetect.open_video(path), scenedetect.SceneManager()
+        manager.add_detector(scenedetect.ContentDetector())
+        manager.detect_scenes(video)
+        return [scene[0].seconds for scene in manager.get_scene_list()][1:]
+
+    return find_peer
 
 
 def measure(side: str, path: str) -> dict[str, Any]:
-    """Cuts, CPU and wall seconds of a second pass."""
-    cuts_of(side, path)
+    """Cuts, CPU and wall seconds."""
+    find = find_cuts(side)
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    cuts = cuts_of(side, path)
+    cuts = find(path)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
     return {"cuts": cuts, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, "wall": wall}
 
@@ -136,8 +144,10 @@ def ask(python: str, side: str, path: Path) -> dict[str, Any]:
     return answer
 
 
-def is_same(mine: list[int], theirs: list[int]) -> bool:
-    return len(mine) == len(theirs) and all(abs(a - b) <= 1 for a, b in zip(mine, theirs, strict=True))
+def is_same(mine: list[float], theirs: list[float], frame: float) -> bool:
+    """Whether the cuts are equal within a frame. Times are rounded to milliseconds."""
+    near = (abs(a - b) <= frame + 0.002 for a, b in zip(mine, theirs, strict=False))
+    return len(mine) == len(theirs) and all(near)
 
 
 def main() -> None:
@@ -152,6 +162,8 @@ def main() -> None:
     if options.side:
         print(json.dumps(measure(*options.side)))
         return
+    import framespool as fsp
+
     corpus = Path(options.corpus)
     paths = [corpus / "video" / name for name in WITH_CUTS] + make_videos(options.videos, corpus)
     rows = []
@@ -163,7 +175,7 @@ def main() -> None:
                 sides[side].append(ask(sys.executable if side == "framespool" else options.peer, side, path))
         mine, theirs = sides["framespool"], sides["scenedetect"]
         row: dict[str, Any] = {"file": path.name, "cuts": mine[0]["cuts"], "peer_cuts": theirs[0]["cuts"]}
-        row["same"] = is_same(row["cuts"], row["peer_cuts"])
+        row["same"] = is_same(row["cuts"], row["peer_cuts"], 1 / fsp.Video(path, index=False).info.average_fps)
         for what in ("cpu", "wall"):
             row[what] = statistics.median(run[what] for run in mine)
             row[f"peer_{what}"] = statistics.median(run[what] for run in theirs)

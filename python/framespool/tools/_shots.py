@@ -39,7 +39,7 @@ _LONGER_SIDE = 256
 _STRIDE = 4
 #: Part of the threshold from which the frames between two such frames are compared too: the difference of two frames
 #: is at most the sum of the differences between them, so a cut less than this is hidden only by a change back.
-_SUSPICION = 0.6
+_SUSPICION = 0.8
 #: Frames in memory at the same time, per thread. A chunk ends with a GOP, and is decoded once.
 _CHUNK_FRAMES = 512
 
@@ -133,7 +133,7 @@ def split_shots(
     Args:
         dataset: As for `ClipLoader`, also with segments; or a path, as for `validate()`.
         threshold: Least difference of a cut, above 0 and up to 255.
-        min_frames: Least number of frames of a shot before a cut. Cuts that follow each other faster are merged into
+        min_frames: Least length of a shot before a cut, in frames of the video's average rate. Cuts that follow each other faster are merged into
             one, after the last of them. The last shot of a video may be shorter.
         on_error: `"skip"`: a sample that cannot be decoded completely is omitted from the result, listed in
             `report.failures`, and a warning states how many there are. `"raise"`: the first error is raised.
@@ -261,7 +261,10 @@ def _split(video: Video, source: Source, threshold: float, min_frames: int, stop
         found, made = _above(video, chunk, size, threshold)
         above += found
         compared += made
-    starts = [begin, *merged(above, begin, end, min_frames)]
+    # In frames of a constant rate, as the reference counts: a variable rate does not change the least duration.
+    fps = video.info.average_fps
+    positions = [round((time - times[0]) * fps) for time in times]
+    starts = [begin, *merged(above, begin, end, min_frames, positions)]
     ends = [*starts[1:], end]
     until = [*times, video.info.end_seconds]
     return _Split(
@@ -347,18 +350,19 @@ def _differences(video: Video, frames: list[int], size: tuple[int, int]) -> list
     return [by / (3 * size[0] * size[1]) for by in content_differences(resized)]
 
 
-def merged(above: list[int], begin: int, end: int, min_frames: int) -> list[int]:
+def merged(above: list[int], begin: int, end: int, least: int, positions: Sequence[int]) -> list[int]:
     """Applies the least length of a shot to frames that differ from the one before.
 
-    Such a frame is a cut if none was in the `min_frames` frames before it. Others are merged with those that follow
-    them, into one cut at the last of a series, if the series spans `min_frames` frames. Before the first cut they are
+    Such a frame is a cut if the one before it is at least as far away as this length. Others are merged with those that
+    follow them, into one cut at the last of a series, if the series spans this length. Before the first cut they are
     ignored.
 
     Args:
         above: The frames, ascending.
         begin: First frame of the sample.
         end: Frame after the last one.
-        min_frames: The least length.
+        least: The least length.
+        positions: Position of each frame of the video, in the unit of `least`.
 
     Returns:
         First frames of shots, except the first one.
@@ -367,14 +371,16 @@ def merged(above: list[int], begin: int, end: int, min_frames: int) -> list[int]
     last = begin
     series: int | None = None
     for frame in [*above, None]:
-        limit = end if frame is None else frame
-        if series is not None and last - series >= min_frames and limit > last + min_frames:
+        # The frame before the next one, or the last frame.
+        quiet = (end if frame is None else frame) - 1
+        is_long = series is not None and positions[last] - positions[series] >= least
+        if is_long and positions[quiet] - positions[last] >= least:
             cuts.append(last)
             series = None
         if frame is None:
             break
         if series is None:
-            if frame - last >= min_frames:
+            if positions[frame] - positions[last] >= least:
                 cuts.append(frame)
             elif cuts:
                 series = frame

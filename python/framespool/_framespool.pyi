@@ -204,6 +204,9 @@ def tensors_on_gpu(tensors: list[Tensor], gpu: int) -> list[Tensor]:
 def tensor_of(data: bytes, shape: Sequence[int], dtype: str) -> Tensor:
     """Restores a pickled tensor; ValueError if the three do not match."""
 
+def content_differences(frames: Tensor) -> list[int]:
+    """For each frame but the first, the sum of absolute differences of hue, saturation and value."""
+
 @final
 class Clip:
     """Transformed frames of one video."""

@@ -26,6 +26,7 @@ mod loader;
 mod loader_args;
 mod log_records;
 mod sample_table;
+mod shot_content;
 mod sources;
 mod tensor;
 mod tensor_view;
@@ -71,6 +72,8 @@ mod _framespool {
     use loader::{Loader, cores};
     #[pymodule_export]
     use sample_table::SampleTable;
+    #[pymodule_export]
+    use shot_content::content_differences;
     #[pymodule_export]
     use sources::{display_name, remote_stats, without_signature};
     #[pymodule_export]

@@ -105,6 +105,11 @@ impl Tensor {
         ))
     }
 
+    /// Returns the sizes of the dimensions.
+    pub fn dims(&self) -> &[usize] {
+        &self.view.shape
+    }
+
     fn byte_len(&self) -> usize {
         self.view.len() * self.element.bytes()
     }
@@ -118,7 +123,7 @@ impl Tensor {
     }
 
     /// Returns the bytes in row-major order, copied from the GPU if they are stored there.
-    fn bytes(&self) -> framespool::Result<Cow<'_, [u8]>> {
+    pub fn bytes(&self) -> framespool::Result<Cow<'_, [u8]>> {
         let (start, len) = self.byte_span();
         let span = if let Some(bytes) = self.memory.bytes() {
             Cow::Borrowed(&bytes[start..start + len])

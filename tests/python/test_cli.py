@@ -17,7 +17,7 @@ from framespool.cli import _completions as completions
 from framespool.cli import _exit_codes, main, parser
 from servers import FaultyServer
 
-COMMANDS = ["doctor", "probe", "validate", "preview", "bench", "index", "cache", "transcode", "completions"]
+COMMANDS = ["doctor", "probe", "validate", "preview", "bench", "index", "cache", "shots", "transcode", "completions"]
 
 
 def run(capsys, *arguments):
@@ -87,6 +87,7 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
         "bench": ([good, "--seconds", "0.2"], [nowhere]),
         "index": ([good, "--index", tmp_path / "i"], [bad_file, "--index", tmp_path / "i"]),
         "cache": ([tmp_path], None),
+        "shots": ([good, "--output", tmp_path / "s"], [bad_file, "--output", tmp_path / "s"]),
         "transcode": (None, [bad_file, "--out", tmp_path / "o"]),
         "completions": (["bash"], None),
     }
@@ -122,6 +123,7 @@ def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, ca
         (["bench", good, "--stride", "2", "--fps", "8"], "stride"),
         (["bench", good, "--device", "gpu"], "device must be"),
         (["bench", good, "--seconds", "0"], "seconds"),
+        (["shots", good, "--output", nowhere], "--output"),
         (["transcode", good, "--out", tmp_path / "o", "--ffmpeg", nowhere], "--ffmpeg"),
         (["index", good, "--root", nowhere], "--root"),
         (["preview", good, "--preset", "tsn", "--preset-option", "num_segments"], "NAME=VALUE"),
@@ -268,6 +270,7 @@ def test_import_of_the_command_line_is_light():
         ["preview", "--out", "clips.html"],
         ["bench", "--seconds", "0.1"],
         ["index"],
+        ["shots", "--output", "shots.jsonl"],
         ["transcode", "--out", "small", "--dry-run"],
     ],
     ids=lambda words: words[0],
@@ -297,6 +300,7 @@ def test_each_command_takes_urls(words, is_list, short_clips, encoder, tmp_path,
         ["preview", "--out", "clips.html"],
         ["bench", "--seconds", "0.1"],
         ["index"],
+        ["shots", "--output", "shots.jsonl"],
         ["transcode", "--out", "small", "--dry-run"],
     ],
     ids=lambda words: words[0],

@@ -17,6 +17,7 @@ from framespool.cli import (
     _index,
     _preview,
     _probe,
+    _shots,
     _transcode,
     _validate,
 )
@@ -26,7 +27,7 @@ from framespool.errors import ArgumentError, ClipSamplingError, Error
 __all__ = ["main", "parser"]
 
 #: In the order in which a new user needs them.
-_COMMANDS = (_doctor, _probe, _validate, _preview, _bench, _index, _cache, _transcode, _completions)
+_COMMANDS = (_doctor, _probe, _validate, _preview, _bench, _index, _cache, _shots, _transcode, _completions)
 
 _DESCRIPTION = """\
 Load video clips for training. The commands, in the order in which a new dataset needs them:

@@ -21,6 +21,7 @@ MEANS = {
     "bench": "nothing could be measured",
     "index": "a file could not be indexed, or an index was wrong or could not be stored",
     "cache": "a run could not be deleted",
+    "shots": "a video could not be split; the shots of the others are written",
     "transcode": "a video could not be transcoded, or the run was declined; finished ones are kept",
     "completions": "the script could not be printed",
 }

@@ -1,7 +1,7 @@
-"""What a training run does not need: reports about datasets, loaders and machines, checks, previews, transcoding.
+"""What a training run does not need: reports about datasets, loaders and machines, checks, previews, shots, new files.
 
 `probe` reports on a dataset without decoding, `bench` on a loader by decoding, `doctor` on the machine. The shell has
-the same as `framespool probe`, `validate`, `bench`, `doctor`, `preview` and `transcode`.
+the same as `framespool probe`, `validate`, `bench`, `doctor`, `preview`, `shots` and `transcode`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ _MODULES = {
     "DatasetSummary": "_probe._probe",
     "Distribution": "_probe._distribution",
     "Finding": "_doctor",
+    "ShotReport": "_shots",
     "TranscodeReport": "_transcode",
     "ValidationReport": "_validate",
     "bench": "_bench",
     "doctor": "_doctor",
     "preview": "_preview",
     "probe": "_probe._probe",
+    "split_shots": "_shots",
     "transcode": "_transcode",
     "validate": "_validate",
 }
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from framespool.tools._preview import preview
     from framespool.tools._probe._distribution import Distribution
     from framespool.tools._probe._probe import DatasetSummary, probe
+    from framespool.tools._shots import ShotReport, split_shots
     from framespool.tools._transcode import TranscodeReport, transcode
     from framespool.tools._validate import ValidationReport, validate
 else:
@@ -63,6 +66,7 @@ __all__ = [
     "DatasetSummary",
     "Distribution",
     "Finding",
+    "ShotReport",
     "TranscodeReport",
     "ValidationReport",
     "bench",
@@ -70,6 +74,7 @@ __all__ = [
     "preview",
     "probe",
     "remote_stats",
+    "split_shots",
     "transcode",
     "validate",
 ]

@@ -219,7 +219,7 @@ def test_refused(tiny_clips):
         ({"transforms": [T.Resize(32)]}, "needs clips of one size"),
         ({"clip_sampler": fsp.samplers.Windows(sequence_length=4)}, "the same number of clips from each video"),
         ({"transforms": [T.Resize((8, 8)), lambda frames: frames]}, "excludes a callable"),
-        ({"batch_size": fsp.PixelBudget(10_000)}, "needs a number as batch_size"),
+        ({"batch_size": fsp.PixelBudget(10_000)}, "need a number as batch_size"),
         (
             {
                 "dataset": fsp.datasets.mix(

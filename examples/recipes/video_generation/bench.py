@@ -27,7 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_samples(Path(folder) / "train.jsonl", arguments.videos)
         theirs = original.make_loader(path, arguments.workers, True, arguments.batch_size, sizes)
-        ours = ported.BucketLoader(path, arguments.workers, True, arguments.batch_size, sizes)
+        ours = ported.make_loader(path, arguments.workers, True, arguments.batch_size, sizes)
         loaders = {"torchcodec": lambda: theirs, "framespool": lambda: (batch.torch() for batch in ours)}
         # Of each clip two frames: the model is to cost little.
         embed = lambda batch: torch.stack([model(clip.transpose(0, 1)[:2]) for clip in batch["frames"]])  # noqa: E731

@@ -22,13 +22,12 @@ from framespool.torch import FeatureCache, FeatureLoader  # noqa: E402
 from latents import Autoencoder  # noqa: E402
 
 
-def measure(run: Callable[[], Iterable[int]], loaders: list[fsp.ClipLoader]) -> tuple[int, float, float, float]:
+def measure(run: Callable[[], Iterable[int]], loader: fsp.ClipLoader) -> tuple[int, float, float, float]:
     """Clips, frames decoded per clip, and wall and CPU milliseconds per clip of an epoch."""
 
     def now() -> tuple[float, float, float]:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        decoded = sum(loader.stats()["frames_decoded"] for loader in loaders)
-        return decoded, time.perf_counter() * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3
+        return loader.stats()["frames_decoded"], time.perf_counter() * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3
 
     before = now()
     clips = sum(run())
@@ -44,22 +43,20 @@ def main() -> None:
     encode = Autoencoder().encode
     with tempfile.TemporaryDirectory() as folder:
         path = write_samples(Path(folder) / "train.jsonl", arguments.videos)
-        buckets, _ = ported.read(path, training=False, sizes=sizes)
-        more = {"batch_size": arguments.batch_size, "layout": "NCTHW", "dtype": "float32", "shuffle": True}
-        more["num_threads"] = arguments.workers
+        more = {"dtype": "float32", "shuffle": True}
 
-        def make(**keywords: object) -> list[fsp.ClipLoader]:
-            return [fsp.ClipLoader(**bucket, **more, **keywords) for bucket in buckets]
+        def make(**keywords: object) -> fsp.ClipLoader:
+            return ported.make_loader(path, arguments.workers, False, arguments.batch_size, sizes, **more, **keywords)
 
         def open_cache(name: str) -> FeatureCache:
             return FeatureCache(Path(folder) / name, name="VAE", version=1, size="100GiB")
 
-        def features(loaders: list[fsp.ClipLoader], cache: FeatureCache) -> Callable[[], Iterable[int]]:
-            batches = [FeatureLoader(loader, cache, encode) for loader in loaders]
-            return lambda: (len(batch["features"]["mean"]) for each in batches for batch in each)
+        def features(loader: fsp.ClipLoader, cache: FeatureCache) -> Callable[[], Iterable[int]]:
+            batches = FeatureLoader(loader, cache, encode)
+            return lambda: (len(batch["features"]["mean"]) for batch in batches)
 
-        def frames(loaders: list[fsp.ClipLoader], cache: FeatureCache) -> Callable[[], Iterable[int]]:
-            return lambda: (len(cache.get_or_compute(batch, encode)["mean"]) for each in loaders for batch in each)
+        def frames(loader: fsp.ClipLoader, cache: FeatureCache) -> Callable[[], Iterable[int]]:
+            return lambda: (len(cache.get_or_compute(batch, encode)["mean"]) for batch in loader)
 
         disk = fsp.Cache(disk=Path(folder) / "frames", disk_size="100GiB")
         kept, decoding, stored = make(), make(), make(cache=disk)
@@ -70,13 +67,13 @@ def main() -> None:
         }
         first = make()
         found = {"first epoch": [measure(features(first, open_cache("first")), first)]}
-        for run, loaders in runs.values():
-            measure(run, loaders)
+        for run, loader in runs.values():
+            measure(run, loader)
         for number in range(arguments.rounds):
             first = make()
             found["first epoch"].append(measure(features(first, open_cache(f"first {number}")), first))
-            for name, (run, loaders) in runs.items():
-                found.setdefault(name, []).append(measure(run, loaders))
+            for name, (run, loader) in runs.items():
+                found.setdefault(name, []).append(measure(run, loader))
         print(f"{found['first epoch'][0][0]} clips; medians of {arguments.rounds} epochs in turn")
         print(f"{'epoch':24}{'frames decoded per clip':>24}{'wall ms':>10}{'CPU ms':>10}")
         for name, epochs in found.items():

@@ -2,7 +2,7 @@
 
 python examples/recipes/video_generation/compare.py VIDEO...
 
-Without training both choose the clips in the middle of the videos, in the same order. Random clips of framespool are
+Without training both choose the clips in the middle of the videos. Random clips of framespool are
 checked against the rule of the original.
 """
 
@@ -44,20 +44,25 @@ def compare(path: Path, sizes: list[tuple[int, int]]) -> tuple[int, float]:
     """
     farthest, count = 0.0, 0
     theirs = original.make_loader(path, 0, training=False, sizes=sizes)
-    ours = ported.BucketLoader(path, 1, training=False, sizes=sizes)
-    for left, batch in zip(theirs, ours, strict=True):
+    ours = ported.make_loader(path, 1, training=False, sizes=sizes)
+    clips = {
+        caption: (frames, indices)
+        for batch in theirs
+        for caption, frames, indices in zip(batch["caption"], batch["frames"], batch["indices"], strict=True)
+    }
+    for batch in ours:
         right = batch.torch()
-        for number, video in enumerate(left["video"]):
-            if left["caption"][number] != right.columns["caption"][number]:
-                raise ValueError(f"{video}: captions differ: {left['caption']} and {right.columns['caption']}")
-            if not torch.equal(left["indices"][number], right.indices[number]):
-                both = left["indices"][number].tolist(), right.indices[number].tolist()
-                raise ValueError(f"{video}: frames differ: {both}")
-            far = float((left["frames"][number].float() - right.frames[number].float()).abs().mean())
-            if left["frames"].shape != right.frames.shape or not far <= PIXELS:
-                raise ValueError(f"{video}: {left['frames'].shape}, {right.frames.shape}, pixels differ by {far:.2f}")
+        for number, caption in enumerate(right.columns["caption"]):
+            frames, indices = clips.pop(caption)
+            if not torch.equal(indices, right.indices[number]):
+                raise ValueError(f"{caption}: frames differ: {indices.tolist()}, {right.indices[number].tolist()}")
+            far = float((frames.float() - right.frames[number].float()).abs().mean())
+            if frames.shape != right.frames[number].shape or not far <= PIXELS:
+                raise ValueError(f"{caption}: {frames.shape}, {right.frames.shape}, pixels differ by {far:.2f}")
             farthest, count = max(farthest, far), count + 1
-    short = [video["path"] for video in ours.dropped]
+    if clips:
+        raise ValueError(f"framespool omits {sorted(clips)}")
+    short = [video["path"] for video in ours.dropped()]
     if sorted(short) != sorted(theirs.dataset.dropped):
         raise ValueError(f"other videos are too short: {theirs.dataset.dropped} and {short}")
     return count, farthest
@@ -71,7 +76,7 @@ def check_random(path: Path, sizes: list[tuple[int, int]]) -> int:
     """
     theirs = original.Clips(path, training=True, sizes=sizes)
     rows = {row["caption"]: number for number, row in enumerate(theirs.rows)}
-    for batch in ported.BucketLoader(path, 1, training=True, sizes=sizes):
+    for batch in ported.make_loader(path, 1, training=True, sizes=sizes):
         for caption, indices in zip(batch.columns["caption"], batch.indices.tolist(), strict=True):
             number = rows.pop(caption)
             starts = theirs.starts[number]

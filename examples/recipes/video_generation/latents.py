@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +30,9 @@ class Autoencoder(nn.Module):
 
     def fit(self, path: Path, sizes: Any, steps: int, num_threads: int | None) -> None:
         """Trains on random parts of the clips."""
-        videos = ported.read(path, training=True, sizes=sizes)[0]
         part = fsp.transforms.RandomCrop(min(min(size) for size in sizes) // 8 * 8)
-        more = {"batch_size": 2, "shuffle": True, "layout": "NCTHW", "dtype": "float32", "num_threads": num_threads}
-        loaders = [fsp.ClipLoader(**{**each, "transforms": [*each["transforms"], part]}, **more) for each in videos]
-        batches = (batch for _ in iter(int, 1) for loader in loaders for batch in loader)
+        loader = ported.make_loader(path, num_threads, True, sizes=sizes, transforms=[part], dtype="float32")
+        batches = (batch for _ in iter(int, 1) for batch in loader)
         optimizer = torch.optim.AdamW(self.parameters(), 3e-3)
         for _, batch in zip(range(steps), batches, strict=False):
             frames = batch.torch().frames
@@ -53,27 +49,9 @@ class Autoencoder(nn.Module):
         return hashlib.sha256(b"".join(value.numpy().tobytes() for value in self.state_dict().values())).hexdigest()
 
 
-class LatentBatches:
-    """Batches with `features`, each of one size: a `FeatureLoader` for each size, in a random order of the sizes."""
-
-    def __init__(
-        self, path: Path, cache: FeatureCache, encode: Any, sizes: Any, batch_size: int, num_threads: int | None
-    ) -> None:
-        buckets, self.dropped = ported.read(path, training=False, sizes=sizes)
-        more = {"batch_size": batch_size, "shuffle": True, "layout": "NCTHW", "dtype": "float32"}
-        loaders = [fsp.ClipLoader(**bucket, **more, num_threads=num_threads) for bucket in buckets]
-        self.loaders = [FeatureLoader(loader, cache, encode) for loader in loaders]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.loaders))
-
-    def epoch(self, number: int, done: int = 0) -> Iterator[dict[str, Any]]:
-        """The batches of an epoch after the first ones; the loaders are at the state of that position."""
-        order = [bucket for bucket, loader in enumerate(self.loaders) for _ in range(len(loader))]
-        random.Random(number).shuffle(order)
-        batches = {bucket: iter(self.loaders[bucket]) for bucket in sorted(set(order[done:]))}
-        return (next(batches[bucket]) for bucket in order[done:])
-
-    def frames_decoded(self) -> int:
-        """Frames decoded so far."""
-        return sum(loader.stats()["frames_decoded"] for loader in self.loaders)
+def make_loader(
+    path: Path, cache: FeatureCache, encode: Any, sizes: Any, batch_size: int, num_threads: int | None
+) -> FeatureLoader:
+    """Batches with `features`, each of one size, in a random order."""
+    loader = ported.make_loader(path, num_threads, False, batch_size, sizes, shuffle=True, dtype="float32")
+    return FeatureLoader(loader, cache, encode)

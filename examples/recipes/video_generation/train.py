@@ -15,7 +15,7 @@ from pathlib import Path
 import ported
 import torch
 from framespool.torch import FeatureCache
-from latents import Autoencoder, LatentBatches
+from latents import Autoencoder, make_loader
 from torch import nn
 
 BATCH_SIZE = 2
@@ -62,9 +62,9 @@ def main() -> None:
         autoencoder.fit(options.path, sizes, options.autoencoder_steps, options.workers)
     # The version names what determines a latent apart from its clip.
     cache = FeatureCache(options.cache, name="VAE", version=autoencoder.version(), size="100GiB")
-    batches = LatentBatches(options.path, cache, autoencoder.encode, sizes, BATCH_SIZE, options.workers)
-    per_epoch = len(batches)
-    print(f"{per_epoch} steps per epoch; too short: {[Path(video['path']).name for video in batches.dropped]}")
+    loader = make_loader(options.path, cache, autoencoder.encode, sizes, BATCH_SIZE, options.workers)
+    per_epoch = len(loader)
+    print(f"{per_epoch} steps per epoch; too short: {[Path(video['path']).name for video in loader.loader.dropped()]}")
 
     torch.manual_seed(0)
     model = Flow()
@@ -77,14 +77,13 @@ def main() -> None:
         noise.set_state(state["noise"])
         for name, part in parts.items():
             part.load_state_dict(state[name])
-        for loader, position in zip(batches.loaders, state["loaders"], strict=True):
-            loader.load_state_dict(position)
+        loader.load_state_dict(state["loader"])
 
     last = min(options.epochs * per_epoch, options.stop_after)
     while step < last:
-        epoch, done = divmod(step, per_epoch)
-        decoded = batches.frames_decoded()
-        for batch in itertools.islice(batches.epoch(epoch, done), last - step):
+        epoch = step // per_epoch
+        decoded = loader.stats()["frames_decoded"]
+        for batch in itertools.islice(loader, last - step):
             mean, deviation = batch["features"].values()
             latents = mean + deviation * torch.randn(mean.shape, generator=noise)  # others in each epoch
             start, times = torch.randn(latents.shape, generator=noise), torch.rand(len(latents), generator=noise)
@@ -97,13 +96,13 @@ def main() -> None:
             step += 1
             keys = [bytes(key).hex()[:16] for key in batch["content_keys"].tolist()]
             print(f"step {step} clips {keys} loss {loss.item():.9g}")
-        counts = cache.stats()
+        counts, decoded = cache.stats(), loader.stats()["frames_decoded"] - decoded
         print(
-            f"epoch {epoch}: {batches.frames_decoded() - decoded} frames decoded; so far {counts['computed']} latents "
-            f"computed, {counts['found']} found"
+            f"epoch {epoch}: {decoded} frames decoded; so far {counts['computed']} latents computed, "
+            f"{counts['found']} found"
         )
     state = {name: part.state_dict() for name, part in {**parts, "autoencoder": autoencoder}.items()}
-    state |= {"noise": noise.get_state(), "step": step, "loaders": [loader.state_dict() for loader in batches.loaders]}
+    state |= {"noise": noise.get_state(), "step": step, "loader": loader.state_dict()}
     torch.save(state, options.checkpoint)
     parameters = b"".join(value.detach().numpy().tobytes() for value in model.parameters())
     print(f"parameters {hashlib.sha256(parameters).hexdigest()}")

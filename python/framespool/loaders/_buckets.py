@@ -74,5 +74,5 @@ def with_buckets(clip_sampler: ClipSampler | None, options: LoaderOptions) -> tu
         if clip_sampler is None:
             raise ArgumentError("images have no length: omit frames= of Buckets")
         clip_sampler = LongestFit(clip_sampler, tuple(buckets.frames))
-    resize = ResizeToNearest(buckets.sizes or (), fit=buckets.fit, display_aspect=True)
+    resize = ResizeToNearest(buckets.sizes or (), fit=buckets.fit, display_aspect=buckets.display_aspect)
     return clip_sampler, replace(options, transforms=[resize, *(options.transforms or ())], collate="stack")

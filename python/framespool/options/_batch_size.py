@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from framespool._common.validate_args import as_sequence, choice, integer
+from framespool._common.validate_args import as_sequence, boolean, choice, integer
 from framespool.errors import ArgumentError
 
 #: Clips per batch that the order assumes if batches have a budget: how far a grouped shuffle spreads a video.
@@ -96,7 +96,7 @@ _ASPECTS = ("16:9", "3:2", "4:3", "1:1", "3:4", "2:3", "9:16")
 class Buckets:
     """Batches whose clips have one size and one length, as models of video generation need.
 
-    Each video gets the size whose shape is nearest to the shape of its display, and the longest of `frames` that fits
+    Each video gets the size whose shape is nearest to its own, and the longest of `frames` that fits
     into it. All clips of a batch are of one bucket, a size with a length, and `frames` of the batch is one tensor. The
     ranks of a step have batches of one bucket where the numbers of clips permit it. See docs/howto/batches.md.
 
@@ -114,6 +114,8 @@ class Buckets:
         fit: What becomes of a video whose shape is not that of its size: `"cover"` cuts off what is too much on both
             sides, `"random_cover"` cuts it off at a random position, `"letterbox"` adds black on both sides,
             `"stretch"` changes the shape.
+        display_aspect: Whether the shape of a video is that of its display, as players show it. `False`: that of its
+            stored frames, as of programs that ignore the sample aspect ratio.
 
     Attributes:
         sizes: (height, width) of all buckets; also those that follow from `area`.
@@ -144,8 +146,10 @@ class Buckets:
     frames: Sequence[int] | None = None
     frame_rule: str | None = None
     fit: Literal["cover", "random_cover", "letterbox", "stretch"] = "cover"
+    display_aspect: bool = True
 
     def __post_init__(self) -> None:
+        boolean("display_aspect", self.display_aspect)
         choice("fit", self.fit, ("cover", "random_cover", "letterbox", "stretch"))
         if (self.area is None) == (self.sizes is None):
             raise ArgumentError("Buckets: give either area or sizes")

@@ -290,3 +290,17 @@ def test_in_a_data_loader(tmp_path, videos):
         for row in batch["columns"]["index"].tolist()
     ]
     assert sorted(rows) == list(range(42))
+
+
+def test_depth_maps_are_reported(tmp_path, videos):
+    write(tmp_path, videos)
+    path = tmp_path / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["features"][WRIST]["info"] = {"video.is_depth_map": True, "video.pix_fmt": "yuv420p12le"}
+    info["features"][TOP]["info"] = {"video.is_depth_map": False}
+    path.write_text(json.dumps(info))
+    with pytest.warns(
+        UserWarning, match=rf"^{WRIST} is a depth map, but frames are delivered as colors, not in meters"
+    ):
+        fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    fsp.datasets.lerobot(tmp_path, camera=[TOP])

@@ -141,6 +141,9 @@ class Dataset(Sequence[tuple[Source, Any]]):
         Returns:
             A new dataset.
 
+        Raises:
+            ArgumentError: For frames of robots, which have cameras instead.
+
         Example:
             >>> import framespool as fsp
             >>> fsp.datasets.folder("videos/").with_stream(2).stream

@@ -254,7 +254,7 @@ def _warn_of_depth(features: Mapping[str, Mapping[str, Any]], cameras: Sequence[
         info = features[name].get("info") or features[name].get("video_info") or {}
         if isinstance(info, Mapping) and (info.get("video.is_depth_map") or info.get("is_depth_map")):
             warnings.warn(
-                f"{name} is a depth map, but frames are delivered as colors, not in meters; leave it out by camera=, "
+                f"{name} is a depth map, but frames are delivered as colors, not in meters; omit it by camera=, "
                 "see docs/howto/datasets.md",
                 stacklevel=user_stacklevel(),
             )

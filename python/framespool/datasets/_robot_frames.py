@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class RobotSource:
     #: First row of each episode in the tables as they were read.
     _rows: list[int] = field(default_factory=list)
     _tables: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    _numbers: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
     def numbers(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """The features that are numbers.
@@ -62,7 +63,9 @@ class RobotSource:
         Returns:
             Dtype and shape by name in a batch.
         """
-        found = {}
+        if self._numbers:
+            return self._numbers
+        found = self._numbers
         for name, own in self.names.items():
             feature = self.features[own]
             if feature.get("dtype") in NUMBER_BYTES:
@@ -147,22 +150,55 @@ class RobotSource:
         self._rows = rows
         return dict(zip(wanted, tables, strict=True))
 
-    def table_rows(self, name: str, dtype: str, size: int, episode: int, frame: int) -> list[bytes]:
-        """The numbers of a feature for a frame.
+    def row_reader(self, name: str, dtype: str, more: int) -> Callable[[int, int], bytes]:
+        """A function that reads the numbers of a feature for a frame.
 
         Args:
             name: Name in a batch; `load()` has read it.
             dtype: Dtype of the numbers.
-            size: Bytes of a row.
-            episode: Index of the episode in this source.
-            frame: Index of the frame within the episode.
+            more: Zeros to be added to the numbers of each row.
 
         Returns:
-            Bytes for each distance; beyond the episode those of its first or last frame.
+            From the index of the episode in this source, and of the frame within it, to the rows for all distances;
+            beyond the episode those of its first or last frame.
         """
-        table, first, last = self._tables[name, dtype], self._rows[episode], self.lengths[episode] - 1
-        rows = (first + min(max(frame + step, 0), last) for step in self.steps(name))
-        return [table[row * size : (row + 1) * size] for row in rows]
+        size = NUMBER_BYTES[dtype] * math.prod(self.numbers()[name][1])
+        table, firsts, lengths, steps = self._tables[name, dtype], self._rows, self.lengths, self.steps(name)
+        zeros = bytes(NUMBER_BYTES[dtype] * more)
+        # Most often consecutive rows, which are one slice.
+        begin, end = (steps[0], steps[-1] + 1) if steps else (0, 0)
+        consecutive = not more and steps == list(range(begin, end))
+
+        def read(episode: int, frame: int) -> bytes:
+            first, last = firsts[episode], lengths[episode] - 1
+            if consecutive and frame + begin >= 0 and frame + end <= last + 1:
+                return table[(first + frame + begin) * size : (first + frame + end) * size]
+            starts = [(first + min(max(frame + step, 0), last)) * size for step in steps]
+            if more:
+                return b"".join([table[start : start + size] + zeros for start in starts])
+            return b"".join([table[start : start + size] for start in starts])
+
+        return read
+
+    def padding_reader(self, name: str) -> Callable[[int, int], bytes]:
+        """A function that reports which distances of a feature lead beyond the episode.
+
+        Args:
+            name: Name in a batch.
+
+        Returns:
+            From the index of the episode in this source, and of the frame within it, to a byte for each distance.
+        """
+        lengths, steps = self.lengths, self.steps(name)
+        least, most, inside = min(steps, default=0), max(steps, default=0), bytes(len(steps))
+
+        def read(episode: int, frame: int) -> bytes:
+            length = lengths[episode]
+            if frame + least >= 0 and frame + most < length:
+                return inside
+            return bytes([not 0 <= frame + step < length for step in steps])
+
+        return read
 
     def episode_rows(self, name: str) -> tuple[bytes, str, int]:
         """All numbers of a feature, of the episodes of this source, without normalization.
@@ -316,33 +352,25 @@ class RobotFrames:
         tensor_of, count = _framespool.tensor_of, len(frames)
         dtypes = {name: dtype for name, (dtype, _) in self.numbers.items()}
         wanted = [(self.sources[s], e, frame) for (s, e), frame in self._located(samples, frames)]
-        for source in {id(source): source for source, _, _ in wanted}.values():
+        sources = {id(source): source for source, _, _ in wanted}
+        for source in sources.values():
             source.load(dtypes)
         for name in (*self.cameras, *self.numbers):
             if self.has_deltas(name):
-                outside = bytes(
-                    not 0 <= frame + step < source.lengths[episode]
-                    for source, episode, frame in wanted
-                    for step in source.steps(name)
-                )
+                outsides = {key: source.padding_reader(name) for key, source in sources.items()}
+                outside = b"".join([outsides[id(source)](episode, frame) for source, episode, frame in wanted])
                 found[f"{name}_is_pad"] = tensor_of(outside, (count, len(self.sources[0].deltas[name])), "bool")
         for name, (dtype, shape) in self.numbers.items():
-            each = NUMBER_BYTES[dtype]
-            rows: list[bytes] = []
-            mask: list[bytes] = []
-            widths = {id(source): math.prod(source.numbers()[name][1]) for source, _, _ in wanted}
-            for source, episode, frame in wanted:
-                own = widths[id(source)]
-                parts = source.table_rows(name, dtype, each * own, episode, frame)
-                if (more := math.prod(shape) - own) > 0:
-                    zeros = bytes(each * more)
-                    parts = [part + zeros for part in parts]
-                rows.extend(parts)
-                mask.append(bytes([1]) * own + bytes(more))
+            width = math.prod(shape)
+            own = {key: math.prod(source.numbers()[name][1]) for key, source in sources.items()}
+            readers = {key: source.row_reader(name, dtype, width - own[key]) for key, source in sources.items()}
+            rows = b"".join([readers[id(source)](episode, frame) for source, episode, frame in wanted])
             times = (len(self.sources[0].deltas[name]),) if self.has_deltas(name) else ()
-            found[name] = tensor_of(b"".join(rows), (count, *times, *shape), dtype)
+            found[name] = tensor_of(rows, (count, *times, *shape), dtype)
             if any(source.numbers()[name][1] != shape for source in self.sources):
-                found[f"{name}_mask"] = tensor_of(b"".join(mask), (count, *shape), "bool")
+                masks = {key: bytes([1]) * number + bytes(width - number) for key, number in own.items()}
+                mask = b"".join([masks[id(source)] for source, _, _ in wanted])
+                found[f"{name}_mask"] = tensor_of(mask, (count, *shape), "bool")
         self._add_tasks(found, wanted)
         if len(self.sources) > 1:
             numbers = b"".join(s.to_bytes(8, _BYTE_ORDER) for (s, _), _ in self._located(samples, frames))

@@ -9,6 +9,7 @@ mod explicit;
 mod frame_position;
 mod longest;
 mod padding;
+mod per_sample;
 pub mod presets;
 mod random;
 mod segments;
@@ -30,6 +31,7 @@ pub use explicit::ExplicitFrames;
 pub use frame_position::{FramePosition, OutOfRange};
 pub use longest::LongestFit;
 pub use padding::PaddingPolicy;
+pub use per_sample::PerSample;
 pub use random::{Random, StartSampling};
 pub use segments::{SegmentMode, Segments};
 pub use uniform::Uniform;
@@ -78,6 +80,11 @@ pub trait ClipSampler: Debug + Send + Sync {
 
     /// What a video must have to yield a clip, for messages: "61 frames", "2.5 seconds".
     fn min_length_hint(&self) -> String;
+
+    /// The clip sampler of one sample of a dataset, if samples differ in it.
+    fn for_sample(&self, _sample: u32) -> Option<&ClipSamplerRef> {
+        None
+    }
 }
 
 /// The frames of one clip.

@@ -125,25 +125,52 @@ impl ArchiveListing {
     }
 }
 
-/// Reads files on several threads, including the caller's. `read` must call
-/// [`check_interrupt`](source::check_interrupt) between samples. `nothing` describes what was looked for, for the error
-/// if there are no samples.
+/// Reads files on several threads, and joins what they list. `nothing` describes what was looked
+/// for, for the error if there are no samples.
 ///
 /// # Errors
-/// The error of the first file, in file order, for which `read` fails; `Argument` if there are no
-/// samples at all.
+/// As [`read_each`]; `Argument` if there are no samples at all.
 pub(crate) fn read_files(
     files: &[PathBuf],
     threads: u32,
     nothing: &str,
     read: impl Fn(&Arc<Path>) -> Result<ArchiveListing> + Sync,
 ) -> Result<ArchiveListing> {
+    let mut all = ArchiveListing::default();
+    for packed in read_each(files, threads, read)? {
+        all.append(packed);
+    }
+    if all.samples.is_empty() {
+        let why = all.errors.first().map_or(String::new(), |reason| {
+            format!("; the first reason: {reason}")
+        });
+        let first = files
+            .first()
+            .map_or("no file at all".into(), |file| source::display_name(file));
+        return Err(Error::Argument(format!(
+            "nothing to load in {} file(s), the first is {first}: {nothing} ({} skipped{why})",
+            files.len(),
+            all.skipped,
+        )));
+    }
+    Ok(all)
+}
+
+/// Reads files on several threads, including the caller's; returns the results in file order.
+/// `read` must call [`check_interrupt`](source::check_interrupt) between samples.
+///
+/// # Errors
+/// The error of the first file, in file order, for which `read` fails.
+pub(crate) fn read_each<T: Send>(
+    files: &[PathBuf],
+    threads: u32,
+    read: impl Fn(&Arc<Path>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     // Files are taken in order, so every file before a failing one is in progress and will be
     // finished.
     let (failed, stop) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-    let done: Vec<Mutex<Option<Result<ArchiveListing>>>> =
-        files.iter().map(|_| Mutex::new(None)).collect();
+    let done: Vec<Mutex<Option<Result<T>>>> = files.iter().map(|_| Mutex::new(None)).collect();
     let work = || -> Result<()> {
         while !failed.load(Ordering::Relaxed) {
             source::check_interrupt().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
@@ -207,27 +234,10 @@ pub(crate) fn read_files(
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted); // takes precedence over any other result
     }
-    let mut all = ArchiveListing::default();
-    for slot in done {
-        match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(packed) => all.append(packed?),
-            None => break, // after a file that failed
-        }
-    }
-    if all.samples.is_empty() {
-        let why = all.errors.first().map_or(String::new(), |reason| {
-            format!("; the first reason: {reason}")
-        });
-        let first = files
-            .first()
-            .map_or("no file at all".into(), |file| source::display_name(file));
-        return Err(Error::Argument(format!(
-            "nothing to load in {} file(s), the first is {first}: {nothing} ({} skipped{why})",
-            files.len(),
-            all.skipped,
-        )));
-    }
-    Ok(all)
+    // What follows a file that failed may be missing.
+    done.into_iter()
+        .map_while(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
 }
 
 #[cfg(test)]

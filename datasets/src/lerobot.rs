@@ -1,21 +1,26 @@
 //! Reads the folder of a LeRobot dataset, version 3, 2.1 or 2.0, as a list of episodes seen by one
 //! camera. In version 3 several episodes share a video file, and each sample is a segment of one,
-//! bounded by frame times. Opens no video; `tables` reads the states and actions.
+//! bounded by frame times. Opens no video; `tables` reads the states and actions. The folder may be
+//! a URL: then `files` states which tables there are, since nothing can be listed.
 
+mod files;
+mod statistics;
 mod tables;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
-use framespool::source::check_interrupt;
+use framespool::source::{check_interrupt, display_name};
 
 use crate::column_value::{ColumnsBuilder, Value, shortened};
 use crate::lines::{for_each_line, json_error, read_json, site};
 use crate::parquet::for_each_row;
 use crate::{Dataset, NO_LABEL, Sample, SegmentBounds};
 
-pub use tables::{NumberType, lerobot_tables};
+use files::{Metadata, expand_path, for_each_episode};
+pub use statistics::{Statistics, normalize, statistics};
+pub use tables::{NumberType, TableColumns, lerobot_tables};
 
 /// Metadata files of a dataset. `_V2` marks those of version 2.
 const INFO: &str = "meta/info.json";
@@ -30,13 +35,11 @@ const MAX_TASKS: i64 = 10_000_000;
 
 /// The contents of `info.json` that are needed.
 struct Info {
-    path: PathBuf,
+    metadata: Metadata,
     fps: f64,
     /// Path template of the videos: field names in braces, numbers with a format such as `:03d`.
     video_path: String,
     camera: String,
-    /// Episodes per chunk folder, in version 2.
-    chunk: Option<i64>,
 }
 
 /// One episode, as listed in the metadata.
@@ -67,7 +70,8 @@ struct Episode {
 /// other, with file and row; `Unsupported` for other versions and for cameras whose images are
 /// stored in tables; the errors of reading JSON and Parquet files.
 pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>) -> Result<Dataset> {
-    let (info, new) = Info::read(root, camera)?;
+    let info = Info::read(root, camera)?;
+    let new = info.metadata.is_v3;
     let names = if new {
         tasks(&root.join(TASKS))?
     } else {
@@ -82,6 +86,7 @@ pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>) -> R
     } else {
         episodes_v2(&root.join(EPISODES_V2))?
     };
+    info.metadata.check_count(found.len())?;
     found.sort_by_key(|episode| episode.index);
     if let Some(pair) = found.windows(2).find(|pair| pair[0].index == pair[1].index) {
         return Err(metadata_error(
@@ -96,7 +101,7 @@ pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>) -> R
             by_index.remove(index).ok_or_else(|| {
                 Error::Argument(format!(
                     "{} has no episode {index}, or episodes= names it twice",
-                    root.display()
+                    display_name(root)
                 ))
             })
         };
@@ -105,7 +110,7 @@ pub fn lerobot(root: &Path, camera: Option<&str>, episodes: Option<&[i64]>) -> R
     if found.is_empty() {
         return Err(Error::Argument(format!(
             "{} has no episodes, or none was requested",
-            root.display()
+            display_name(root)
         )));
     }
     let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
@@ -154,58 +159,31 @@ fn classes(mut tasks: Vec<(i64, String)>) -> Vec<String> {
 }
 
 impl Info {
-    /// Reads `info.json`, and reports whether the dataset is of version 3.
-    fn read(root: &Path, camera: Option<&str>) -> Result<(Self, bool)> {
-        let path = root.join(INFO);
-        let said = read_json(&path)?;
-        let version = match said.get("codebase_version") {
-            Some(Value::Text(version)) => version.as_str(),
-            _ => return Err(missing_key(&path, "codebase_version", "a string")),
-        };
-        let new = match version {
-            _ if version.starts_with("v3.") => true,
-            "v2.0" | "v2.1" => false,
-            other => {
-                return Err(Error::Unsupported {
-                    site: site(&path),
-                    what: format!(
-                        "a LeRobot dataset of version '{}' (convert it to v3.0 with lerobot's own script)",
-                        shortened(other)
-                    ),
-                });
-            }
-        };
+    /// Reads `info.json`.
+    fn read(root: &Path, camera: Option<&str>) -> Result<Self> {
+        let (metadata, said) = Metadata::read(root)?;
+        let path = &metadata.path;
         let fps = said
             .get("fps")
             .and_then(Value::as_f64)
             .filter(|fps| fps.is_finite() && *fps > 0.0);
-        let fps = fps.ok_or_else(|| missing_key(&path, "fps", "a number above 0"))?;
+        let fps = fps.ok_or_else(|| missing_key(path, "fps", "a number above 0"))?;
         // Checked before `video_path`, since a dataset without video cameras has no `video_path`
         // either.
-        let camera = camera_of(&path, &said, camera)?;
+        let camera = camera_of(path, &said, camera)?;
         let Some(Value::Text(video_path)) = said.get("video_path") else {
-            return Err(missing_key(&path, "video_path", "a string"));
+            return Err(missing_key(path, "video_path", "a string"));
         };
-        let chunk = match said.get("chunks_size") {
-            Some(Value::Integer(size)) if *size > 0 => Some(*size),
-            _ if new => None,
-            _ => return Err(missing_key(&path, "chunks_size", "an integer above 0")),
-        };
-        Ok((
-            Self {
-                path,
-                fps,
-                video_path: video_path.clone(),
-                camera,
-                chunk,
-            },
-            new,
-        ))
+        Ok(Self {
+            fps,
+            video_path: video_path.clone(),
+            camera,
+            metadata,
+        })
     }
 
     /// The episodes of a version 3 dataset.
     fn episodes(&self, root: &Path) -> Result<Vec<Episode>> {
-        let folder = root.join(EPISODES);
         let of_video = |what: &str| format!("videos/{}/{what}", self.camera);
         let needed = [
             "episode_index".to_owned(),
@@ -221,45 +199,37 @@ impl Info {
             "dataset_to_index".to_owned(),
         ];
         let mut found = Vec::new();
-        for file in parquet_files_below(&folder)? {
-            for_each_row(&file, &needed, &more, |row, values| {
-                let said = format!("{}, row {row}", file.display());
-                let [index, length, tasks, chunk, number, from, to, first, last] = &values[..]
-                else {
-                    return Err("lacks the requested columns".to_owned());
-                };
-                let whole = |name: &str, value: &Value| match value {
-                    Value::Integer(number) if *number >= 0 => Ok(*number),
-                    other => Err(format!("{name} is {}, expected an integer", other.shown())),
-                };
-                let seconds = |name: &str, value: &Value| {
-                    let seconds = value
-                        .as_f64()
-                        .filter(|number| number.is_finite() && *number >= 0.0);
-                    seconds.ok_or_else(|| {
-                        format!("{name} is {}, expected a time in seconds", value.shown())
-                    })
-                };
-                let rows = match (first, last) {
-                    (Value::Integer(first), Value::Integer(last)) => Some((*first, *last)),
-                    _ => None,
-                };
-                found.push(Episode {
-                    index: whole(&needed[0], index)?,
-                    length: whole(&needed[1], length)?,
-                    tasks: tasks.clone(),
-                    video_location: Some((
-                        whole(&needed[3], chunk)?,
-                        whole(&needed[4], number)?,
-                        seconds(&needed[5], from)?,
-                        seconds(&needed[6], to)?,
-                    )),
-                    rows,
-                    said,
-                });
-                Ok(())
-            })?;
-        }
+        for_each_episode(root, &self.metadata, &needed, &more, |said, values| {
+            let [index, length, tasks, chunk, number, from, to, first, last] = values else {
+                return Err("lacks the requested columns".to_owned());
+            };
+            let seconds = |name: &str, value: &Value| {
+                let seconds = value
+                    .as_f64()
+                    .filter(|number| number.is_finite() && *number >= 0.0);
+                seconds.ok_or_else(|| {
+                    format!("{name} is {}, expected a time in seconds", value.shown())
+                })
+            };
+            let rows = match (first, last) {
+                (Value::Integer(first), Value::Integer(last)) => Some((*first, *last)),
+                _ => None,
+            };
+            found.push(Episode {
+                index: whole(&needed[0], index)?,
+                length: whole(&needed[1], length)?,
+                tasks: tasks.clone(),
+                video_location: Some((
+                    whole(&needed[3], chunk)?,
+                    whole(&needed[4], number)?,
+                    seconds(&needed[5], from)?,
+                    seconds(&needed[6], to)?,
+                )),
+                rows,
+                said,
+            });
+            Ok(())
+        })?;
         Ok(found)
     }
 
@@ -292,9 +262,9 @@ impl Info {
                 ));
             }
         };
-        let chunk = match (episode.video_location, self.chunk) {
-            (Some((chunk, ..)), _) => chunk,
-            (None, size) => episode.index / size.unwrap_or(1),
+        let chunk = match episode.video_location {
+            Some((chunk, ..)) => chunk,
+            None => self.metadata.chunk_of(episode.index),
         };
         let number = |name: &str| match name {
             "chunk_index" | "episode_chunk" => Some(chunk),
@@ -302,8 +272,12 @@ impl Info {
             "episode_index" => Some(episode.index),
             _ => None,
         };
-        let path = expand_video_path(&self.video_path, &self.camera, number)
-            .map_err(|reason| format!("video_path in {} {reason}", self.path.display()))?;
+        let path = expand_path(&self.video_path, &self.camera, number).map_err(|reason| {
+            format!(
+                "video_path in {} {reason}",
+                display_name(&self.metadata.path)
+            )
+        })?;
         let mut sample = Sample::new(root.join(path), label);
         if let Some((_, _, from, to)) = episode.video_location {
             sample.segment = Some(self.segment(episode.length, from, to)?);
@@ -349,7 +323,7 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
         true => "it has none".to_owned(),
         false => format!("it has {}", cameras.join(", ")),
     };
-    let named = |reason: String| Error::Argument(format!("{}: {reason}", path.display()));
+    let named = |reason: String| Error::Argument(format!("{}: {reason}", display_name(path)));
     match (camera, &cameras[..]) {
         (Some(name), _) if cameras.contains(&name) => Ok(name.to_owned()),
         (Some(name), _)
@@ -426,97 +400,28 @@ fn episodes_v2(path: &Path) -> Result<Vec<Episode>> {
     let mut found = Vec::new();
     for_each_line(path, false, |line, text| {
         let said: Value = serde_json::from_str(text).map_err(|error| json_error(&error))?;
-        let whole = |name: &str| match said.get(name) {
-            Some(Value::Integer(number)) if *number >= 0 => Ok(*number),
-            other => Err(format!(
-                "{name} is {}, expected an integer",
-                other.map_or("missing".to_owned(), Value::shown)
-            )),
+        let number = |name: &str| match said.get(name) {
+            Some(value) => whole(name, value),
+            None => Err(format!("{name} is missing, expected an integer")),
         };
         found.push(Episode {
-            index: whole("episode_index")?,
-            length: whole("length")?,
+            index: number("episode_index")?,
+            length: number("length")?,
             tasks: said.get("tasks").cloned().unwrap_or(Value::Null),
             video_location: None,
             rows: None,
-            said: format!("{}, line {line}", path.display()),
+            said: format!("{}, line {line}", display_name(path)),
         });
         Ok(())
     })?;
     Ok(found)
 }
 
-/// Fills in `{video_key}` and the numbers of a path template: `{file_index:03d}` has at least three
-/// digits.
-fn expand_video_path(
-    template: &str,
-    camera: &str,
-    number: impl Fn(&str) -> Option<i64>,
-) -> Result<String, String> {
-    let (mut path, mut rest) = (String::new(), template);
-    while let Some((before, behind)) = rest.split_once('{') {
-        let (field, after) = behind
-            .split_once('}')
-            .ok_or_else(|| format!("'{template}' has a {{ without a }}"))?;
-        let (name, format) = field.split_once(':').unwrap_or((field, ""));
-        path += before;
-        if name == "video_key" && format.is_empty() {
-            path += camera;
-        } else {
-            let digits = format
-                .strip_suffix('d')
-                .unwrap_or(format)
-                .trim_start_matches('0');
-            let width = if digits.is_empty() {
-                Some(0)
-            } else {
-                digits.parse().ok().filter(|width| *width < 20)
-            };
-            let unknown = || format!("'{template}' has the unknown field '{{{field}}}'");
-            let (number, width) = number(name).zip(width).ok_or_else(unknown)?;
-            path += &format!("{number:0width$}");
-        }
-        rest = after;
-    }
-    let path = path + rest;
-    let above = Path::new(&path)
-        .components()
-        .any(|part| !matches!(part, std::path::Component::Normal(_)));
-    if path.is_empty() || above {
-        return Err(format!(
-            "'{}' does not lead to a file below the dataset's folder",
-            shortened(&path)
-        ));
-    }
-    Ok(path)
-}
-
-/// The Parquet files in the direct subfolders of a folder, in the order of their names.
-fn parquet_files_below(folder: &Path) -> Result<Vec<PathBuf>> {
-    let list = |folder: &Path| -> Result<Vec<PathBuf>> {
-        let io_error = |error| Error::io(&site(folder), error);
-        let children = std::fs::read_dir(folder).map_err(io_error)?;
-        let mut paths = children
-            .map(|child| child.map(|child| child.path()))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(io_error)?;
-        paths.sort();
-        Ok(paths)
-    };
-    let mut found = Vec::new();
-    for chunk in list(folder)?.into_iter().filter(|path| path.is_dir()) {
-        found.extend(
-            list(&chunk)?
-                .into_iter()
-                .filter(|path| path.extension().is_some_and(|end| end == "parquet")),
-        );
-    }
-    match found.is_empty() {
-        true => Err(Error::Argument(format!(
-            "{} has no files chunk-*/file-*.parquet",
-            folder.display()
-        ))),
-        false => Ok(found),
+/// A number that is an integer of at least 0.
+fn whole(name: &str, value: &Value) -> Result<i64, String> {
+    match value {
+        Value::Integer(number) if *number >= 0 => Ok(*number),
+        other => Err(format!("{name} is {}, expected an integer", other.shown())),
     }
 }
 
@@ -527,7 +432,7 @@ fn metadata_error(said: &str, reason: &str) -> Error {
 fn missing_key(path: &Path, name: &str, kind: &str) -> Error {
     Error::Argument(format!(
         "{}: \"{name}\" must be {kind}; this is not a LeRobot dataset, or it is damaged",
-        path.display()
+        display_name(path)
     ))
 }
 

@@ -77,7 +77,10 @@ pub use columnar::TableOptions;
 pub use dali_file_list::{DaliUnit, dali_file_list};
 pub use folder::folder;
 pub use json_lines::{SampleKeys, json_lines};
-pub use lerobot::{NumberType, lerobot, lerobot_tables};
+pub use lerobot::{
+    NumberType, Statistics, TableColumns, lerobot, lerobot_tables, normalize, statistics,
+};
+pub use lines::read_text;
 pub use lmdb::{LabelKeys, LmdbLayout, LmdbOptions, lmdb};
 pub use parquet::{CellReader, parquet};
 pub use recordio::recordio;

@@ -113,8 +113,11 @@ pub(crate) fn parse_json(path: &Path, text: &str) -> Result<Value> {
         .map_err(|error| line_error(path, error.line() as u64, &json_error(&error)))
 }
 
-/// The text of a file, without a byte order mark.
-pub(crate) fn read_text(path: &Path) -> Result<String> {
+/// The text of a file at a path or URL, without a byte order mark.
+///
+/// # Errors
+/// `Argument` if it is no UTF-8 text, or larger than 2 GiB.
+pub fn read_text(path: &Path) -> Result<String> {
     let site = site(path);
     let mut bytes = Vec::new();
     let file = open_reader(path)?;

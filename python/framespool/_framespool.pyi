@@ -21,6 +21,7 @@ __all__ = [
     "apply",
     "clip_store_runs",
     "decode_images",
+    "normalized_rows",
     "num_clips_of",
     "cores",
     "counters",
@@ -52,9 +53,11 @@ __all__ = [
     "read_annotation_file",
     "read_annotation_table",
     "read_tables",
+    "read_text",
     "read_tfrecord",
     "read_webdataset",
     "remote_stats",
+    "row_statistics",
     "sample",
     "tensor_of",
     "tensors_on_gpu",
@@ -517,7 +520,16 @@ def read_annotation_table(files: list[_Path], root: _Path | None, description: d
 def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
     """Reads a list of DALI's video readers; `rounding`: start up, end up, fps, to convert seconds to frames."""
 
-def read_lerobot_tables(root: _Path, features: list[tuple[str, str, int]]) -> list[bytes]: ...
+def read_lerobot_tables(
+    root: _Path, features: list[tuple[str, str, int]], episodes: list[int] | None
+) -> tuple[list[bytes], list[tuple[int, int]]]: ...
+def read_text(path: _Path) -> str: ...
+def row_statistics(
+    data: bytes, dtype: str, width: int, quantiles: list[float]
+) -> list[tuple[float, float, float, float, list[float]]]: ...
+def normalized_rows(
+    data: bytes, dtype: str, scales: list[tuple[float, float]], factor: float, shift: float
+) -> bytes: ...
 def read_lerobot(root: _Path, camera: str | None, episodes: list[int] | None) -> _Found:
     """Episodes of a LeRobot dataset, each a segment of a file."""
 

@@ -259,26 +259,19 @@ pub fn read_lerobot(
     filtered_result(py, Ok(dataset))
 }
 
-/// Reads features of all frames of a LeRobot dataset: the numbers of each, row after row.
-/// `features` are names, dtypes and numbers of values per row.
+/// Reads features of frames of a LeRobot dataset: the numbers of each, row after row, and which
+/// rows these are, as first numbers and counts. `features` are names, dtypes and numbers of values
+/// per row; `episodes` limits what is read by URL.
 #[pyfunction]
 pub fn read_lerobot_tables<'py>(
     py: Python<'py>,
     root: PathBuf,
     features: Vec<(String, String, usize)>,
-) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    episodes: Option<Vec<i64>>,
+) -> PyResult<(Vec<Bound<'py, PyBytes>>, Vec<(i64, i64)>)> {
     let kind = |(name, dtype, width): (String, String, usize)| {
-        let kind = match dtype.as_str() {
-            "float32" => datasets::NumberType::Float32,
-            "float64" => datasets::NumberType::Float64,
-            "int64" => datasets::NumberType::Int64,
-            "bool" => datasets::NumberType::Bool,
-            other => {
-                return Err(Error::Argument(format!(
-                    "{name} has numbers of type {other}"
-                )));
-            }
-        };
+        let kind =
+            number_type(&dtype).map_err(|reason| Error::Argument(format!("{name} {reason}")))?;
         Ok((name, kind, width))
     };
     let features = features
@@ -286,7 +279,69 @@ pub fn read_lerobot_tables<'py>(
         .map(kind)
         .collect::<framespool::Result<Vec<_>>>()
         .or_raise(py)?;
-    let read = || datasets::lerobot_tables(&root, &features);
+    let read = || datasets::lerobot_tables(&root, &features, episodes.as_deref());
     let found = run_interruptible(py, read)?;
-    Ok(found.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
+    let columns = found.columns.iter();
+    Ok((
+        columns.map(|bytes| PyBytes::new(py, bytes)).collect(),
+        found.runs,
+    ))
+}
+
+/// Reads a text file at a path or URL as a whole.
+#[pyfunction]
+pub fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    run_interruptible(py, || datasets::read_text(&path))
+}
+
+fn number_type(dtype: &str) -> framespool::Result<datasets::NumberType> {
+    match dtype {
+        "float32" => Ok(datasets::NumberType::Float32),
+        "float64" => Ok(datasets::NumberType::Float64),
+        "int64" => Ok(datasets::NumberType::Int64),
+        "bool" => Ok(datasets::NumberType::Bool),
+        other => Err(Error::Argument(format!("has numbers of type {other}"))),
+    }
+}
+
+/// Minimum, maximum, mean, standard deviation and quantiles of one value over all rows.
+type Statistics = (f64, f64, f64, f64, Vec<f64>);
+
+/// Statistics of each of the `width` numbers in the rows of a feature.
+#[pyfunction]
+pub fn row_statistics(
+    py: Python<'_>,
+    data: &[u8],
+    dtype: &str,
+    width: usize,
+    quantiles: Vec<f64>,
+) -> PyResult<Vec<Statistics>> {
+    let work = || datasets::statistics(data, number_type(dtype)?, width, &quantiles);
+    let found = py.detach(work).or_raise(py)?.into_iter();
+    Ok(found
+        .map(|each| {
+            let ((min, max), (mean, std)) = (each.range, each.mean_std);
+            (min, max, mean, std, each.quantiles)
+        })
+        .collect())
+}
+
+/// The rows of a feature as `factor * (number - offset) / divisor - shift`; `scales` are the offset
+/// and the divisor of each number of a row.
+#[pyfunction]
+pub fn normalized_rows<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    dtype: &str,
+    scales: Vec<(f64, f64)>,
+    factor: f64,
+    shift: f64,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let work = || {
+        let mut rows = data.to_vec();
+        datasets::normalize(&mut rows, number_type(dtype)?, &scales, factor, shift)?;
+        Ok(rows)
+    };
+    let rows = py.detach(work).or_raise(py)?;
+    Ok(PyBytes::new(py, &rows))
 }

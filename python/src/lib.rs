@@ -43,10 +43,13 @@ mod _framespool {
     use annotation_readers::read_folder;
     #[pymodule_export]
     use annotation_readers::{
-        read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines,
+        normalized_rows, read_annotation_table, read_lerobot, read_lerobot_tables, read_text,
+        row_statistics,
     };
     #[pymodule_export]
-    use annotation_readers::{read_annotation_table, read_lerobot, read_lerobot_tables};
+    use annotation_readers::{
+        read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines,
+    };
     #[pymodule_export]
     use archive_readers::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]

@@ -11,7 +11,7 @@ use super::LoaderConfig;
 use super::content_keys::ContentKeys;
 use super::stats::StatsCollector;
 use crate::clip_sampler::video_timing::{SegmentRange, VideoSegment};
-use crate::clip_sampler::{ClipIndices, ClipSamplerRef, RandomSource, VideoTiming};
+use crate::clip_sampler::{ClipIndices, ClipSampler, ClipSamplerRef, RandomSource, VideoTiming};
 use crate::dataset::SampleTable;
 use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
@@ -98,6 +98,12 @@ impl VideoCatalog {
         Ok(self.sample_watched(index, key)?.0)
     }
 
+    /// The clip sampler of a sample.
+    pub(super) fn clip_sampler_of(&self, sample: u32) -> &dyn ClipSampler {
+        let own = self.clip_sampler.for_sample(sample);
+        &**own.unwrap_or(&self.clip_sampler)
+    }
+
     /// As [`Self::sample`]; also returns whether the clip sampler drew no random numbers, so that
     /// the frames are the same in every epoch.
     pub(super) fn sample_watched(
@@ -131,7 +137,7 @@ impl VideoCatalog {
             rng: owner.rng(Purpose::Sampling),
             is_used: false,
         };
-        let drawn = self.clip_sampler.clip(&part, number, &mut rng);
+        let drawn = self.clip_sampler_of(sample).clip(&part, number, &mut rng);
         let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
         let wrong = match sample.indices.iter().find(|&&i| i >= frames) {

@@ -125,3 +125,19 @@ def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
                 seen += 1
     assert seen > 20
     assert loader.stats()["clip_cache_hits"] > 0
+
+
+def test_codes_of_gray_with_12_bits_are_exact(tmp_path):
+    """Depth maps are such codes: docs/howto/datasets.md computes distances from them."""
+    ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
+    codes = np.arange(4096, dtype="<u2").reshape(64, 64)
+    path = tmp_path / "depth.mkv"
+    raw = ["-f", "rawvideo", "-pix_fmt", "gray12le", "-s", "64x64", "-r", "10", "-i", "-"]
+    command = [ffmpeg, "-v", "error", *raw, "-c:v", "ffv1", "-pix_fmt", "gray12le", str(path)]
+    subprocess.run(command, input=codes.tobytes(), check=True)
+    loader = fsp.ClipLoader(
+        [str(path)], fsp.samplers.Windows(sequence_length=1), batch_size=1, dtype="uint16", collate="stack", index=False
+    )
+    (batch,) = loader
+    frame = batch.frames.numpy()[0, 0]
+    assert np.array_equal(np.rint(frame * (4095 / 65535)), np.broadcast_to(codes, (3, 64, 64)))

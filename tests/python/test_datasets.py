@@ -9,7 +9,7 @@ import math
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool.datasets import _dataset
+from framespool.datasets import _dataset, _robot_frames
 
 
 def touch(path):
@@ -183,7 +183,7 @@ def test_other_numbers_of_equal_names_are_reported_once(short_clips, recwarn):
     assert load(["run"]) == []  # other names
     assert load(["cut", "wash"], ["cut", "pour", "wash"]) == load(["pour"], train.classes) == []
     robots = fsp.datasets.Dataset([(paths[0], "pour")])
-    robots._of_robots = True
+    robots._robots = _robot_frames.RobotFrames([], [], [], {}, [])
     _dataset.warn_of_other_numbers(robots)
     assert recwarn.list == []
     [said] = load(["pour"])

@@ -9,80 +9,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-
-pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
-pq = pytest.importorskip("pyarrow.parquet")
-
-TOP, WRIST = "observation.images.top", "observation.images.wrist"
-#: The file of each camera, 30 frames a second, with (height, width).
-CAMERAS = {TOP: ("action/street_960x540.mp4", (540, 960)), WRIST: ("action/long_160x68_30p.mp4", (68, 160))}
-LENGTHS = (17, 1, 24)
-TASKS = ["pick up the cup", "put it down"]
-FPS = 30
-
-
-def write(root: Path, videos: Path, version: str = "v3.0", **info) -> dict[str, np.ndarray]:
-    """Writes a dataset; returns its tables."""
-    starts = [sum(LENGTHS[:n]) for n in range(len(LENGTHS))]
-    rows = sum(LENGTHS)
-    random = np.random.default_rng(3)
-    episode = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
-    frame = np.concatenate([np.arange(length) for length in LENGTHS])
-    tables = {
-        "observation.state": random.normal(size=(rows, 7)).astype(np.float32),
-        "action": random.normal(size=(rows, 3)).astype(np.float32),
-        "observation.map": random.normal(size=(rows, 2, 4)).astype(np.float32),
-        "timestamp": (frame / FPS).astype(np.float32),
-        "next.done": frame == np.array(LENGTHS)[episode] - 1,
-        "frame_index": frame,
-        "episode_index": episode,
-        "index": np.arange(rows),
-        "task_index": episode % 2,
-    }
-    features = {name: {"dtype": str(each.dtype), "shape": list(each.shape[1:]) or [1]} for name, each in tables.items()}
-    for name, (_, (height, width)) in CAMERAS.items():
-        features[name] = {"dtype": "video", "shape": [height, width, 3], "names": ["height", "width", "channels"]}
-    features["language"] = {"dtype": "string", "shape": [1]}
-    meta = root / "meta"
-    meta.mkdir(parents=True)
-    new = version == "v3.0"
-    said = {
-        "codebase_version": version,
-        "fps": FPS,
-        "features": features,
-        "chunks_size": 1000,
-        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-        if new
-        else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
-    }
-    (meta / "info.json").write_text(json.dumps(said | info))
-    arrays = pa.table({name: pa.array(each.tolist()) for name, each in tables.items()})
-    (root / "data/chunk-000").mkdir(parents=True)
-    if new:
-        # Two files, one of which ends within an episode.
-        for number, (begin, end) in enumerate(((0, 20), (20, rows))):
-            pq.write_table(arrays.slice(begin, end - begin), root / f"data/chunk-000/file-{number:03d}.parquet")
-        episodes = {
-            "episode_index": list(range(len(LENGTHS))),
-            "tasks": [[TASKS[n % 2]] for n in range(len(LENGTHS))],
-            "length": list(LENGTHS),
-            "dataset_from_index": starts,
-            "dataset_to_index": [start + length for start, length in zip(starts, LENGTHS, strict=True)],
-        }
-        for name, (file, _) in CAMERAS.items():
-            place = root / f"videos/{name}/chunk-000/file-000.mp4"
-            place.parent.mkdir(parents=True)
-            place.symlink_to(videos / file)
-            episodes |= {
-                f"videos/{name}/chunk_index": [0] * len(LENGTHS),
-                f"videos/{name}/file_index": [0] * len(LENGTHS),
-                f"videos/{name}/from_timestamp": [start / FPS for start in starts],
-                f"videos/{name}/to_timestamp": [(s + n) / FPS for s, n in zip(starts, LENGTHS, strict=True)],
-            }
-        (meta / "episodes/chunk-000").mkdir(parents=True)
-        pq.write_table(pa.table(episodes), meta / "episodes/chunk-000/file-000.parquet")
-        pq.write_table(pa.table({"task_index": [0, 1], "task": TASKS}), meta / "tasks.parquet")
-    return tables
+from lerobot_writer import CAMERAS, FPS, LENGTHS, TASKS, TOP, WRIST, pa, pq, write
 
 
 def right(tables, videos, row: int, deltas: dict[str, list[float]]) -> dict[str, np.ndarray]:
@@ -195,22 +122,10 @@ def test_defaults_one_camera_and_a_choice_of_episodes(tmp_path, videos):
 
 def test_version_2(tmp_path, videos):
     """Episodes of files of their own; the metadata lacks the rows of the episodes."""
-    tables = write(tmp_path, videos, "v2.1")
-    starts = [sum(LENGTHS[:n]) for n in range(len(LENGTHS))]
-    arrays = pa.table({name: pa.array(each.tolist()) for name, each in tables.items()})
-    for number, (start, length) in enumerate(zip(starts, LENGTHS, strict=True)):
-        pq.write_table(arrays.slice(start, length), tmp_path / f"data/chunk-000/episode_{number:06d}.parquet")
-        for name, (file, _) in CAMERAS.items():
-            place = tmp_path / f"videos/chunk-000/{name}/episode_{number:06d}.mp4"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(videos / file)
-    lines = [{"episode_index": n, "tasks": [TASKS[n % 2]], "length": length} for n, length in enumerate(LENGTHS)]
-    (tmp_path / "meta/episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    lines = [{"task_index": n, "task": task} for n, task in enumerate(TASKS)]
-    (tmp_path / "meta/tasks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write(tmp_path, videos, "v2.1")
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={"action": [0.0, 1 / FPS]}, episodes=[0, 2])
     # A file has more frames than its episode here, so the clips are more than the rows.
-    assert dataset._firsts == [0, 18] and len(dataset) == 2
+    assert dataset._source.firsts == [0, 18] and len(dataset) == 2
 
 
 def test_ranks_resuming_and_map_style(tmp_path, videos):
@@ -312,28 +227,13 @@ def test_errors(tmp_path, videos):
         fsp.ClipLoader(dataset, batch_size=2, on_error="skip")
     episodes = fsp.datasets.lerobot(tmp_path, camera=TOP)
     for join in (
-        lambda: dataset + dataset,
         lambda: dataset + episodes,
         lambda: episodes + dataset,
-        lambda: fsp.datasets.mix((dataset, 1), (dataset, 2)),
-        lambda: fsp.datasets.weighted(dataset, [1] * len(dataset)),
-        lambda: fsp.datasets.balanced(dataset),
+        lambda: fsp.datasets.mix((dataset, 1), (episodes, 2)),
     ):
-        with pytest.raises(
-            fsp.errors.ArgumentError, match=r"does not support the frames of datasets.lerobot\(\) yet; merge"
-        ):
+        with pytest.raises(fsp.errors.ArgumentError, match=r"frames of .* and datasets of videos cannot be joined"):
             join()
     assert len(episodes + episodes) == 2 * len(episodes)
-    for url, repo in (
-        ("http://127.0.0.1:1/aloha", "USER/NAME"),
-        ("hf://datasets/lerobot/aloha@main", "lerobot/aloha"),
-        ("https://huggingface.co/datasets/lerobot/aloha", "lerobot/aloha"),
-    ):
-        for more in ({}, {"camera": TOP}, {"camera": [TOP]}, {"delta_timestamps": DELTAS}):
-            with pytest.raises(
-                fsp.errors.ArgumentError, match=f"folder on a disk, got the URL .*dataset {repo} --local-dir"
-            ):
-                fsp.datasets.lerobot(url, **more)
     with pytest.raises(fsp.errors.ArgumentError, match="clip_sampler is missing"):
         fsp.ClipLoader([str(videos / "derived/base_640x360.mp4")], batch_size=2)
 
@@ -355,7 +255,7 @@ def test_metadata_that_contradicts_the_files(tmp_path, videos):
     path.write_text(json.dumps(info))
     (tmp_path / "data/chunk-000/file-001.parquet").unlink()
     dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
-    with pytest.raises(fsp.errors.ArgumentError, match="the tables have 20 rows, fewer than the episodes"):
+    with pytest.raises(fsp.errors.ArgumentError, match="the tables have 20 rows, but not all of rows 18 to 42 of"):
         list(fsp.ClipLoader(dataset, batch_size=50, index=False))
     (tmp_path / "data/chunk-000/file-000.parquet").unlink()
     arrays = pa.table({name: pa.array(each[20:].tolist()) for name, each in tables.items()})
@@ -390,3 +290,17 @@ def test_in_a_data_loader(tmp_path, videos):
         for row in batch["columns"]["index"].tolist()
     ]
     assert sorted(rows) == list(range(42))
+
+
+def test_depth_maps_are_reported(tmp_path, videos):
+    write(tmp_path, videos)
+    path = tmp_path / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["features"][WRIST]["info"] = {"video.is_depth_map": True, "video.pix_fmt": "yuv420p12le"}
+    info["features"][TOP]["info"] = {"video.is_depth_map": False}
+    path.write_text(json.dumps(info))
+    with pytest.warns(
+        UserWarning, match=rf"^{WRIST} is a depth map, but frames are delivered as colors, not in meters"
+    ):
+        fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    fsp.datasets.lerobot(tmp_path, camera=[TOP])

@@ -20,10 +20,7 @@ fn templates_are_filled_and_stay_below_the_folder() {
         ("{chunk_index}-{file_index:06d}.mp4", "7-001234.mp4"),
         ("plain.mp4", "plain.mp4"),
     ] {
-        assert_eq!(
-            expand_video_path(template, "a.b", number).as_deref(),
-            Ok(path)
-        );
+        assert_eq!(expand_path(template, "a.b", number).as_deref(), Ok(path));
     }
     for template in [
         "{file",
@@ -35,12 +32,9 @@ fn templates_are_filled_and_stay_below_the_folder() {
         "a/../b.mp4",
         "",
     ] {
-        assert!(
-            expand_video_path(template, "a.b", number).is_err(),
-            "{template}"
-        );
+        assert!(expand_path(template, "a.b", number).is_err(), "{template}");
     }
-    assert!(expand_video_path("{video_key}/a.mp4", "../..", number).is_err());
+    assert!(expand_path("{video_key}/a.mp4", "../..", number).is_err());
 }
 
 #[test]
@@ -68,12 +62,13 @@ fn image_cameras_are_reported() {
 
 #[test]
 fn segments_start_and_end_between_frames() {
+    let root = crate::tests::TempFolder::new();
+    root.write(INFO, r#"{"codebase_version": "v3.0"}"#);
     let info = Info {
-        path: PathBuf::new(),
+        metadata: Metadata::read(&root.0).unwrap().0,
         fps: 50.0,
         video_path: String::new(),
         camera: String::new(),
-        chunk: None,
     };
     let Ok(SegmentBounds::Seconds {
         start: Some(start),

@@ -15,10 +15,11 @@ from framespool.datasets._hmdb51 import hmdb51
 from framespool.datasets._in_memory import from_dataframe, from_huggingface
 from framespool.datasets._jester import jester
 from framespool.datasets._kinetics import kinetics
-from framespool.datasets._lerobot import lerobot
+from framespool.datasets._lerobot import lerobot, lerobot_stats
 from framespool.datasets._lists import annotation_file, csv, dali_file_list, json_lines
 from framespool.datasets._lmdb import lmdb
 from framespool.datasets._mixture import MixtureDataset, mix
+from framespool.datasets._normalization import Normalization
 from framespool.datasets._parquet import arrow, parquet
 from framespool.datasets._something_something import something_something
 from framespool.datasets._ucf101 import ucf101
@@ -31,6 +32,7 @@ __all__ = [
     "ImageSequence",
     "ArchiveMember",
     "MixtureDataset",
+    "Normalization",
     "VideoSegment",
     "WeightedDataset",
     "activitynet",
@@ -51,6 +53,7 @@ __all__ = [
     "json_lines",
     "kinetics",
     "lerobot",
+    "lerobot_stats",
     "lmdb",
     "mix",
     "parquet",

@@ -20,7 +20,7 @@ from framespool.errors import ArgumentError
 from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 if TYPE_CHECKING:
-    pass
+    from framespool.datasets._robot_frames import RobotFrames
 
 
 class Dataset(Sequence[tuple[Source, Any]]):
@@ -61,8 +61,8 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     #: Whether the samples have weights, as in a mixture: it is not joined with, or equal to, a dataset without them.
     _weighted = False
-    #: Whether a loader delivers frames of robots with their features: such a dataset stays whole.
-    _of_robots = False
+    #: The cameras and features of the samples, if a loader delivers frames of robots.
+    _robots: RobotFrames | None = None
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class Dataset(Sequence[tuple[Source, Any]]):
     def __getitem__(self, index: int | slice) -> tuple[Source, Any] | Dataset:
         if isinstance(index, slice):
             columns = {name: values[index] for name, values in self.columns.items()}
-            return Dataset(self.samples[index], self.classes, columns, self.stream)
+            part = Dataset(self.samples[index], self.classes, columns, self.stream)
+            return self._pass_robots(part, range(len(self))[index])
         return self.samples[index]
 
     def __iter__(self) -> Iterator[tuple[Source, Any]]:
@@ -140,12 +141,23 @@ class Dataset(Sequence[tuple[Source, Any]]):
         Returns:
             A new dataset.
 
+        Raises:
+            ArgumentError: For frames of robots, which have cameras instead.
+
         Example:
             >>> import framespool as fsp
             >>> fsp.datasets.folder("videos/").with_stream(2).stream
             2
         """
-        return Dataset(self.samples, self.classes, self.columns, stream)
+        if self._robots is not None and stream is not None:
+            raise ArgumentError("the frames of datasets.lerobot() have no other stream; choose a camera")
+        return self._pass_robots(Dataset(self.samples, self.classes, self.columns, stream), range(len(self)))
+
+    def _pass_robots(self, other: Dataset, samples: Sequence[int]) -> Dataset:
+        """Gives a dataset of these samples the features that this one has for frames of robots."""
+        if self._robots is not None:
+            other._robots = self._robots.take(samples)
+        return other
 
     def subset(self, indices: Iterable[int]) -> Dataset:
         """Returns the samples with these indices, in this order.
@@ -161,9 +173,12 @@ class Dataset(Sequence[tuple[Source, Any]]):
         """
         places = [_sample_index(index, len(self)) for index in indices]
         columns = {name: [values[place] for place in places] for name, values in self.columns.items()}
+        samples: Sequence[tuple[Source, Any]]
         if isinstance(self.samples, SampleList):
-            return Dataset(self.samples.take(places), self.classes, columns, self.stream)
-        return Dataset([self.samples[place] for place in places], self.classes, columns, self.stream)
+            samples = self.samples.take(places)
+        else:
+            samples = [self.samples[place] for place in places]
+        return self._pass_robots(Dataset(samples, self.classes, columns, self.stream), places)
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Dataset:
         """Returns the samples for which a predicate is true.
@@ -283,27 +298,38 @@ def concatenated(datasets: Sequence[Dataset]) -> Dataset:
         A plain dataset.
 
     Raises:
-        ArgumentError: As `joined_samples()`, or if the datasets read different streams.
+        ArgumentError: As `joined_samples()` and `joined_robots()`, or if the datasets read different streams.
     """
+    datasets, robots = joined_robots(datasets)
     samples, classes = joined_samples(datasets)
-    return Dataset(samples, classes, joined_columns(datasets), common_stream(datasets))
+    joined_dataset = Dataset(samples, classes, joined_columns(datasets), common_stream(datasets))
+    joined_dataset._robots = robots
+    return joined_dataset
 
 
-def refuse_robots(datasets: Iterable[Dataset], operation: str) -> None:
-    """Refuses the frames of `datasets.lerobot()`, whose features other datasets do not have.
+def joined_robots(
+    datasets: Sequence[Dataset], keys: Sequence[str] | None = None
+) -> tuple[Sequence[Dataset], RobotFrames | None]:
+    """Joins the cameras and features of frames of robots.
 
     Args:
-        datasets: Datasets that are to be joined, mixed or weighted.
-        operation: What it is, for the message.
+        datasets: The datasets.
+        keys: The cameras and features that stay; `None` for those that all datasets have.
+
+    Returns:
+        The datasets, with the samples of a common camera, and what a loader reads for all samples; without robots the
+        datasets themselves and `None`.
 
     Raises:
-        ArgumentError: If one of them has frames of robots.
+        ArgumentError: If some datasets have frames of robots and others not, or they do not fit together.
     """
-    if any(dataset._of_robots for dataset in datasets):
-        raise ArgumentError(
-            f"{operation} does not support the frames of datasets.lerobot() yet; merge the datasets with LeRobot "
-            "(lerobot-edit-dataset --operation.type merge), or make a loader for each and take their batches in turn"
-        )
+    if all(dataset._robots is None for dataset in datasets):
+        if keys is not None:
+            raise ArgumentError("keys= is for frames of datasets.lerobot()")
+        return datasets, None
+    from framespool.datasets._robot_frames import join_robots
+
+    return join_robots(datasets, keys)
 
 
 def joined_samples(datasets: Sequence[Dataset]) -> tuple[Sequence[tuple[Source, Any]], list[str]]:
@@ -316,9 +342,8 @@ def joined_samples(datasets: Sequence[Dataset]) -> tuple[Sequence[tuple[Source, 
         The samples and their classes: the names of the first dataset, then new ones in the order in which they occur.
 
     Raises:
-        ArgumentError: If the class names differ, and a label is not the number of a class. Also for frames of robots.
+        ArgumentError: If the class names differ, and a label is not the number of a class.
     """
-    refuse_robots(datasets, "joining")
     classes = datasets[0].classes
     if all(dataset.classes == classes for dataset in datasets):
         return joined([dataset.samples for dataset in datasets]), classes
@@ -391,7 +416,7 @@ def warn_of_other_numbers(dataset: Dataset) -> None:
     classes = tuple(dataset.classes)
     if not classes or not len(dataset) or classes in _numberings or len(_numberings) >= _MAX_NUMBERINGS:
         return
-    if dataset._of_robots:
+    if dataset._robots is not None:
         return  # batches have the tasks as texts
     number_of = dict(zip(classes, range(len(classes)), strict=True))
     first = display_repr(dataset.samples[0][0])

@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from framespool._common.validate_args import integer, number
-from framespool.datasets._dataset import Dataset, as_dataset, common_stream, joined_columns, joined_samples
+from framespool._common.validate_args import as_sequence, integer, number
+from framespool.datasets._dataset import (
+    Dataset,
+    as_dataset,
+    common_stream,
+    joined_columns,
+    joined_robots,
+    joined_samples,
+)
 from framespool.errors import ArgumentError
 from framespool.video._sources import Source
 
@@ -23,6 +30,7 @@ class MixtureDataset(Dataset):
         weights: One positive weight per dataset, in any unit.
         replacement: Whether each draw is independent.
         epoch_clips: Clips of an epoch over all ranks; `None` for as many as all datasets have.
+        keys: The cameras and features of frames of robots, as for `mix()`.
 
     Example:
         >>> import framespool as fsp
@@ -34,10 +42,17 @@ class MixtureDataset(Dataset):
     _weighted = True
 
     def __init__(
-        self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
+        self,
+        datasets: Sequence[Dataset],
+        weights: Sequence[float],
+        replacement: bool,
+        epoch_clips: int | None,
+        keys: Sequence[str] | None = None,
     ) -> None:
+        datasets, robots = joined_robots(datasets, keys)
         samples, classes = joined_samples(datasets)
         super().__init__(samples, classes, joined_columns(datasets), common_stream(datasets))
+        self._robots = robots
         self.lengths = [len(dataset) for dataset in datasets]
         self.weights = list(weights)
         self.replacement = replacement
@@ -96,7 +111,12 @@ class MixtureDataset(Dataset):
         return MixtureDataset(parts, self.weights, self.replacement, self.epoch_clips)
 
 
-def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> MixtureDataset:
+def mix(
+    *datasets: tuple[Any, float],
+    replacement: bool = False,
+    epoch_clips: int | None = None,
+    keys: Sequence[str] | None = None,
+) -> MixtureDataset:
     """Mixes datasets by weight; the loader needs `shuffle=True`, `"grouped"` or `"full"`.
 
     In an epoch, and in any long range of it, clips of the datasets occur in proportion to the weights. A clip that
@@ -105,18 +125,30 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
     `video_ids` and `clip_ids` count through the datasets in their order. Classes are joined by their names, and labels
     numbered again, as by `a + b`, which is a plain union instead, with each clip once.
 
+    Frames of several `lerobot()` datasets, each with its own `delta_timestamps` and statistics, can be mixed, and
+    joined by `+`:
+
+    - Cameras and features have the same names, if necessary by `lerobot(rename=)`. Those that a dataset lacks are
+      omitted.
+    - Vectors that differ in length are filled up with zeros at the end; `batch["<name>_mask"]`, (N, K) bool, is true
+      for the numbers that the dataset of the frame has.
+    - `batch["dataset_index"]`, (N,) int64, is the number of the dataset of each frame, `batch["task"]` has the text of
+      its task, and `"task_index"` its index in the joined `classes`.
+
     Args:
         datasets: Pairs of (dataset, weight). Weights are positive, in any unit.
         replacement: `False`: the clips of a dataset occur equally often, to within one, in another order each time
             (see `Mixture` for the exact rule). `True`: each draw is independent.
         epoch_clips: Clips of an epoch over all ranks. By default as many as all datasets have together.
+        keys: The cameras and features of frames of robots. By default those that all datasets have.
 
     Returns:
         A mixture, to be passed to a loader as its dataset.
 
     Raises:
         ArgumentError: If there is no dataset, a dataset is empty or a mixture itself, or a weight is not positive. Also
-            if some datasets have class names and others numbers without names.
+            if some datasets have class names and others numbers without names, or if frames of robots do not fit
+            together; the message names the feature.
 
     Example:
         >>> import framespool as fsp
@@ -142,4 +174,7 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
         parts.append(part)
         weights.append(number("weight", weight, above=0))
     most = None if epoch_clips is None else integer("epoch_clips", epoch_clips, least=1, most=2**62)
-    return MixtureDataset(parts, weights, bool(replacement), most)
+    names = None if keys is None else as_sequence(keys)
+    if keys is not None and (isinstance(keys, str) or not names or not all(isinstance(name, str) for name in names)):
+        raise ArgumentError(f"keys must be a list of names, got {keys!r}")
+    return MixtureDataset(parts, weights, bool(replacement), most, names)

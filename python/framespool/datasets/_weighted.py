@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from framespool._common.validate_args import as_sequence, boolean, integer, number
-from framespool.datasets._dataset import Dataset, as_dataset, refuse_robots
+from framespool.datasets._dataset import Dataset, as_dataset
 from framespool.errors import ArgumentError
 from framespool.video._sources import Source
 
@@ -34,6 +34,7 @@ class WeightedDataset(Dataset):
 
     def __init__(self, dataset: Dataset, weights: Sequence[float], replacement: bool, epoch_clips: int | None) -> None:
         super().__init__(dataset.samples, dataset.classes, dataset.columns, dataset.stream)
+        self._robots = dataset._robots
         self.weights = list(weights)
         self.replacement = replacement
         self.epoch_clips = epoch_clips
@@ -83,9 +84,11 @@ class WeightedDataset(Dataset):
     def _remaining(self, select: Callable[[Dataset], Dataset]) -> WeightedDataset:
         # The weights go along as a column.
         columns = {**self.columns, _COLUMN: self.weights}
-        left = select(Dataset(self.samples, self.classes, columns, self.stream))
+        every = Dataset(self.samples, self.classes, columns, self.stream)
+        left = select(self._pass_robots(every, range(len(self))))
         kept = {name: values for name, values in left.columns.items() if name != _COLUMN}
         plain = Dataset(left.samples, left.classes, kept, left.stream)
+        plain._robots = left._robots
         return WeightedDataset(plain, left.columns[_COLUMN], self.replacement, self.epoch_clips)
 
 
@@ -121,7 +124,6 @@ def weighted(
         (2, [1.0, 3.0])
     """
     plain = as_dataset(dataset)
-    refuse_robots([plain], "weighted()")
     if plain._weighted:
         raise ArgumentError("weighted cannot take a mixture or a weighted dataset; weight the samples before mixing")
     given = as_sequence(weights)
@@ -155,7 +157,6 @@ def balanced(dataset: Any, *, replacement: bool = False, epoch_clips: int | None
         [0.5, 1.0, 0.5]
     """
     plain = as_dataset(dataset)
-    refuse_robots([plain], "balanced()")
     labels = [label for _, label in plain]
     if -1 in labels:
         raise ArgumentError(f"balanced needs a label for every sample, got none for sample {labels.index(-1)}")

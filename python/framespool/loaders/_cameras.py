@@ -8,7 +8,7 @@ from typing import Any
 
 from framespool._common.validate_args import display_repr
 from framespool.datasets import Dataset
-from framespool.datasets._lerobot import LeRobotFrames
+from framespool.datasets._robot_frames import RobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders import _checkpoint
 from framespool.options._loader import LoaderOptions
@@ -21,20 +21,25 @@ class Cameras:
     """The native loaders of the cameras of `datasets.lerobot()`: one for each, all in the same order.
 
     Args:
-        dataset: The dataset.
+        robots: The cameras and features of the samples.
         options: Those of the loader; each camera draws the same random parameters for a clip.
 
     Raises:
-        ArgumentError: If a clip of one camera could be skipped or replaced alone.
+        ArgumentError: If a clip of one camera could be skipped or replaced alone, or the sizes of frames are not known
+            to be equal.
     """
 
-    def __init__(self, dataset: LeRobotFrames, options: LoaderOptions) -> None:
-        if len(dataset.cameras) > 1 and (action := options.on_error.action) != "raise":
+    def __init__(self, robots: RobotFrames, options: LoaderOptions) -> None:
+        if len(robots.cameras) > 1 and (action := options.on_error.action) != "raise":
             raise ArgumentError(f'several cameras need on_error="raise", got {action!r}; they fail together')
-        self._dataset = dataset
-        self._sources = dataset._sources()
+        self._robots = robots
         self._options = options
         self._transforms = transforms = options.transforms
+        #: For each camera its name, its episodes, the clip sampler of its frames, and (height, width).
+        self._sources = [
+            (name, robots.view(name), robots.sampler(name), robots.size(name, any_size=bool(transforms)))
+            for name in robots.cameras
+        ]
         steps, _ = split(transforms, options.dtype)
         sized = any(isinstance(step, Resize) and isinstance(step.size, tuple) for step in steps)
         fixed = sized or any(step._has_fixed_size for step in steps)
@@ -82,8 +87,7 @@ class Cameras:
         Returns:
             Text.
         """
-        deltas = self._dataset.delta_timestamps
-        return _checkpoint.text({"cameras": self._dataset.cameras, "delta_timestamps": deltas})
+        return _checkpoint.text(self._robots.config())
 
     def values(self, made: list[dict[str, Any]]) -> dict[str, Any]:
         """The features of a batch.
@@ -109,8 +113,8 @@ class Cameras:
                             "correct it, or give transforms=[Resize(...)]"
                         )
             frames = batch["frames"]
-            if name not in self._dataset.delta_timestamps:
+            if not self._robots.has_deltas(name):
                 frames = [clip[0] for clip in frames] if isinstance(frames, list) else frames[:, 0]
             found[name] = frames
         episodes, frames = made[0]["video_ids"].tolist(), made[0]["view_ids"].tolist()
-        return {**found, **self._dataset._values(episodes, frames)}
+        return {**found, **self._robots.values(episodes, frames)}

@@ -13,7 +13,6 @@ from framespool._common.validate_args import BatchLayout, Dtype, boolean, choice
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
-from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._batch import BatchMethods, placed
@@ -346,9 +345,9 @@ class ClipLoader(BaseLoader[Batch]):
         choice("layout", layout, get_args(BatchLayout))
         deinterlace, transforms = without_deinterlace(transforms)
         options = LoaderOptions.of(locals())
-        robot = dataset if isinstance(dataset, LeRobotFrames) else None
+        robots = dataset._robots if isinstance(dataset, Dataset) else None
         self._cameras: Cameras | None = None
-        if robot is not None:
+        if robots is not None:
             if clip_sampler is not None:
                 raise ArgumentError(
                     "the frames of datasets.lerobot() are chosen by delta_timestamps; omit clip_sampler"
@@ -357,7 +356,7 @@ class ClipLoader(BaseLoader[Batch]):
                 raise ArgumentError("the frames of datasets.lerobot() have columns of their own; omit frame_columns")
             if group_clips:
                 raise ArgumentError("group_clips=True needs a dataset of videos")
-            self._cameras = Cameras(robot, options)
+            self._cameras = Cameras(robots, options)
             clip_sampler, options = self._cameras.first()
         self._views: Views | None = None
         if views is not None:

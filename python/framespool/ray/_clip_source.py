@@ -10,7 +10,6 @@ from typing import Any
 import framespool
 from framespool._common.validate_args import display_path, integer
 from framespool.datasets._dataset import as_dataset
-from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.options import Shards
 from framespool.options._files import quiet_index
@@ -166,7 +165,7 @@ def _refuse_replaced(keywords: dict[str, Any]) -> None:
 def _supported(dataset: Any) -> Any:
     """Returns the dataset if its clips can be rows."""
     found = as_dataset(dataset)
-    if isinstance(found, LeRobotFrames):
+    if found._robots is not None:
         raise ArgumentError("datasets.lerobot() has no rows of clips; use framespool.ClipLoader")
     if found._weighted:
         raise ArgumentError(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use framespool::clip_sampler::presets::Preset;
 use framespool::clip_sampler::{
-    ClipSamplerRef, Delta, Dense, ExplicitFrames, LongestFit, PadMode, PaddingPolicy, Random,
-    SegmentMode, Segments, Spacing, StartSampling, Uniform, Windows,
+    ClipSamplerRef, Delta, Dense, ExplicitFrames, LongestFit, PadMode, PaddingPolicy, PerSample,
+    Random, SegmentMode, Segments, Spacing, StartSampling, Uniform, Windows,
 };
 use framespool::{Error, Result};
 use pyo3::prelude::*;
@@ -41,6 +41,16 @@ impl<'py> FromPyObject<'_, 'py> for SamplerArg {
             return Ok(Self {
                 sampler: Arc::new(longest),
                 function: functions,
+            });
+        }
+        if name == "per_sample" {
+            let parts: Vec<(u32, Self)> = arguments.as_any().get_item("parts")?.extract()?;
+            let parts = parts.into_iter().map(|(count, part)| (count, part.sampler));
+            let sampler = PerSample::new(parts.collect()).or_raise(object.py())?;
+            let sampler: ClipSamplerRef = Arc::new(sampler);
+            return Ok(Self {
+                sampler,
+                function: None,
             });
         }
         let sampler = match name.strip_prefix("preset:") {

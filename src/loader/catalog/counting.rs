@@ -56,7 +56,8 @@ impl VideoCatalog {
                     let open = || -> Result<Length> {
                         let video = self.open(at as u32, stats)?;
                         let part = self.part(at as u32, video.index());
-                        Ok((part.num_frames(), self.clip_sampler.num_clips(&part)))
+                        let clip_sampler = self.clip_sampler_of(at as u32);
+                        Ok((part.num_frames(), clip_sampler.num_clips(&part)))
                     };
                     let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
                         Err(Error::Internal {

@@ -8,13 +8,13 @@ mod statistics;
 mod tables;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use framespool::error::{Error, Result};
 use framespool::source::{check_interrupt, display_name};
 
 use crate::column_value::{ColumnsBuilder, Value, shortened};
-use crate::lines::{for_each_line, json_error, read_json, site};
+use crate::lines::{for_each_line, json_error, site};
 use crate::parquet::for_each_row;
 use crate::{Dataset, NO_LABEL, Sample, SegmentBounds};
 

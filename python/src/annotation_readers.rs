@@ -259,6 +259,9 @@ pub fn read_lerobot(
     filtered_result(py, Ok(dataset))
 }
 
+/// The numbers of each feature, and the first numbers and counts of the rows.
+type TableRows<'py> = (Vec<Bound<'py, PyBytes>>, Vec<(i64, i64)>);
+
 /// Reads features of frames of a LeRobot dataset: the numbers of each, row after row, and which
 /// rows these are, as first numbers and counts. `features` are names, dtypes and numbers of values
 /// per row; `episodes` limits what is read by URL.
@@ -268,7 +271,7 @@ pub fn read_lerobot_tables<'py>(
     root: PathBuf,
     features: Vec<(String, String, usize)>,
     episodes: Option<Vec<i64>>,
-) -> PyResult<(Vec<Bound<'py, PyBytes>>, Vec<(i64, i64)>)> {
+) -> PyResult<TableRows<'py>> {
     let kind = |(name, dtype, width): (String, String, usize)| {
         let kind =
             number_type(&dtype).map_err(|reason| Error::Argument(format!("{name} {reason}")))?;

@@ -41,6 +41,8 @@ OBJECTS = [
     t.RandomAffine((-5, 10), (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", (1, 2, 3), (8, 9), per_frame=True),
     t.Pad((1, 2, 3, 4), fill=128),
     t.Letterbox((3, 4), 114),
+    t.ResizeToNearest([(3, 4), (4, 3)], "letterbox", 7),
+    t.ResizeToNearest([(3, 4)], "random_cover", display_aspect=True),
     t.Letterbox(3, display_aspect=True),
     t.ColorJitter(),
     t.ColorJitter(2, 0.5, (0.5, 3), 0.25, per_frame=True),

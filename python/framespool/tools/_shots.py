@@ -251,8 +251,8 @@ def _rows(dataset: Dataset, folder: str) -> Iterator[dict[str, Any]]:
             )
         if not isinstance(label, int):
             raise ArgumentError(
-                f"sample {place} ({display_repr(video)}): the label {label!r} is no class, so that a file of JSON lines "
-                "cannot have it; pickle the dataset instead"
+                f"sample {place} ({display_repr(video)}): the label {label!r} is no class, which a file of JSON lines "
+                "cannot express; pickle the dataset instead"
             )
         path = os.fspath(video)
         row: dict[str, Any] = {"uri": path if is_url(path) else os.path.relpath(path, folder)}
@@ -260,6 +260,7 @@ def _rows(dataset: Dataset, folder: str) -> Iterator[dict[str, Any]]:
             row["label"] = dataset.classes[label]
         elif label != -1:
             row["label"] = label
+        assert isinstance(source, VideoSegment)
         row |= {"start": source.start_frame, "end": source.end_frame}
         yield row | {name: values[place] for name, values in dataset.columns.items()}
 

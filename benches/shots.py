@@ -4,8 +4,8 @@
     python benches/shots.py --peer /tmp/scenes/bin/python --videos /tmp/shots --corpus CORPUS --json out.json
 
 Both sides have their defaults: PySceneDetect scales frames to 256 pixels and compares all of them. Each file is read
-by each side in turn, in a process of its own; times are without imports. A cut is correct if the peer has one within a frame of it, and the
-other way round; they are compared by time, as the peer numbers frames of a variable rate by their times.
+by each side in turn, in a process of its own; times are without imports. A cut is correct if the peer has one within a
+frame of it, and the other way round. They are compared by time, as the peer numbers frames by their times.
 
 The files are concatenations of parts of the corpus, encoded in several ways, and the files of the corpus in which the
 peer finds cuts.

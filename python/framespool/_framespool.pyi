@@ -20,6 +20,7 @@ __all__ = [
     "__version__",
     "apply",
     "clip_store_runs",
+    "content_differences",
     "decode_images",
     "normalized_rows",
     "num_clips_of",

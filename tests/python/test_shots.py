@@ -265,6 +265,13 @@ def test_shots_are_saved_and_read_again(make, tmp_path, monkeypatch):
     assert bounds(stored) == [(0, 30), (30, 55)]
     with pytest.raises(fsp.errors.ArgumentError, match="sample 0 .* has no path"):
         stored.save("bytes.jsonl")
+    for samples, columns, message in [
+        ([(path, 0.5)], {}, "the label 0.5 is no class"),
+        ([(path, 0)], {"start": [3]}, "the column 'start' has another meaning"),
+    ]:
+        report = fsp.tools.split_shots(fsp.datasets.Dataset(samples, columns=columns))
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
+            report.save("bytes.jsonl")
     assert not os.path.exists("bytes.jsonl")
 
 
@@ -281,6 +288,9 @@ def test_wrong_arguments(make):
             fsp.tools.split_shots([path], **options)
     with pytest.raises(fsp.errors.ArgumentError, match="empty"):
         fsp.tools.split_shots([])
+    mixed = fsp.datasets.mix((fsp.datasets.Dataset([(path, 0)]), 1), (fsp.datasets.Dataset([(path, 1)]), 2))
+    with pytest.raises(fsp.errors.ArgumentError, match="a mixture cannot be split"):
+        fsp.tools.split_shots(mixed)
     twice = fsp.tools.split_shots([path]).dataset
     with pytest.raises(fsp.errors.ArgumentError, match="column 'shot' already"):
         fsp.tools.split_shots(twice)

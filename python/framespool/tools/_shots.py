@@ -21,7 +21,7 @@ from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._failures import write_failures
 from framespool.datasets._source_list import list_sources
-from framespool.errors import ArgumentError, CancelledError, ClipSamplingError, Error
+from framespool.errors import ArgumentError, CancelledError, ClipSamplingError, Error, ForkedError, UnavailableError
 from framespool.tools._probe._read_files import failure
 from framespool.tools._transcode._job import replace_text
 from framespool.video._sources import Source, VideoSegment, full_source
@@ -73,13 +73,15 @@ class ShotReport:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the dataset to a file that `datasets.json_lines(path, in_frames=True)` reads; replaces a file.
 
-        Paths in the file are relative to its folder. Labels with names are written as names.
+        Paths in the file are relative to its folder. Labels with names are written as names. A stream that the dataset
+        selects is not written.
 
         Args:
             path: The file to write.
 
         Raises:
-            ArgumentError: If a sample has no path, such as bytes or a member of an archive.
+            ArgumentError: If the file cannot express a sample or a column: bytes and members of archives have no path,
+                labels must be classes, and no column may be called `uri`, `label`, `start` or `end`.
             OSError: If the file cannot be written.
 
         Example:
@@ -125,16 +127,17 @@ def split_shots(
     saturation and value, of 0 to 255, is at least `threshold`. Scale, threshold and the rule for short shots are those
     of the ContentDetector of PySceneDetect. Fades and dissolves are no cuts.
 
-    The first comparison is between every fourth frame and around keyframes; frames between are decoded only where these
-    differ. A change that is undone within four frames, such as a flash, can therefore be missed.
+    First, every fourth frame and the frames around keyframes are compared. The frames between two of them are decoded
+    only if these two differ. A change that is undone within four frames, such as a flash, can therefore be missed.
 
-    Memory does not depend on the length of a video. A GOP of more than 2048 frames is decoded more than once.
+    Memory does not depend on the length of a video. A GOP of more than 2048 frames is decoded again for each 2048
+    frames.
 
     Args:
         dataset: As for `ClipLoader`, also with segments; or a path, as for `validate()`.
         threshold: Least difference of a cut, above 0 and up to 255.
-        min_frames: Least length of a shot before a cut, in frames of the video's average rate. Cuts that follow each other faster are merged into
-            one, after the last of them. The last shot of a video may be shorter.
+        min_frames: Least length of a shot before a cut, in frames of the video's average rate. Cuts that follow each
+            other faster are merged into one, at the last of them. The last shot of a video may be shorter.
         on_error: `"skip"`: a sample that cannot be decoded completely is omitted from the result, listed in
             `report.failures`, and a warning states how many there are. `"raise"`: the first error is raised.
         num_threads: Worker threads. `None`: one per available core.
@@ -145,8 +148,9 @@ def split_shots(
         The shots and the failures.
 
     Raises:
-        ArgumentError: If an argument is invalid, if the dataset is empty, or if it has a column with one of the new
-            names.
+        ArgumentError: If an argument is invalid, if the dataset is empty, a mixture or of `datasets.lerobot()`, or if
+            it has a column with one of the new names.
+        UnavailableError: If a server does not answer, for every `on_error`.
         Error: With `on_error="raise"`, the error of a bad sample.
 
     Example:
@@ -162,6 +166,9 @@ def split_shots(
     samples = list_sources([os.fspath(dataset)]) if isinstance(dataset, (str, os.PathLike)) else as_dataset(dataset)
     if not len(samples):
         raise ArgumentError("the dataset is empty; give at least one file")
+    if samples._weighted or samples._of_robots:
+        what = "a mixture" if samples._weighted else "the frames of datasets.lerobot()"
+        raise ArgumentError(f"{what} cannot be split into shots; split the datasets of files before they are joined")
     taken = next((name for name in _COLUMNS if name in samples.columns), None)
     if taken is not None:
         raise ArgumentError(f"the dataset has a column {taken!r} already; rename it")
@@ -189,7 +196,8 @@ def split_shots(
         try:
             splits[place] = future.result()
         except Error as error:
-            if on_error == "raise":
+            is_argument = isinstance(error, ArgumentError) and not isinstance(error, ClipSamplingError)
+            if on_error == "raise" or is_argument or isinstance(error, (ForkedError, UnavailableError)):
                 raise
             failures.append(failure(place, samples[place][0], error))
         if progress is not None:
@@ -231,6 +239,9 @@ def _joined(samples: Dataset, splits: dict[int, _Split]) -> Dataset:
 
 def _rows(dataset: Dataset, folder: str) -> Iterator[dict[str, Any]]:
     """Lines of a file for `datasets.json_lines()`."""
+    taken = {"uri", "label", "start", "end"} & dataset.columns.keys()
+    if taken:
+        raise ArgumentError(f"the column {min(taken)!r} has another meaning in the file; rename it")
     for place, (source, label) in enumerate(dataset):
         video = full_source(source)
         if not isinstance(video, (str, os.PathLike)):
@@ -238,12 +249,18 @@ def _rows(dataset: Dataset, folder: str) -> Iterator[dict[str, Any]]:
                 f"sample {place} ({display_repr(video)}) has no path, so that a file of JSON lines cannot name it; "
                 "pickle the dataset instead"
             )
+        if not isinstance(label, int):
+            raise ArgumentError(
+                f"sample {place} ({display_repr(video)}): the label {label!r} is no class, which a file of JSON lines "
+                "cannot express; pickle the dataset instead"
+            )
         path = os.fspath(video)
         row: dict[str, Any] = {"uri": path if is_url(path) else os.path.relpath(path, folder)}
-        if isinstance(label, int) and 0 <= label < len(dataset.classes):
+        if 0 <= label < len(dataset.classes):
             row["label"] = dataset.classes[label]
         elif label != -1:
             row["label"] = label
+        assert isinstance(source, VideoSegment)
         row |= {"start": source.start_frame, "end": source.end_frame}
         yield row | {name: values[place] for name, values in dataset.columns.items()}
 

@@ -72,6 +72,35 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips, decoders_are_mi
             assert not stats["cpu_fallbacks"]
 
 
+@pytest.mark.parametrize("decoder", ["auto", "nvdec"])
+def test_views_and_buckets_are_the_same_on_the_gpu(short_clips, videos, decoder):
+    T, samplers = fsp.transforms, fsp.samplers
+    views = {
+        "wide": fsp.View(
+            samplers.RandomClips(sequence_length=6, stride=3, clips_per_video=2), [T.RandomResizedCrop(48)]
+        ),
+        "small": fsp.View(samplers.RandomClips(sequence_length=4), [T.RandomResizedCrop(24)], within="wide"),
+    }
+    device = fsp.Gpu(0, decoder=decoder)
+    keywords = {"batch_size": 2, "shuffle": True, "seed": 5, "dtype": "float32", "num_threads": 1}
+    here, there = (fsp.ClipLoader(short_clips, views=views, **keywords, **how) for how in ({}, {"device": device}))
+    for mine, on_gpu in zip(here, there, strict=True):
+        assert on_gpu.labels.device == on_gpu["small"].frames.device == "cuda:0"
+        for name in views:
+            assert on_gpu[name].frames.cpu().tobytes() == mine[name].frames.tobytes()
+            assert on_gpu[name].indices.cpu().tolist() == mine[name].indices.tolist()
+    assert there.stats()["frames_decoded_by_gpu"] > 0
+    buckets = fsp.Buckets(sizes=[(24, 40), (32, 32)], frames=(5, 13), fit="random_cover")
+    files = [*short_clips[:4], (str(videos / "action" / "phone_176x144.mp4"), 9)]
+    sampler = samplers.RandomClips(sequence_length=8, stride=2)
+    here, there = (
+        fsp.ClipLoader(files, sampler, buckets=buckets, **keywords, **how) for how in ({}, {"device": device})
+    )
+    for mine, on_gpu in zip(here, there, strict=True):
+        assert on_gpu.frames.device == "cuda:0" and on_gpu.frames.shape == mine.frames.shape
+        assert on_gpu.frames.cpu().tobytes() == mine.frames.tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("layout", ["NTCHW", "NCTHW", "NTHWC"])
 def test_padded_batches_are_the_same_on_the_gpu(videos, layout, dtype):

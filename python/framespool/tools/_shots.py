@@ -166,7 +166,7 @@ def split_shots(
     samples = list_sources([os.fspath(dataset)]) if isinstance(dataset, (str, os.PathLike)) else as_dataset(dataset)
     if not len(samples):
         raise ArgumentError("the dataset is empty; give at least one file")
-    if samples._weighted or samples._of_robots:
+    if samples._weighted or samples._robots is not None:
         what = "a mixture" if samples._weighted else "the frames of datasets.lerobot()"
         raise ArgumentError(f"{what} cannot be split into shots; split the datasets of files before they are joined")
     taken = next((name for name in _COLUMNS if name in samples.columns), None)

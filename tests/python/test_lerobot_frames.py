@@ -177,6 +177,34 @@ def test_transforms(tmp_path, videos):
     assert isinstance(batch[WRIST], list)
 
 
+def test_transforms_of_each_camera(tmp_path, videos):
+    """A camera without a list keeps its frames."""
+    write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    T = fsp.transforms
+
+    def load(transforms, **more):
+        return fsp.ClipLoader(dataset, batch_size=5, transforms=transforms, shuffle=True, index=False, **more)
+
+    def frames(transforms, camera, **more):
+        return [batch[camera].tobytes() for batch in load(transforms, **more)]
+
+    top, wrist = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()], [T.Resize((16, 24))]
+    both = {TOP: top, WRIST: wrist}
+    assert frames(both, TOP) == frames(top, TOP) and frames(both, WRIST) == frames(wrist, WRIST)
+    assert frames({TOP: top}, WRIST) == frames(None, WRIST) and frames({TOP: top}, TOP) == frames(top, TOP)
+    flips = {TOP: [T.RandomHorizontalFlip()]}
+    assert next(iter(load(flips)))[TOP].shape == next(iter(load(None)))[TOP].shape
+    state = load(both).state_dict()
+    load(both).load_state_dict(state)
+    with pytest.raises(fsp.errors.ArgumentError, match="state"):
+        load({TOP: top, WRIST: [T.Resize((16, 16))]}).load_state_dict(state)
+    with pytest.raises(fsp.errors.ArgumentError, match="no camera 'side'; there are"):
+        load({"side": top})
+    with pytest.raises(fsp.errors.ArgumentError, match="transforms"):
+        fsp.ClipLoader(["a.mp4"], fsp.samplers.Indices([0]), batch_size=1, transforms=both)
+
+
 @pytest.mark.parametrize(
     ("transforms", "shape"),
     [

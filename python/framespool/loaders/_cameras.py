@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,23 +34,28 @@ class Cameras:
             raise ArgumentError(f'several cameras need on_error="raise", got {action!r}; they fail together')
         self._robots = robots
         self._options = options
-        self._transforms = transforms = options.transforms
+        #: The transforms of each camera.
+        self._transforms = _by_camera(options.transforms, robots.cameras)
         #: For each camera its name, its episodes, the clip sampler of its frames, and (height, width).
         self._sources = [
-            (name, robots.view(name), robots.sampler(name), robots.size(name, any_size=bool(transforms)))
+            (name, robots.view(name), robots.sampler(name), robots.size(name, any_size=bool(self._transforms[name])))
             for name in robots.cameras
         ]
-        steps, _ = split(transforms, options.dtype)
-        sized = any(isinstance(step, Resize) and isinstance(step.size, tuple) for step in steps)
-        fixed = sized or any(step._has_fixed_size for step in steps)
-        known = all(size is not None for _, _, _, size in self._sources)
-        same = all(step._keeps_one_size for step in steps)
-        #: Whether the frames must have the size that info.json states: the size of the result follows from it.
-        self._stated = not transforms or (options.collate == "auto" and known and same and not fixed)
+        fixed, stated = set(), set()
+        for name, _, _, size in self._sources:
+            steps, _ = split(self._transforms[name], options.dtype)
+            sized = any(isinstance(step, Resize) and isinstance(step.size, tuple) for step in steps)
+            if sized or any(step._has_fixed_size for step in steps):
+                fixed.add(name)
+            elif not self._transforms[name] or (size is not None and all(step._keeps_one_size for step in steps)):
+                stated.add(name)
+        one_size = options.collate == "auto" and fixed | stated == set(robots.cameras)
+        #: The cameras whose frames must have the size that info.json states: the size of the result follows from it.
+        self._stated = {name for name in stated if one_size or not self._transforms[name]}
 
-    def _steps(self, size: tuple[int, int] | None) -> Sequence[Any] | None:
+    def _steps(self, name: str, size: tuple[int, int] | None) -> Sequence[Any] | None:
         # Without transforms the size is known only from the metadata. The resize changes no frame: see values().
-        return [Resize(size)] if not self._transforms and size is not None else self._transforms
+        return [Resize(size)] if not self._transforms[name] and size is not None else self._transforms[name]
 
     def first(self) -> tuple[Any, LoaderOptions]:
         """The clip sampler of the first camera, and the options of its native loader.
@@ -58,10 +63,11 @@ class Cameras:
         Returns:
             Both.
         """
-        _, _, sampler, size = self._sources[0]
+        name, _, sampler, size = self._sources[0]
         # Where only the metadata say that all frames have one size, the engine must not decide that.
-        collate = "stack" if self._transforms and self._stated else self._options.collate
-        own = replace(self._options.shared(len(self._sources)), transforms=self._steps(size), collate=collate)
+        by_metadata = any(self._transforms[camera] for camera in self._stated)
+        collate = "stack" if by_metadata else self._options.collate
+        own = replace(self._options.shared(len(self._sources)), transforms=self._steps(name, size), collate=collate)
         return sampler, own
 
     def others(self) -> list[tuple[Dataset, Any, list[Any]]]:
@@ -74,8 +80,8 @@ class Cameras:
             ArgumentError: If a callable among the transforms would have to apply to all of them.
         """
         found = []
-        for _, view, sampler, size in self._sources[1:]:
-            steps, functions = split(self._steps(size), self._options.dtype)
+        for name, view, sampler, size in self._sources[1:]:
+            steps, functions = split(self._steps(name, size), self._options.dtype)
             if functions:
                 raise ArgumentError("a callable among the transforms applies to one camera; apply it to the batch")
             found.append((view, sampler._spec(), steps))
@@ -87,7 +93,8 @@ class Cameras:
         Returns:
             Text.
         """
-        return _checkpoint.text(self._robots.config())
+        own = {"transforms": self._transforms} if isinstance(self._options.transforms, Mapping) else {}
+        return _checkpoint.text({**self._robots.config(), **own})
 
     def values(self, made: list[dict[str, Any]]) -> dict[str, Any]:
         """The features of a batch.
@@ -103,7 +110,7 @@ class Cameras:
         """
         found: dict[str, Any] = {}
         for (name, view, _, size), batch in zip(self._sources, made, strict=True):
-            if self._stated and size is not None:
+            if name in self._stated and size is not None:
                 for (height, width), episode in zip(batch["sizes"].tolist(), batch["video_ids"].tolist(), strict=True):
                     if (height, width) != size:
                         source = view.samples[episode][0]
@@ -118,3 +125,13 @@ class Cameras:
             found[name] = frames
         episodes, frames = made[0]["video_ids"].tolist(), made[0]["view_ids"].tolist()
         return {**found, **self._robots.values(episodes, frames)}
+
+
+def _by_camera(transforms: Any, cameras: Sequence[str]) -> dict[str, Sequence[Any] | None]:
+    """The transforms of each camera, of the argument of a loader."""
+    if not isinstance(transforms, Mapping):
+        return dict.fromkeys(cameras, transforms)
+    for name in transforms:
+        if name not in cameras:
+            raise ArgumentError(f"transforms: no camera {name!r}; there are {', '.join(map(repr, cameras))}")
+    return {name: transforms.get(name) for name in cameras}

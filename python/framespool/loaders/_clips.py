@@ -214,7 +214,8 @@ class ClipLoader(BaseLoader[Batch]):
             indices of a clip (see `samplers.Custom`). `None` only for the frames of `datasets.lerobot()`.
         batch_size: Clips per batch of this rank; or a `PixelBudget` or `TokenBudget`, which limits what they cost.
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
-            receives the frames of each batch on the thread that takes batches. `None`: no transforms.
+            receives the frames of each batch on the thread that takes batches. For the frames of `datasets.lerobot()`
+            also such a list by the name of a camera; all cameras draw the same random numbers. `None`: no transforms.
         device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`; or a
             `Gpu`, which also selects the decoders. The result is the same. `"cuda"` is the GPU of this process: see
             `Gpu`.
@@ -320,7 +321,7 @@ class ClipLoader(BaseLoader[Batch]):
         clip_sampler: ClipSampler | Callable[[Any, Any], Iterable[int]] | None = None,
         *,
         batch_size: int | PixelBudget | TokenBudget,
-        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | Mapping[str, Sequence[Transform]] | None = None,
         device: Any = "cpu",
         shuffle: Shuffle = False,
         shard_id: int | None = None,

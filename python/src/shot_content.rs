@@ -76,33 +76,3 @@ fn sum_of_differences(left: &[u8], right: &[u8]) -> u64 {
         })
         .sum()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hsv(r: u8, g: u8, b: u8) -> [u8; 3] {
-        let mut planes = [0; 3];
-        to_hsv(&[r, g, b], &mut planes, 1);
-        planes
-    }
-
-    #[test]
-    fn colors_have_the_values_of_opencv() {
-        assert_eq!(hsv(0, 0, 0), [0, 0, 0]);
-        assert_eq!(hsv(255, 255, 255), [0, 0, 255]);
-        assert_eq!(hsv(255, 0, 0), [0, 255, 255]);
-        assert_eq!(hsv(0, 255, 0), [60, 255, 255]);
-        assert_eq!(hsv(0, 0, 255), [120, 255, 255]);
-        assert_eq!(hsv(200, 100, 150), [165, 128, 200]);
-        // Just below red: rounded to 0, not to 180.
-        assert_eq!(hsv(200, 99, 100), [0, 129, 200]);
-    }
-
-    #[test]
-    fn differences_are_summed_over_blocks() {
-        let (dark, bright) = (vec![1; 200_000], vec![4; 200_000]);
-        assert_eq!(sum_of_differences(&dark, &bright), 600_000);
-        assert_eq!(sum_of_differences(&bright, &dark), 600_000);
-    }
-}

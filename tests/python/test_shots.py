@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,6 +94,11 @@ def test_fades_and_motion_are_no_cuts(make, encoder, tmp_path):
     assert starts_of(make("one.mp4", [60])) == [0]
 
 
+@pytest.mark.parametrize("rest", [1, 2, 3, 4])
+def test_a_cut_shortly_before_the_end_is_found(make, rest):
+    assert starts_of(make(f"end{rest}.mp4", [30, rest])) == [0, 30]
+
+
 def test_the_least_length_merges_cuts(make):
     path = make("fast.mp4", [30, 6, 30, 40])
     assert starts_of(path, min_frames=1) == [0, 30, 36, 66]
@@ -146,6 +152,10 @@ def test_differences_are_those_of_hue_saturation_and_value():
     tensor = _framespool.tensor_of(frames.tobytes(), frames.shape, "uint8")
     # A pixel whose exact value is a half may be rounded in either direction.
     assert _framespool.content_differences(tensor) == pytest.approx(want, abs=6)
+    # Named colors have the values of OpenCV: hue of blue is 120, of magenta 150.
+    named = np.array([[0, 0, 0], [0, 0, 255], [255, 0, 255], [255, 0, 0]], np.uint8).reshape(4, 3, 1, 1)
+    tensor = _framespool.tensor_of(named.tobytes(), named.shape, "uint8")
+    assert _framespool.content_differences(tensor) == [120 + 255 + 255, 30, 150]
     with pytest.raises(ValueError, match="T, 3, H, W"):
         _framespool.content_differences(tensor[0])
 
@@ -296,14 +306,27 @@ def test_wrong_arguments(make):
         fsp.tools.split_shots(twice)
 
 
-def test_an_interrupt_ends_the_threads(make):
-    path = make("a.mp4", [30, 25])
+def test_an_interrupt_ends_the_threads(make, monkeypatch):
+    short, long = make("a.mp4", [30, 25]), make("no_b_frames.mp4", [30, 41, 18, 77], *ENCODINGS["no_b_frames.mp4"])
+    chunks = []
+    find = _shots._above
+
+    def slow(video: fsp.Video, *words: object) -> object:
+        if len(video) > 55:
+            chunks.append(len(video))
+            time.sleep(0.1)
+        return find(video, *words)
 
     def interrupt(*_: int) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(_shots, "_CHUNK_FRAMES", 4)
+    monkeypatch.setattr(_shots, "_above", slow)
+    fsp.tools.split_shots([long])
+    complete, chunks[:] = len(chunks), []
     with pytest.raises(KeyboardInterrupt):
-        fsp.tools.split_shots([path] * 20, num_threads=2, progress=interrupt)
+        fsp.tools.split_shots([short, long], num_threads=2, progress=interrupt)
+    assert len(chunks) < complete
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("framespool")]
 
 

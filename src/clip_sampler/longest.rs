@@ -27,7 +27,11 @@ impl LongestFit {
     }
 
     fn fitting(&self, video: &dyn VideoTiming) -> &ClipSamplerRef {
-        let fits = |sampler: &&ClipSamplerRef| sampler.num_clips(video) > 0;
+        // A clip of an image by time would be the same frame again and again, as long as it is shown.
+        let is_image = video.num_frames() == 1;
+        let fits = |sampler: &&ClipSamplerRef| {
+            sampler.num_clips(video) > 0 && (!is_image || sampler.sequence_length() == Some(1))
+        };
         self.candidates.iter().find(fits).unwrap_or(&self.last)
     }
 }
@@ -76,11 +80,30 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::tests::{ScriptedRng, video};
-    use super::super::{PaddingPolicy, Random};
+    use super::super::video_timing::ConstantFrameRate;
+    use super::super::{PaddingPolicy, Random, Spacing};
     use super::*;
 
     fn random(length: u32, padding: PaddingPolicy) -> ClipSamplerRef {
         Arc::new(Random::new(length, 2, 1, padding).unwrap())
+    }
+
+    #[test]
+    fn an_image_is_a_clip_of_one_frame_at_any_rate() {
+        let at_rate = |length, padding| -> ClipSamplerRef {
+            Arc::new(Random::new(length, Spacing::Fps(16.0), 1, padding).unwrap())
+        };
+        let image = ConstantFrameRate {
+            num_frames: 1,
+            fps: 1.0,
+        };
+        let sampler = LongestFit::new(vec![
+            at_rate(9, PaddingPolicy::Drop),
+            at_rate(1, PaddingPolicy::Drop),
+        ])
+        .unwrap();
+        let clip = sampler.clip(&image, 0, &mut ScriptedRng(&[0])).unwrap();
+        assert_eq!(clip.indices, [0]);
     }
 
     #[test]

@@ -136,6 +136,26 @@ def test_ranks_have_as_many_batches_of_like_shapes(shapes, shuffle, last_batch):
         assert sum(len(step) > 1 for step in steps) <= 3, "one for each border of buckets at most"
 
 
+def test_no_bucket_is_omitted_in_every_epoch(shapes):
+    """With more ranks than batches of a bucket, `"drop"` omits others in each epoch."""
+    many = [*[shapes[0]] * 8, *[shapes[2]] * 3]
+    loaders = [
+        loader_of(many, batch_size=1, last_batch="drop", shuffle="full", shard_id=rank, num_shards=4)
+        for rank in range(4)
+    ]
+    seen = set()
+    for _ in range(8):
+        epoch = [clip for loader in loaders for clip in clips_of(loader)]
+        assert len(epoch) == 8
+        seen |= set(epoch)
+    assert seen >= {8, 9, 10}
+
+
+def test_a_loader_without_batches_warns(shapes):
+    with pytest.warns(UserWarning, match='no batches in epoch 0: last_batch="drop" omits all of its 5 clips'):
+        assert len(loader_of(shapes, batch_size=8, last_batch="drop")) == 0
+
+
 def test_epochs_and_states(shapes):
     many = shapes * 4
     loader = loader_of(many, shuffle=True)
@@ -166,7 +186,8 @@ def test_short_videos_and_images(shapes, tiny_clips, photos):
     # With another padding, a short video gives the shortest clip.
     assert len(clips_of(loader_of(rows))) == 8
     image = str(photos[0][0])
-    mixed = loader_of([*shapes[:2], (image, 9)], fsp.Buckets(sizes=SIZES, frames=(1, 13)))
+    by_time = S.RandomClips(sequence_length=1, fps=16, padding="drop")
+    mixed = loader_of([*shapes[:2], (image, 9)], fsp.Buckets(sizes=SIZES, frames=(1, 13)), by_time)
     found = {int(batch.labels.numpy()[0]): batch.frames.shape[1] for batch in mixed}
     assert found[9] == 1 and {found[label] for label in found if label != 9} == {13}
 
@@ -225,6 +246,7 @@ def test_transforms_follow_the_resize(shapes):
         ({"sampler": S.Segments(num_segments=3)}, "needs RandomClips"),
         ({"sampler": S.RandomClips(sequence_length=4, duration_seconds=1)}, "stride or fps"),
         ({"shuffle": [0, 1]}, "if shuffle is a sampler"),
+        ({"transforms": T.RandomHorizontalFlip()}, "must be a list"),
     ],
 )
 def test_what_does_not_go_together_is_refused(shapes, more, message):

@@ -460,6 +460,30 @@ def test_processes_that_are_killed_and_processes_at_once(tiny_clips, tmp_path):
     assert delivered(batches) == (whole[0], 0)
 
 
+def test_results_that_disappear_from_buckets(tiny_clips, tmp_path):
+    """The function gets tensors also where all clips of a batch were known."""
+    kinds = []
+
+    def mean(frames):
+        kinds.append(type(frames))
+        return frames.float().mean(dim=(1, 3, 4))
+
+    loader = fsp.ClipLoader(
+        tiny_clips,
+        fsp.samplers.UniformClips(sequence_length=4),
+        batch_size=2,
+        buckets=fsp.Buckets(sizes=[(16, 24), (24, 16)]),
+        index=False,
+    )
+    batches = FeatureLoader(loader, open_cache(tmp_path), mean)
+    first = [batch["features"].tolist() for batch in batches]
+    second = iter(batches)
+    for file in tmp_path.glob("**/*.values"):
+        file.unlink()
+    again = [batch["features"].tolist() for batch in second]
+    assert again == first and len(kinds) > len(first) and set(kinds) == {torch.Tensor}
+
+
 def test_arguments(tiny_clips, photos, tmp_path):
     cache, files = open_cache(tmp_path), tiny_clips[:2]
     masks = fsp.ImageLoader(photos[:2], masks=photos[:2], batch_size=1, transforms=[RESIZE])

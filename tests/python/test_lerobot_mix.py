@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool.datasets._lerobot import _TAKEN
 from lerobot_writer import CAMERAS, LENGTHS, TOP, WRIST, write
 
 FRONT = "observation.images.front"
@@ -289,3 +292,41 @@ def test_errors(robots, videos):
     path.write_text(json.dumps(info))
     with pytest.raises(fsp.errors.ArgumentError, match=r"observation\.state has the shapes \(7,\) and \(7, 1\)"):
         fsp.datasets.mix((one, 1), (datasets_of(robots[0])[1], 1))
+
+
+def test_names_that_a_batch_has_are_refused(robots):
+    lerobot = fsp.datasets.lerobot
+    fields = {each.name for each in dataclasses.fields(fsp.Batch)}
+    assert fields <= _TAKEN
+    for new in ("labels", "task", "length", "observation.state_is_pad", "observation.state_mask"):
+        with pytest.raises(fsp.errors.ArgumentError, match=f"'action' cannot be called '{new}'"):
+            lerobot(robots[0] / "one", rename={"action": new}, delta_timestamps={"observation.state": [0.0]})
+
+
+def test_normalization_belongs_to_a_state(robots):
+    def load(**more):
+        return fsp.ClipLoader(
+            fsp.datasets.lerobot(robots[0] / "one", delta_timestamps={}, **more), batch_size=2, index=False
+        )
+
+    how = {"normalize": "mean_std", "stats": fsp.datasets.lerobot_stats(robots[0] / "one")}
+    plain, normalized = load(), load(**how)
+    load(**how).load_state_dict(normalized.state_dict())
+    with pytest.raises(fsp.errors.ArgumentError, match="state"):
+        normalized.load_state_dict(plain.state_dict())
+    for name in ("views", "buckets"):
+        given = {"views": {"a": fsp.View(fsp.samplers.Indices([0]))}, "buckets": fsp.Buckets(sizes=[(8, 8)])}[name]
+        with pytest.raises(fsp.errors.ArgumentError, match=f"{name}= needs a dataset of videos"):
+            dataset = fsp.datasets.lerobot(robots[0] / "one", delta_timestamps={})
+            fsp.ClipLoader(dataset, batch_size=2, **{name: given})
+
+
+def test_values_that_normalization_would_change_are_refused():
+    own = fsp.datasets.Normalization({"a": {"mean": [0.5, 1.0], "std": [0.25, 1.0]}}, {"a": "mean_std"})
+    for values in (np.array([[1, 2]]), np.ones((1, 2), np.float16)):
+        with pytest.raises(fsp.errors.ArgumentError, match="'a': values must be float32 or float64"):
+            own.normalize("a", values)
+    with pytest.raises(fsp.errors.ArgumentError, match=r"'a': values must be .*2\), got \(2, 3\)"):
+        own.unnormalize("a", np.ones((2, 3)))
+    with pytest.raises(fsp.errors.ArgumentError, match="not finite"):
+        fsp.datasets.Normalization({"a": {"mean": [math.nan], "std": [1.0]}}, {"a": "mean_std"})

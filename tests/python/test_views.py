@@ -245,6 +245,7 @@ def test_previews_show_every_view(tiny_clips, tmp_path):
         (RANDOM, {"clip_sampler": S.RandomClips(sequence_length=4)}, "omit clip_sampler"),
         (RANDOM, {"transforms": [T.Resize(8)]}, "omit transforms"),
         (RANDOM, {"batch_size": fsp.PixelBudget(1 << 20)}, "number of videos"),
+        (RANDOM, {"collate": "pad"}, "omit collate"),
     ],
 )
 def test_errors(tiny_clips, views, more, message):

@@ -19,6 +19,15 @@ from framespool.datasets._readers import annotated_dataset
 from framespool.datasets._robot_frames import RobotFrames, RobotSource
 from framespool.errors import ArgumentError
 
+#: What a batch or a dataset of episodes has by name, which a feature must not be called by `rename`.
+_TAKEN = frozenset(
+    (
+        *("frames", "labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "requested_ids", "view_ids"),
+        *("padding", "geometry", "video", "columns", "content_keys", "unpadded_sizes", "mixed_with", "mix_weights"),
+        *("task", "dataset_index", "episode_index", "length", "tasks", "fps"),
+        *("dataset_from_index", "dataset_to_index"),
+    )
+)
 #: Page of a dataset on the Hub, which is no folder of files.
 _HUB_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/datasets/([^/@?#]+/[^/@?#]+)")
 
@@ -245,6 +254,10 @@ def _new_names(features: Mapping[str, Any], used: Sequence[str], rename: Mapping
     found = {name: (rename or {}).get(name, name) for name in used}
     if not all(isinstance(name, str) for name in found.values()) or len(set(found.values())) < len(found):
         raise ArgumentError(f"rename must give features different names that are strings, got {rename!r}")
+    made = {f"{name}{ending}" for name in found.values() for ending in ("_is_pad", "_mask")}
+    for own, name in found.items():
+        if name != own and (name in _TAKEN or name in made):
+            raise ArgumentError(f"rename: {own!r} cannot be called {name!r}, which is something else in a batch")
     return found
 
 

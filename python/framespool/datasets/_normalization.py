@@ -74,6 +74,8 @@ class Normalization:
                 )
             self.stats[name] = {key: _plain(own[key]) for key in own}
             low, high = (_flat(name, self.stats[name][each]) for each in _STATISTICS[mode])
+            if not all(math.isfinite(number) for number in (*low, *high)):
+                raise ArgumentError(f"the statistics of {name!r} have a number that is not finite")
             if len(low) != len(high):
                 raise ArgumentError(f"the statistics of {name!r} have {len(low)} and {len(high)} numbers")
 
@@ -82,10 +84,13 @@ class Normalization:
 
         Args:
             name: The feature; one without a mode is returned unchanged.
-            values: (…, *shape of the feature) floating point: a tensor of PyTorch or framespool, or an array.
+            values: (…, *shape of the feature) float32 or float64: a tensor of PyTorch or framespool, or an array.
 
         Returns:
             An array of the same kind; for a tensor of framespool one of NumPy.
+
+        Raises:
+            ArgumentError: If the values are not float32 or float64, or do not have the shape of the feature.
         """
         return self._apply(name, values, reverse=False)
 
@@ -98,6 +103,9 @@ class Normalization:
 
         Returns:
             An array of the same kind.
+
+        Raises:
+            ArgumentError: As for `normalize()`.
         """
         return self._apply(name, values, reverse=True)
 
@@ -108,6 +116,14 @@ class Normalization:
         if mode == "identity":
             return values
         low, high = (_array_like(values, self.stats[name][each]) for each in _STATISTICS[mode])
+        # Integers would cut statistics off, and half precision has no epsilon of 1e-8.
+        if str(values.dtype).rpartition(".")[2] not in ("float32", "float64"):
+            raise ArgumentError(f"{name!r}: values must be float32 or float64, got {values.dtype}; convert them before")
+        shape = tuple(low.shape)
+        if tuple(values.shape)[max(values.ndim - len(shape), 0) :] != shape and math.prod(shape) != 1:
+            raise ArgumentError(
+                f"{name!r}: values must be (…, {', '.join(map(str, shape))}), got {tuple(values.shape)}"
+            )
         if mode == "mean_std":
             return values * high + low if reverse else (values - low) / (high + _EPSILON)
         span = high - low

@@ -336,7 +336,10 @@ class RobotFrames:
             {name: values for name, values in source.deltas.items() if name in (*self.cameras, *self.numbers)}
             for source in self.sources
         ]
-        return {"cameras": self.cameras, "delta_timestamps": deltas[0] if len(deltas) == 1 else deltas}
+        found = {"cameras": self.cameras, "delta_timestamps": deltas[0] if len(deltas) == 1 else deltas}
+        modes = [{} if each.normalization is None else each.normalization.modes for each in self.sources]
+        # Without normalization nothing is added, so that states of before still fit.
+        return {**found, "normalize": modes} if any(modes) else found
 
     def values(self, samples: Sequence[int], frames: Sequence[int]) -> dict[str, Any]:
         """The features of frames, other than the cameras.

@@ -10,6 +10,7 @@ from framespool.options import Buckets, TokenBudget
 from framespool.options._loader import LoaderOptions
 from framespool.samplers import ClipSampler
 from framespool.transforms import ResizeToNearest
+from framespool.transforms._compose import listed
 
 
 class LongestFit(ClipSampler):
@@ -74,5 +75,8 @@ def with_buckets(clip_sampler: ClipSampler | None, options: LoaderOptions) -> tu
         if clip_sampler is None:
             raise ArgumentError("images have no length: omit frames= of Buckets")
         clip_sampler = LongestFit(clip_sampler, tuple(buckets.frames))
+    rest = listed(options.transforms)
+    if rest is None:
+        raise ArgumentError(f"transforms must be a list of transforms, got {options.transforms!r}")
     resize = ResizeToNearest(buckets.sizes or (), fit=buckets.fit, display_aspect=buckets.display_aspect)
-    return clip_sampler, replace(options, transforms=[resize, *(options.transforms or ())], collate="stack")
+    return clip_sampler, replace(options, transforms=[resize, *rest], collate="stack")

@@ -93,7 +93,7 @@ class Cameras:
         Returns:
             Text.
         """
-        own = {"transforms": self._transforms} if isinstance(self._options.transforms, Mapping) else {}
+        own: dict[str, Any] = {"transforms": self._transforms} if isinstance(self._options.transforms, Mapping) else {}
         return _checkpoint.text({**self._robots.config(), **own})
 
     def values(self, made: list[dict[str, Any]]) -> dict[str, Any]:

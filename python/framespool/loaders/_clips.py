@@ -355,8 +355,9 @@ class ClipLoader(BaseLoader[Batch]):
                 )
             if frame_columns is not None:
                 raise ArgumentError("the frames of datasets.lerobot() have columns of their own; omit frame_columns")
-            if group_clips:
-                raise ArgumentError("group_clips=True needs a dataset of videos")
+            for name, given in (("group_clips=True", group_clips), ("views=", views), ("buckets=", buckets)):
+                if given:
+                    raise ArgumentError(f"{name} needs a dataset of videos, not the frames of datasets.lerobot()")
             self._cameras = Cameras(robots, options)
             clip_sampler, options = self._cameras.first()
         self._views: Views | None = None

@@ -100,6 +100,8 @@ class Views:
             raise ArgumentError(f'views must be a dict such as {{"global": fsp.View(…)}}, got {display_repr(views)}')
         if options.transforms is not None:
             raise ArgumentError("each view has transforms of its own; give them to the views and omit transforms=")
+        if options.collate not in ("auto", "stack"):
+            raise ArgumentError(f"the frames of a view have one size, so omit collate={options.collate!r}")
         if isinstance(options.batch_size, (PixelBudget, TokenBudget)):
             raise ArgumentError("with views= a batch has a number of videos; give a number as batch_size")
         self.names = list(views)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framespool import _framespool
-from framespool._common.validate_args import integer
+from framespool._common.validate_args import integer, user_stacklevel
 from framespool.errors import ArgumentError
 from framespool.options._batch_size import PixelBudget, TokenBudget
 from framespool.options._loader import LoaderOptions
@@ -187,11 +187,15 @@ class BatchBudget:
             made = self._packed(places, clips, shapes, more)
             # Steps of all ranks; without buckets the ranks differ in shape anyway.
             together = ranks if self.in_buckets else 1
+            draws = random.Random(f"{self._order['seed']}, {epoch}, {first}")
+            if excess := len(made) % together:
+                # Of any bucket: `last_batch="drop"` must not omit the same one in each epoch.
+                at = draws.randrange(len(made) - excess + 1) if self.shuffle else len(made) - excess
+                rest += made[at : at + excess]
+                del made[at : at + excess]
             steps = [made[at : at + together] for at in range(0, len(made), together)]
-            if steps and len(steps[-1]) < together:
-                rest += steps.pop()
             if self.shuffle:
-                random.Random(f"{self._order['seed']}, {epoch}, {first}").shuffle(steps)
+                draws.shuffle(steps)
             batches += [batch for step in steps for batch in step]
         batches += rest
         excess = len(batches) % ranks
@@ -204,6 +208,12 @@ class BatchBudget:
             # One clip each: the ranks that have them wait for the others anyway.
             source = batches[-1:] if self.in_buckets else batches
             batches += [[(*source[at % len(source)][0][:3], True)] for at in range(ranks - excess)]
+        if clips and not batches:
+            warnings.warn(
+                f'no batches in epoch {epoch}: last_batch="drop" omits all of its {len(clips)} clips, since no batch '
+                'is complete on all ranks; use last_batch="fill", or a smaller batch_size',
+                stacklevel=user_stacklevel(),
+            )
         return batches
 
     def table(self, native: _framespool.Loader, epoch: int) -> dict[tuple[int, int, int], int]:

@@ -377,6 +377,8 @@ def _completed(frames: Any, has_frames: Sequence[bool], rows: Sequence[int], mak
         return given
     made = make(missing)
     order = {row: place for place, row in enumerate([*(row for row in rows if row in places), *missing])}
+    if len(given) == 0:  # then frames are a list if the engine could not know their shape
+        return _rows_of(made, [order[row] for row in rows])
     if isinstance(frames, list):
         both = [*given, *made]
         return [both[order[row]] for row in rows]

@@ -81,7 +81,7 @@ class FeatureLoader(TorchLoader):
         options = loader._settings["options"]
         reasons = {
             "a function among its transforms changes the frames": loader._changes_frames,
-            "it has group_clips=True": options["group_clips"],
+            "it has group_clips=True or views=": options["group_clips"],
             'it has collate="pad", and the padding of a clip depends on the other clips of the batch': isinstance(
                 options["collate"], dict
             ),

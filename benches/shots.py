@@ -1,7 +1,7 @@
 """Compares `tools.split_shots()` with the ContentDetector of PySceneDetect: cuts, CPU time and wall time.
 
-    python3 -m venv /tmp/scenes && /tmp/scenes/bin/pip install scenedetect opencv-python-headless
-    python benches/shots.py --peer /tmp/scenes/bin/python --videos /tmp/shots --corpus CORPUS --json out.json
+    python3 -m venv scenes && scenes/bin/pip install scenedetect opencv-python-headless
+    python benches/shots.py --peer scenes/bin/python --videos shots --corpus CORPUS --json out.json
 
 Both sides have their defaults: PySceneDetect scales frames to 256 pixels and compares all of them. Each file is read
 by each side in turn, in a process of its own; times are without imports. A cut is correct if the peer has one within a

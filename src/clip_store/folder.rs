@@ -2,7 +2,7 @@
 //! while the process runs), `log` and the segments, `NUMBER-EPOCH.clips`. Only what is below
 //! `framespool-clips-1` is ever deleted, and never a folder whose process is alive.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
@@ -264,10 +264,15 @@ fn describe(run: &Path) -> StoredRun {
         unused_since: dead_since(run),
     };
     for writer in writers(run) {
-        let mut numbers = HashSet::new();
+        // Before the sizes: a writer logs a clip after it has written the bytes, so the files of a run
+        // that is in use have at least the bytes of the clips that are counted.
+        let mut clips = HashMap::new();
+        let count = |entry: LogEntry| *clips.entry(entry.segment).or_insert(0) += 1;
+        let _ = LogReader::default().read_new(&writer, count);
         for (path, SegmentName { number, due }) in segments(&writer) {
-            numbers.insert(number);
             found.bytes += file_bytes(&path);
+            // A log names clips of deleted segments, too.
+            found.clips += clips.get(&number).copied().unwrap_or(0);
             match (due, found.epochs) {
                 (EVERY_EPOCH, _) => found.has_clips_of_every_epoch = true,
                 (due, epochs) => {
@@ -276,9 +281,6 @@ fn describe(run: &Path) -> StoredRun {
                 }
             }
         }
-        // A log names clips of deleted segments, too.
-        let count = |entry: LogEntry| found.clips += u64::from(numbers.contains(&entry.segment));
-        let _ = LogReader::default().read_new(&writer, count);
     }
     found
 }

@@ -353,6 +353,28 @@ fn many_threads_write_and_read() {
 }
 
 #[test]
+fn a_run_in_use_has_the_bytes_of_all_clips_that_are_listed() {
+    let folder = TestFolder::new("listed");
+    let store = folder.store(1, LARGE);
+    let stored = std::sync::atomic::AtomicU64::new(0);
+    let count = || stored.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for clip in 0..4000 {
+                assert!(put(&store, clip, 3, 100));
+                stored.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        while count() < 4000 {
+            for run in stored_runs(&folder.0).unwrap() {
+                let needed = run.clips * (segment::HEADER_BYTES + 100);
+                assert!(run.bytes >= needed, "{run:?}");
+            }
+        }
+    });
+}
+
+#[test]
 fn runs_are_listed_and_pruned_unless_a_process_uses_them() {
     let folder = TestFolder::new("prune");
     let (old, used) = (folder.store(1, LARGE), folder.store(2, LARGE));

@@ -28,7 +28,7 @@ use crate::source::{InterruptScope, interrupt_scope};
 use crate::sync::PoisonError;
 use crate::sync::thread::{self, Builder, JoinHandle};
 use crate::transforms::{ClipShape, ElementLut, TransformExecutor};
-use crate::video::{ClipOutput, LazyClipOutput};
+use crate::video::{ClipOutput, LazyClipOutput, Video};
 
 /// All workers.
 pub(super) struct WorkerPool {
@@ -413,6 +413,13 @@ impl Worker {
         }
     }
 
+    /// Opens a video; `None` if that fails, which the plan of a task reports.
+    fn opened(&self, video: u32) -> Option<Video> {
+        catch_unwind(AssertUnwindSafe(|| self.catalog.open(video, &self.stats)))
+            .ok()?
+            .ok()
+    }
+
     /// If workers of both kinds share the requests, leaves those to the other kind that only it
     /// makes: CPU workers make what NVDEC does not decode. Files of codecs whose damage NVDEC does
     /// not report are made by one kind, so that their frames do not depend on who takes them.
@@ -421,12 +428,9 @@ impl Worker {
         if group.fixed_kind.is_some() || group.unshared || !self.scheduler.has_both_kinds {
             return Some(group);
         }
-        let opened = catch_unwind(AssertUnwindSafe(|| {
-            self.catalog.open(group.video, &self.stats)
-        }));
-        let Ok(Ok(video)) = opened else {
+        let Some(video) = self.opened(group.video) else {
             return Some(group);
-        }; // reported by the plan
+        };
         group.fixed_kind = self.backends.fixed_kind(video.index(), &self.stats);
         match group.fixed_kind {
             Some(kind) if kind != self.kind => {
@@ -452,12 +456,9 @@ impl Worker {
         if known.is_empty() || self.config.options.group_clips {
             return Some(group);
         }
-        let opened = catch_unwind(AssertUnwindSafe(|| {
-            self.catalog.open(group.video, &self.stats)
-        }));
-        let Ok(Ok(video)) = opened else {
+        let Some(video) = self.opened(group.video) else {
             return Some(group);
-        }; // reported by the plan
+        };
         let (pass, seed) = (group.pass, self.config.order.seed);
         let (mut remaining, mut later) = (Vec::new(), Vec::new());
         for mut request in std::mem::take(&mut group.requests) {
@@ -514,12 +515,9 @@ impl Worker {
         };
         let pass = group.pass;
         let scheduler = self.scheduler.clone();
-        let opened = catch_unwind(AssertUnwindSafe(|| {
-            self.catalog.open(group.video, &self.stats)
-        }));
-        let Ok(Ok(video)) = opened else {
+        let Some(video) = self.opened(group.video) else {
             return Some(group);
-        }; // reported by the plan
+        };
         let (identity, index) = (video.identity(), video.index());
         let (catalog, seed) = (self.catalog.clone(), self.config.order.seed);
         let sample = |sampled: SampledClip, epoch| {

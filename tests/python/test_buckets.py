@@ -64,6 +64,7 @@ def test_sizes_follow_from_the_area():
             "not 4n\\+1; the nearest are 13 and 17",
         ),
         ({"sizes": SIZES, "frames": (0,), "frame_rule": "8n+1"}, "frames must be"),
+        ({"sizes": SIZES, "frame_rule": "4n+1"}, "frame_rule is about frames"),
         ({"sizes": SIZES, "frames": (9,), "frame_rule": "odd"}, 'such as "4n\\+1"'),
         ({"sizes": SIZES, "fit": "crop"}, "fit must be"),
     ],
@@ -225,7 +226,8 @@ def test_pixels_limit_the_clips_of_a_bucket(shapes):
         assert math.prod(batch.frames.shape) // 3 <= limit
         clips += clips_of([batch])
     assert sorted(clips) == list(range(20))
-    assert {len(batch) for batch in loader} > {2, 3} or max(len(batch) for batch in loader) > 2
+    # Two clips of 25 frames, but more of the shorter ones.
+    assert max(len(batch) for batch in loader) > 2
 
 
 def test_transforms_follow_the_resize(shapes):

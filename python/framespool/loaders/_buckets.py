@@ -45,11 +45,11 @@ class LongestFit(ClipSampler):
         return (self._kind, {"clip_samplers": [each._spec() for each in self._clip_samplers]}, None)
 
 
-def with_buckets(clip_sampler: ClipSampler | None, options: LoaderOptions) -> tuple[ClipSampler | None, LoaderOptions]:
+def with_buckets(clip_sampler: ClipSampler, options: LoaderOptions) -> tuple[ClipSampler, LoaderOptions]:
     """The clip sampler and the options of a loader with buckets.
 
     Args:
-        clip_sampler: The clip sampler; `None` for images.
+        clip_sampler: The clip sampler.
         options: The options.
 
     Returns:
@@ -72,8 +72,6 @@ def with_buckets(clip_sampler: ClipSampler | None, options: LoaderOptions) -> tu
     if options.collate not in ("auto", "stack"):
         raise ArgumentError(f"buckets= makes batches of one size, which collate={options.collate!r} does not need")
     if buckets.frames is not None:
-        if clip_sampler is None:
-            raise ArgumentError("images have no length: omit frames= of Buckets")
         clip_sampler = LongestFit(clip_sampler, tuple(buckets.frames))
     rest = listed(options.transforms)
     if rest is None:

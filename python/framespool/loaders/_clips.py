@@ -370,9 +370,7 @@ class ClipLoader(BaseLoader[Batch]):
             clip_sampler, options = self._views.first(options)
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
-        chosen, options = with_buckets(checked_sampler(clip_sampler), options)
-        assert chosen is not None
-        self.clip_sampler = chosen
+        self.clip_sampler, options = with_buckets(checked_sampler(clip_sampler), options)
         if options.gpu is not None and options.gpu.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         group_clips = boolean("group_clips", group_clips) or self._views is not None

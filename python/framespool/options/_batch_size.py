@@ -96,9 +96,9 @@ _ASPECTS = ("16:9", "3:2", "4:3", "1:1", "3:4", "2:3", "9:16")
 class Buckets:
     """Batches whose clips have one size and one length, as models of video generation need.
 
-    Each video gets the size whose shape is nearest to its own, and the longest of `frames` that fits
-    into it. All clips of a batch are of one bucket, a size with a length, and `frames` of the batch is one tensor. The
-    ranks of a step have batches of one bucket where the numbers of clips permit it. See docs/howto/batches.md.
+    Each video gets the size whose shape is nearest to its own, and the longest of `frames` that fits into it. All clips
+    of a batch are of one bucket, a size with a length, and `frames` of the batch is one tensor. The ranks of a step
+    have batches of one bucket where the numbers of clips permit it. See docs/howto/batches.md.
 
     Args:
         area: Number of pixels of a frame that the sizes approximate, such as `480 * 832`; they are computed for each of
@@ -110,7 +110,7 @@ class Buckets:
         frames: Lengths of clips, of which each video gets the longest that fits. They replace the `sequence_length` of
             the clip sampler, whose `padding` says what happens to videos that are too short for the shortest one.
             `None`: the clips of the clip sampler.
-        frame_rule: What each of `frames` must be, such as `"4n+1"` or `"8n+1"`. `None`: any number.
+        frame_rule: What each of `frames` must be, such as `"4n+1"` or `"8n+1"`; needs `frames`. `None`: any number.
         fit: What becomes of a video whose shape is not that of its size: `"cover"` cuts off what is too much on both
             sides, `"random_cover"` cuts it off at a random position, `"letterbox"` adds black on both sides,
             `"stretch"` changes the shape.
@@ -194,8 +194,10 @@ class Buckets:
         rule = re.fullmatch(r"\s*(\d+)\s*n\s*\+\s*(\d+)\s*", str(self.frame_rule))
         if rule is None or int(rule[1]) < 1:
             raise ArgumentError(f'Buckets: frame_rule must be such as "4n+1", got {self.frame_rule!r}')
+        if self.frames is None:
+            raise ArgumentError("Buckets: frame_rule is about frames; give the lengths of clips as frames")
         step, first = int(rule[1]), int(rule[2])
-        for length in self.frames or ():
+        for length in self.frames:
             if (length - first) % step or length < first:
                 below = first + max(0, (length - first) // step) * step
                 raise ArgumentError(

@@ -63,6 +63,7 @@ class BatchBudget:
         self._side, self._frames = 1, 1
         self.limit: float = math.inf
         self._most: int | None
+        self._state_key: str | None
         self._text_column: Sequence[int] | None = None
         if isinstance(budget, PixelBudget):
             self._text, self.limit, self._state_key = f"pixels={budget.pixels}", budget.pixels, "batch_pixels"
@@ -78,7 +79,7 @@ class BatchBudget:
             self._side, self._frames = factors[-1], FRAMES_PER_TOKEN
             self._text_column = None if budget.text is None else _counts(budget.text, columns)
         else:
-            self._text, self._state_key, self._most = "", "batch_size", order["batch_size"]
+            self._text, self._state_key, self._most = "", None, order["batch_size"]
         self._order = order
         #: Settled by the loader, which knows the clips of each video.
         self.shuffle = shuffle_name(order)
@@ -105,7 +106,9 @@ class BatchBudget:
         Returns:
             The settings by name.
         """
-        found = {self._state_key: self.limit, "most": self._most, "num_shards": self._order["num_shards"]}
+        found: dict[str, Any] = {"most": self._most, "num_shards": self._order["num_shards"]}
+        if self._state_key is not None:
+            found = {self._state_key: self.limit, **found}
         if self.in_buckets:
             found["buckets"] = True  # which ones, the transforms and the clip sampler say
         if self._text_column is not None:

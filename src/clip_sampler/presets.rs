@@ -9,8 +9,10 @@ mod dali;
 mod ffmpeg_fps;
 mod formula;
 mod hf;
+mod hf_processors;
 mod internvideo2;
 mod lerobot;
+mod llava_video;
 mod mmaction2;
 mod options;
 mod pytorchvideo;
@@ -23,6 +25,7 @@ mod torchvision;
 mod tsn;
 mod videomae;
 mod vjepa2;
+mod vllm;
 
 use serde::Deserialize;
 
@@ -60,8 +63,13 @@ presets! {
     DaliUniformSample(dali::UniformSample),
     FfmpegFps(ffmpeg_fps::FfmpegFps),
     Hf(hf::SampleFrames),
+    HfInternvl(hf_processors::Internvl),
+    HfQwen2Vl(hf_processors::Qwen2Vl),
+    HfQwen3Vl(hf_processors::Qwen3Vl),
+    HfSmolvlm(hf_processors::Smolvlm),
     Internvideo2(internvideo2::ReadFrames),
     Lerobot(lerobot::DeltaTimestamps),
+    LlavaVideo(llava_video::LlavaVideo),
     Mmaction2(mmaction2::SampleFrames),
     Mmaction2Dense(mmaction2::DenseSampleFrames),
     Mmaction2Uniform(mmaction2::UniformSample),
@@ -80,4 +88,5 @@ presets! {
     VideomaePretrain(videomae::Pretrain),
     VideomaeSsv2(videomae::Ssv2),
     Vjepa2(vjepa2::VideoDataset),
+    Vllm(vllm::VideoBackend),
 }

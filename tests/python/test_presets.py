@@ -136,7 +136,15 @@ NEEDED: dict[str, dict[str, Any]] = {
     "torchcodec_regular_timestamps": {"seconds_between_clip_starts": 1.0},
 }
 #: Options that may be 0, negative or large.
-FREE = {"step", "max_num_frames", "train_jitter_fps", "tolerance_s", "sampling_range_start", "delta_timestamps"}
+FREE = {
+    "step",
+    "max_num_frames",
+    "train_jitter_fps",
+    "tolerance_s",
+    "sampling_range_start",
+    "delta_timestamps",
+    "skip_secs",
+}
 
 
 @pytest.mark.parametrize("name", presets.__all__)
@@ -172,6 +180,11 @@ def test_values_of_a_wrong_type_or_size_are_rejected_by_name(name: str) -> None:
         ("hf", {"version": "4.57"}, "num_frames or fps must be given"),
         ("hf", {"num_frames": 8, "fps": 2.0}, "fps must be omitted"),
         ("hf", {"num_frames": 8.0}, "num_frames must be an int from 1 to 1048576, got 8.0"),
+        ("hf_internvl", {}, "num_frames or fps must be given"),
+        ("hf_internvl", {"num_frames": 4, "initial_shift": -1}, "initial_shift must be a bool or a number from 0"),
+        ("hf_qwen2_vl", {"num_frames": 8, "fps": 2.0}, "fps must be omitted"),
+        ("hf_qwen3_vl", {"num_frames": 8, "fps": 2.0}, "fps must be omitted"),
+        ("hf_smolvlm", {"skip_secs": -1.0}, "skip_secs must be a number from 0 to 1000000000, got -1"),
         ("internvideo2", {"num_frames": 4, "sample": "fps"}, 'sample must be "rand", "middle" or "fps" and a number'),
         ("lerobot", {"delta_timestamps": []}, "delta_timestamps must have from 1 to 4096 entries, got 0"),
         ("lerobot", {"delta_timestamps": [0.0] * 5000}, "from 1 to 4096 entries, got 5000"),
@@ -196,6 +209,8 @@ def test_values_of_a_wrong_type_or_size_are_rejected_by_name(name: str) -> None:
             "clips_per_video must be given",
         ),
         ("qwen_vl", {"nframes": 8, "fps": 2.0}, "fps must be omitted"),
+        ("qwen_vl", {"version": "sglang", "video_start": 1.0}, 'video_start must be omitted.*"qwen_vl_utils"'),
+        ("qwen_vl", {"version": "vllm"}, 'version must be "qwen_vl_utils" or "sglang", got "vllm"'),
         ("qwen_vl", {"nframes": 1}, "a clip must have from 1 to"),
         ("slowfast", {"mode": "validation"}, 'mode must be one of "train", "val", "test", got "validation"'),
         ("slowfast", {"train_jitter_fps": -1}, "train_jitter_fps must be from 0"),
@@ -224,6 +239,10 @@ def test_options_that_the_original_rejects_fail(name: str, options: dict[str, An
         ("vjepa2", {"fps": 16, "frame_step": None}, (100, 15.0), "at least one frame between.*fps=16"),
         ("vjepa2", {"duration": 1.0, "frame_step": None}, (100, 12.0), "at least one frame between.*duration=1"),
         ("hf", {"num_frames": 9}, (8, 30.0), "num_frames must be at most the 8 frames of the video, got 9"),
+        ("hf_internvl", {"num_frames": 9}, (8, 30.0), "num_frames must be at most the 8 frames of the video, got 9"),
+        ("hf_internvl", {"fps": 0.1}, (60, 30.0), "a clip must have from 1 to"),
+        ("hf_qwen2_vl", {}, (1, 30.0), "a clip must have from 1 to"),
+        ("llava_video", {"video_fps": 60.0}, (60, 30.0), "video_fps must be less than twice the 30 frames"),
         ("qwen_vl", {"video_start": 5.0}, (60, 30.0), "video_start must be before video_end"),
     ],
 )

@@ -1,10 +1,11 @@
 //! Reproduces the video sampling of qwen-vl-utils, one clip per video. Formulas: QwenLM/Qwen3-VL,
 //! `qwen_vl_utils/vision_process.py`: `smart_nframes`, `calculate_video_frame_range`. Converts
-//! seconds to frames by the average rate, as the original does.
+//! seconds to frames by the average rate, as the original does. SGLang's version:
+//! sgl-project/sglang, `multimodal/processors/qwen_vl.py`, `preprocess_video`.
 
 use serde::Deserialize;
 
-use super::arithmetic::torch_linspace;
+use super::arithmetic::{linspace, torch_linspace};
 use super::formula::{Formula, Shape, checked_length, require_fps, require_in_range};
 use super::options::{Positive, needed, only_for};
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -12,6 +13,16 @@ use crate::error::{Error, Result};
 
 /// The number of frames is a multiple of this (`FRAME_FACTOR`).
 const FRAME_FACTOR: f64 = 2.0;
+
+/// Whose version of the formula.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Version {
+    /// `torch.linspace(…).round()`.
+    QwenVlUtils,
+    /// `numpy.linspace(…, dtype=int)`, which truncates.
+    Sglang,
+}
 
 /// Frames evenly spread over the video or a part of it: `nframes`, or as many as it has at `fps`,
 /// rounded to an even number. `video_start`, `video_end`: the part, in seconds from the first
@@ -25,6 +36,7 @@ pub struct QwenVl {
     max_frames: Option<u32>,
     video_start: Option<f64>,
     video_end: Option<f64>,
+    version: Version,
 }
 
 fn down_to_factor(frames: f64) -> f64 {
@@ -86,6 +98,13 @@ impl QwenVl {
 
 impl Formula for QwenVl {
     fn check(&self) -> Result<()> {
+        if self.version == Version::Sglang {
+            let segment = [
+                ("video_start", self.video_start.is_some()),
+                ("video_end", self.video_end.is_some()),
+            ];
+            only_for("version=\"qwen_vl_utils\"", &segment)?;
+        }
         let Some(number) = self.number() else {
             needed("fps", "nframes=None", self.fps)?;
             needed("min_frames", "nframes=None", self.min_frames)?;
@@ -117,9 +136,16 @@ impl Formula for QwenVl {
         let fps = require_fps("qwen_vl", video)?;
         let (start, end) = self.range(f64::from(video.num_frames()), fps)?;
         let frames = checked_length(self.nframes(end - start + 1.0, fps)?)?;
-        let positions = torch_linspace(start, end, frames)
-            .into_iter()
-            .map(|at| f64::from(at).round_ties_even() as i64);
+        let positions: Vec<i64> = match self.version {
+            Version::QwenVlUtils => torch_linspace(start, end, frames)
+                .into_iter()
+                .map(|at| f64::from(at).round_ties_even() as i64)
+                .collect(),
+            Version::Sglang => linspace(start, end, frames)
+                .into_iter()
+                .map(|at| at as i64)
+                .collect(),
+        };
         require_in_range(positions, video.num_frames())
     }
 

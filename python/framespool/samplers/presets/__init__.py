@@ -9,9 +9,10 @@ from __future__ import annotations
 from framespool.samplers.presets._cosmos_curate import cosmos_curate
 from framespool.samplers.presets._dali import dali, dali_uniform_sample
 from framespool.samplers.presets._ffmpeg import ffmpeg_fps
-from framespool.samplers.presets._hf import hf
+from framespool.samplers.presets._hf import hf, hf_internvl, hf_qwen2_vl, hf_qwen3_vl, hf_smolvlm
 from framespool.samplers.presets._internvideo2 import internvideo2
 from framespool.samplers.presets._lerobot import lerobot
+from framespool.samplers.presets._llava_video import llava_video
 from framespool.samplers.presets._mmaction2 import mmaction2, mmaction2_dense, mmaction2_uniform, mmaction2_untrimmed
 from framespool.samplers.presets._pytorchvideo import pytorchvideo
 from framespool.samplers.presets._qwen_vl import qwen_vl
@@ -26,6 +27,7 @@ from framespool.samplers.presets._torchvision import torchvision
 from framespool.samplers.presets._tsn import tsn
 from framespool.samplers.presets._videomae import videomae, videomae_pretrain, videomae_ssv2
 from framespool.samplers.presets._vjepa2 import vjepa2
+from framespool.samplers.presets._vllm import vllm
 
 __all__ = [
     "cosmos_curate",
@@ -33,8 +35,13 @@ __all__ = [
     "dali_uniform_sample",
     "ffmpeg_fps",
     "hf",
+    "hf_internvl",
+    "hf_qwen2_vl",
+    "hf_qwen3_vl",
+    "hf_smolvlm",
     "internvideo2",
     "lerobot",
+    "llava_video",
     "mmaction2",
     "mmaction2_dense",
     "mmaction2_uniform",
@@ -53,4 +60,5 @@ __all__ = [
     "videomae_pretrain",
     "videomae_ssv2",
     "vjepa2",
+    "vllm",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from framespool.samplers.presets._preset import Preset, preset
 
 
@@ -13,6 +15,7 @@ def qwen_vl(
     max_frames: int | None = None,
     video_start: float | None = None,
     video_end: float | None = None,
+    version: Literal["qwen_vl_utils", "sglang"] = "qwen_vl_utils",
 ) -> Preset:
     """qwen-vl-utils' reading of videos, with its torchcodec and decord readers: one clip per video.
 
@@ -27,6 +30,7 @@ def qwen_vl(
         max_frames: Maximum number of frames. `None`: 768.
         video_start: Start of the segment in seconds.
         video_end: End of the segment in seconds.
+        version: `"sglang"`: SGLang's version for Qwen2.5-VL and Qwen3-VL, `linspace` truncated, without segments.
 
     Returns:
         The clip sampler, which draws no random numbers.

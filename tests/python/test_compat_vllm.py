@@ -14,17 +14,37 @@ import pytest
 from framespool.compat import vllm
 
 
-@pytest.fixture
-def registry(monkeypatch):
-    """A registry with the interface of vLLM's."""
-    found: dict[str, type] = {}
+class Registry:
+    """A registry with the interface of vLLM's, up to the release that chooses loaders by the video processor."""
 
-    class Registry:
-        def register(self, name):
-            return lambda loader: found.setdefault(name, loader)
+    def __init__(self, found):
+        self.found = found
+
+    def register(self, name):
+        return lambda loader: self.found.setdefault(name, loader)
+
+
+class RegistryByProcessor(Registry):
+    """A registry with the interface of newer releases."""
+
+    def __init__(self, found):
+        super().__init__(found)
+        self.processor2backend = {"Qwen2VLVideoProcessor": "qwen2_vl", "Glm4vVideoProcessor": "opencv_dynamic"}
+        self.processor2backend |= dict.fromkeys(("Qwen3VLVideoProcessor", "Other"), "qwen3_vl")
+
+    def register(self, name, *, video_processor=()):
+        self.processor2backend |= dict.fromkeys(video_processor, name)
+        return super().register(name)
+
+
+@pytest.fixture(params=[Registry, RegistryByProcessor])
+def registry(monkeypatch, request):
+    """The loaders that are registered, by name, and their registry under the name ``None``."""
+    found: dict = {}
+    found[None] = request.param(found)
 
     video = ModuleType("vllm.multimodal.video")
-    video.VIDEO_LOADER_REGISTRY, video.VideoLoader = Registry(), type("VideoLoader", (), {})
+    video.VIDEO_LOADER_REGISTRY, video.VideoLoader = found[None], type("VideoLoader", (), {})
     for name, module in (("vllm", ModuleType("vllm")), ("vllm.multimodal", ModuleType("vllm.multimodal"))):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setitem(sys.modules, "vllm.multimodal.video", video)
@@ -54,6 +74,50 @@ def test_registered_loader(registry, videos):
     assert frames.shape == (4, 360, 640, 3) and metadata["frames_indices"] == [0, 23, 47, 71]
     (point,) = entry_points(group="vllm.general_plugins", name="framespool")
     assert point.load() is vllm.register
+
+
+def test_models_with_a_loader_of_their_own(registry, videos, monkeypatch):
+    """vLLM ignores the environment for these models: the loaders of the processors are replaced, if selected."""
+    by_processor = getattr(registry[None], "processor2backend", {})
+    before = dict(by_processor)
+    vllm.register()
+    assert by_processor == before, "a plugin that is not selected changes nothing"
+    monkeypatch.setenv("VLLM_VIDEO_LOADER_BACKEND", "framespool")
+    vllm.register()
+    if by_processor:
+        qwen3 = "framespool_qwen3_vl"
+        changed = {"Qwen2VLVideoProcessor": "framespool_qwen2_vl", "Qwen3VLVideoProcessor": qwen3, "Other": qwen3}
+        assert by_processor == {**before, **changed}
+    data = (videos / "action/street_426x240.mp4").read_bytes()
+    video = fsp.Video(data)
+    for name, preset, options in (
+        ("framespool_qwen2_vl", "hf_qwen2_vl", {}),
+        ("framespool_qwen2_vl", "hf_qwen2_vl", {"fps": 4, "max_frames": 9, "temporal_patch_size": 3}),
+        ("framespool_qwen3_vl", "hf_qwen3_vl", {}),
+        ("framespool_qwen3_vl", "hf_qwen3_vl", {"fps": 1.0, "min_frames": 5}),
+        ("framespool", "qwen_vl", {"fps": 4.0, "max_frames": 10}),
+    ):
+        given = {"clip_sampler": {"preset": preset, **options}} if name == "framespool" else options
+        frames, metadata = registry[name]().load_bytes(data, num_frames=32, max_duration=300, **given)
+        sampler = getattr(fsp.samplers.presets, preset)(**options)
+        indices = sampler.indices(len(video), fps=float(video.info.average_fps)).indices
+        assert metadata["frames_indices"] == indices and len(frames) == len(indices)
+        assert metadata["do_sample_frames"] is False
+        again = vllm.load_bytes(data, clip_sampler=sampler)
+        assert np.array_equal(again[0], frames) and again[1] == metadata
+
+
+def test_clip_samplers_that_do_not_exist_are_errors(videos):
+    data = (videos / "derived/base_640x360.mp4").read_bytes()
+    for wrong, message in (
+        ({}, r"clip_sampler must name a preset, such as .*, got \{\}"),
+        ({"preset": "nothing"}, "must name a preset"),
+        ({"preset": "Preset"}, "must name a preset"),
+        ({"preset": "qwen_vl", "frames": 3}, "unexpected keyword argument 'frames'; see samplers.presets.qwen_vl"),
+        ({"preset": "qwen_vl", "fps": "fast"}, "fps must be a number"),
+    ):
+        with pytest.raises(fsp.errors.ArgumentError, match=message):
+            vllm.load_bytes(data, clip_sampler=wrong)
 
 
 def test_uploads_are_limited_and_named(bad_file, videos):

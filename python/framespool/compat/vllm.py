@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from framespool import _framespool
 from framespool.errors import ArgumentError
 from framespool.samplers import ClipSampler, presets
 from framespool.video._video import Video
@@ -34,6 +35,9 @@ _MODEL_LOADERS = {
     "qwen2_vl": ("hf_qwen2_vl", ("min_frames", "max_frames", "temporal_patch_size")),
     "qwen3_vl": ("hf_qwen3_vl", ("min_frames", "max_frames")),
 }
+#: An entry for each request that is being decoded; a list, which needs no lock.
+_running: list[None] = []
+os.register_at_fork(after_in_child=_running.clear)
 
 
 def register() -> None:
@@ -87,8 +91,8 @@ def load_bytes(
 
     Returns:
         numpy.ndarray uint8 (T, H, W, 3), and the metadata ``total_num_frames``, ``fps``, ``duration`` in seconds,
-        ``video_backend``, ``frames_indices`` and ``do_sample_frames``: whether the processor is to select frames, true if
-        all were read without a clip sampler.
+        ``video_backend``, ``frames_indices`` and ``do_sample_frames``, true if all frames were read without a clip
+        sampler: then the processor selects frames.
 
     Raises:
         ArgumentError: If the frames exceed ``max_bytes``, or an option is invalid.
@@ -102,7 +106,18 @@ def load_bytes(
         >>> frames.shape, metadata["frames_indices"]
         ((4, 360, 640, 3), [0, 23, 47, 71])
     """
-    video = Video(data, layout="THWC")
+    _running.append(None)
+    try:
+        # Concurrent requests share the cores.
+        num_threads = max(1, _framespool.cores() // len(_running))
+        return _load(Video(data, layout="THWC", num_threads=num_threads), num_frames, fps, max_bytes, clip_sampler)
+    finally:
+        _running.pop()
+
+
+def _load(
+    video: Video, num_frames: int, fps: float, max_bytes: int, clip_sampler: ClipSampler | Mapping[str, Any] | None
+) -> tuple[Any, dict[str, Any]]:
     total, rate = len(video), float(video.info.average_fps)
     if clip_sampler is None:
         most = min(num_frames, total) if num_frames > 0 else None

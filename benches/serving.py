@@ -1,0 +1,189 @@
+"""Video loading of a server under concurrent requests: `framespool.compat.vllm` and OpenCV, as vLLM uses it.
+
+    python3 -m venv --system-site-packages opencv && opencv/bin/pip install opencv-python-headless numpy
+    python benches/serving.py --opencv opencv/bin/python --corpus CORPUS [--json out.json]
+
+A request has the bytes of a video and asks for 32 evenly spread frames at full size. As many threads as requests run
+at a time, each with one request after the other. Every figure comes from a process of its own; the sides take turns,
+and the medians of the rounds are printed. The OpenCV side does what vLLM's loader "opencv" does: it reads from memory,
+grabs each frame up to the last one, and converts the selected ones. Before anything is printed, both sides must have
+selected the same frames, with pixels that differ by at most 3 levels on average.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+_FILES = (
+    "action/arm_wrestling_k400_340x256.mp4",
+    "action/bikes_640x272.mp4",
+    "action/people_table_768x432_90s.mp4",
+    "action/robot_sink_960x540.mp4",
+    "action/dog_fetch_720p.mp4",
+)
+_FRAMES = 32
+_CONCURRENT = (1, 4, 8, 32)
+#: Largest mean difference of two frames in levels of 255: OpenCV interpolates chroma otherwise.
+_TOLERANCE = 3.0
+
+
+def _framespool() -> Callable[[bytes], tuple[Any, list[int]]]:
+    from framespool.compat import vllm
+
+    def load(data: bytes) -> tuple[Any, list[int]]:
+        frames, metadata = vllm.load_bytes(data, _FRAMES)
+        return frames, metadata["frames_indices"]
+
+    return load
+
+
+def _opencv() -> Callable[[bytes], tuple[Any, list[int]]]:
+    import cv2  # type: ignore[import-not-found]
+    import numpy as np
+
+    def load(data: bytes) -> tuple[Any, list[int]]:
+        capture = cv2.VideoCapture(io.BytesIO(data), cv2.CAP_FFMPEG, [])
+        total = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
+        indices = np.linspace(0, total - 1, min(_FRAMES, total), dtype=int).tolist()
+        height, width = (int(capture.get(side)) for side in (cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH))
+        frames = np.empty((len(indices), height, width, 3), np.uint8)
+        wanted, found = set(indices), []
+        for index in range(total):
+            if capture.grab() and index in wanted:
+                frames[len(found)] = cv2.cvtColor(capture.retrieve()[1], cv2.COLOR_BGR2RGB)
+                found.append(index)
+        return frames, found
+
+    return load
+
+
+_SIDES = {"framespool": _framespool, "opencv": _opencv}
+
+
+def _threads_now() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def serve(side: str, concurrent: int, requests: int, folder: Path, files: list[Path]) -> dict[str, Any]:
+    """Runs one side, and writes the result of the first request for each file to the folder."""
+    import numpy as np
+
+    load = _SIDES[side]()
+    contents = [path.read_bytes() for path in files]
+    for number, data in enumerate(contents):
+        frames, indices = load(data)
+        np.savez(folder / f"{number}.npz", indices=indices, frames=frames[:: max(1, len(frames) // 4)])
+        del frames
+    before, stop, most = _threads_now(), threading.Event(), [0]
+
+    def watch() -> None:
+        while not stop.wait(0.002):
+            most[0] = max(most[0], _threads_now())
+
+    def request(number: int) -> float:
+        began = time.perf_counter()
+        load(contents[number % len(contents)])
+        return time.perf_counter() - began
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    cpu, began = time.process_time(), time.perf_counter()
+    with ThreadPoolExecutor(concurrent) as pool:
+        seconds = sorted(pool.map(request, range(requests)))
+    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+    stop.set()
+    watcher.join()
+    return {
+        "p50": statistics.median(seconds),
+        "p95": seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))],
+        "rate": requests / wall,
+        "cpu": cpu / requests,
+        "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        # Without the threads of the requests and of this program.
+        "threads": max(0, most[0] - before - concurrent - 1),
+    }
+
+
+def _different(folders: list[Path], files: list[Path]) -> str | None:
+    """What two sides returned for a file, if it is not the same."""
+    import numpy as np
+
+    for number, path in enumerate(files):
+        ours, theirs = (np.load(folder / f"{number}.npz") for folder in folders)
+        if ours["indices"].tolist() != theirs["indices"].tolist():
+            return f"{path.name}: frames {ours['indices'].tolist()} and {theirs['indices'].tolist()}"
+        difference = np.abs(ours["frames"].astype(int) - theirs["frames"]).mean()
+        if not difference <= _TOLERANCE:
+            return f"{path.name}: pixels differ by {difference:.2f} levels on average"
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", default=os.environ.get("FRAMESPOOL_CORPUS"), help="(default: FRAMESPOOL_CORPUS)")
+    parser.add_argument("--opencv", default=sys.executable, help="Python with OpenCV (default: this one)")
+    parser.add_argument("--concurrent", type=int, nargs="+", default=_CONCURRENT, help="requests at a time")
+    parser.add_argument("--requests", type=int, default=40, help="requests of a round, at least three per thread")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
+    parser.add_argument("--json", type=Path, help="also write the figures of all rounds")
+    parser.add_argument(
+        "--serve", nargs=4, metavar=("SIDE", "CONCURRENT", "REQUESTS", "FOLDER"), help=argparse.SUPPRESS
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="videos instead of the corpus'")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        side, concurrent, requests, folder = arguments.serve
+        print(json.dumps(serve(side, int(concurrent), int(requests), Path(folder), arguments.files)))
+        return 0
+    if not arguments.files and not arguments.corpus:
+        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --corpus or files")
+    files = arguments.files or [Path(arguments.corpus) / "video" / name for name in _FILES]
+    pythons = {"framespool": sys.executable, "opencv": arguments.opencv}
+    rounds: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as place:
+        folders = [Path(place) / side for side in _SIDES]
+        for folder in folders:
+            folder.mkdir()
+        for concurrent, repeat in itertools.product(arguments.concurrent, range(arguments.rounds)):
+            requests = max(arguments.requests, 3 * concurrent)
+            turns = list(zip(_SIDES, folders, strict=True))
+            for side, folder in turns[:: 1 if repeat % 2 == 0 else -1]:
+                command = [pythons[side], __file__, "--serve", side, str(concurrent), str(requests), str(folder)]
+                done = subprocess.run([*command, *map(str, files)], stdout=subprocess.PIPE, text=True, check=True)
+                rounds.append({"side": side, "concurrent": concurrent, **json.loads(done.stdout)})
+            if message := _different(folders, files):
+                print(f"the sides differ: {message}", file=sys.stderr)
+                return 1
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"files": [path.name for path in files], "rounds": rounds}, indent=1))
+    print(f"{_FRAMES} frames of each of {len(files)} videos in turn, median of {arguments.rounds} rounds")
+    print(
+        f"  {'requests':>8} {'':10} {'p50 ms':>8} {'p95 ms':>8} {'per s':>7} {'CPU ms':>8} {'RSS MiB':>8} {'threads':>8}"
+    )
+    for concurrent, side in itertools.product(arguments.concurrent, _SIDES):
+        own = [each for each in rounds if (each["side"], each["concurrent"]) == (side, concurrent)]
+        middle = {name: statistics.median(each[name] for each in own) for name in own[0] if name != "side"}
+        print(
+            f"  {concurrent:8} {side:10} {middle['p50'] * 1e3:8.0f} {middle['p95'] * 1e3:8.0f} {middle['rate']:8.2f} "
+            f"{middle['cpu'] * 1e3:8.0f} {middle['rss']:8.0f} {middle['threads']:8.0f}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

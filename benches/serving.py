@@ -3,7 +3,7 @@
     python3 -m venv --system-site-packages opencv && opencv/bin/pip install opencv-python-headless numpy
     python benches/serving.py --opencv opencv/bin/python --corpus CORPUS [--json out.json]
 
-A request has the bytes of a video and asks for 32 evenly spread frames at full size. As many threads as requests run
+A request has the bytes of a video and gets 32 evenly spread frames at full size. As many threads as requests run
 at a time, each with one request after the other. Every figure comes from a process of its own; the sides take turns,
 and the medians of the rounds are printed. The OpenCV side does what vLLM's loader "opencv" does: it reads from memory,
 grabs each frame up to the last one, and converts the selected ones. Before anything is printed, both sides must have
@@ -172,9 +172,8 @@ def main() -> int:
     if arguments.json:
         arguments.json.write_text(json.dumps({"files": [path.name for path in files], "rounds": rounds}, indent=1))
     print(f"{_FRAMES} frames of each of {len(files)} videos in turn, median of {arguments.rounds} rounds")
-    print(
-        f"  {'requests':>8} {'':10} {'p50 ms':>8} {'p95 ms':>8} {'per s':>7} {'CPU ms':>8} {'RSS MiB':>8} {'threads':>8}"
-    )
+    columns = ("p50 ms", "p95 ms", "per s", "CPU ms", "RSS MiB", "threads")
+    print(f"  {'requests':>8} {'':10} " + " ".join(f"{column:>8}" for column in columns))
     for concurrent, side in itertools.product(arguments.concurrent, _SIDES):
         own = [each for each in rounds if (each["side"], each["concurrent"]) == (side, concurrent)]
         middle = {name: statistics.median(each[name] for each in own) for name in own[0] if name != "side"}

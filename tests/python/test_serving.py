@@ -81,9 +81,11 @@ def processors() -> dict[str, Any]:
             [t.SmartResize(32, min_pixels=32 * 32, max_pixels=most, total_pixels=most // 2)],
         ),
         "Qwen3-VL, limited": (
-            hf.Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 800_000}),
+            hf.Qwen3VLVideoProcessor(
+                size={"shortest_edge": 4096, "longest_edge": 2_000_000}, cap_pixels_per_frame=True, max_video_tokens=300
+            ),
             p.hf_qwen3_vl(fps=2),
-            [t.SmartResize(32, min_pixels=32 * 32, max_pixels=800_000, total_pixels=400_000)],
+            [t.SmartResize(32, min_pixels=32 * 32, max_pixels=300 * 32 * 32, total_pixels=1_000_000)],
         ),
         "InternVL": (
             hf.InternVLVideoProcessor(size={"height": 448, "width": 448}, num_frames=8),

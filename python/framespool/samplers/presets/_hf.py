@@ -129,7 +129,7 @@ def hf_smolvlm(*, num_frames: int = 64, fps: float = 1.0, skip_secs: float = 1.0
     Args:
         num_frames: Maximum number of frames.
         fps: Frames per second up to that number.
-        skip_secs: Seconds left out at both ends of videos with more than `num_frames * fps` seconds besides.
+        skip_secs: Seconds omitted at both ends of videos with more than `num_frames * fps` other seconds.
 
     Returns:
         The clip sampler, which draws no random numbers.

@@ -209,6 +209,13 @@ def llava_next_forced(total: int, fps: float) -> list[int]:
     return evenly_spread(total, 64)
 
 
+def smolvlm(total: int, fps: float) -> list[int]:
+    """huggingface/transformers, models/smolvlm/video_processing_smolvlm.py: 64 frames, one per second."""
+    seconds = total / fps
+    start, end = (int(fps), min(int(total - fps), total - 1)) if seconds - 2 > 64 else (0, total - 1)
+    return np.unique(np.linspace(start, end, max(1, min(round(seconds), 64)), dtype=int)).tolist()
+
+
 RULES = {
     vllm_default: p.vllm(),
     vllm_at_a_rate: p.vllm(num_frames=32, fps=2),
@@ -217,6 +224,7 @@ RULES = {
     sglang_qwen: p.qwen_vl(version="sglang"),
     llava_next: p.llava_video(frames_upbound=64),
     llava_next_forced: p.llava_video(frames_upbound=64, force_sample=True),
+    smolvlm: p.hf_smolvlm(),
 }
 
 
@@ -247,9 +255,8 @@ def test_a_server_gives_the_frames_of_a_loader(videos, name):
 
 
 def test_the_stacks_differ_where_the_page_says_so():
-    """For one video of 100 frames at 29.97 per second."""
-    found = {rule.__name__: sampler.indices(100, fps=29.97).indices for rule, sampler in RULES.items()}
-    assert found["vllm_qwen2"] == [0, 16, 33, 50, 66, 83]
-    assert found["vllm_qwen3"] == p.qwen_vl().indices(100, fps=29.97).indices == [0, 20, 40, 59, 79, 99]
-    assert found["sglang_qwen"] == [0, 19, 39, 59, 79, 99]
-    assert p.qwen_vl().indices(115, fps=29.97).indices != p.hf_qwen3_vl().indices(115, fps=29.97).indices
+    """For one video of 115 frames at 29.97 per second, against the rules as restated."""
+    assert vllm_qwen2(115, 29.97) == [0, 19, 38, 57, 76, 95]
+    assert vllm_qwen3(115, 29.97) == [0, 19, 38, 57, 76, 95, 114]
+    assert sglang_qwen(115, 29.97) == [0, 22, 45, 68, 91, 114]
+    assert p.qwen_vl().indices(115, fps=29.97).indices == [0, 23, 46, 68, 91, 114]

@@ -158,6 +158,7 @@ def _preset(options: Mapping[str, Any]) -> ClipSampler:
     if name not in presets.__all__:
         raise ArgumentError(f"clip_sampler must name a preset, such as {{'preset': 'qwen_vl'}}, got {options!r}")
     try:
-        return getattr(presets, name)(**given)
+        sampler: ClipSampler = getattr(presets, name)(**given)
     except TypeError as error:
         raise ArgumentError(f"clip_sampler: {error}; see samplers.presets.{name}") from error
+    return sampler

@@ -1,13 +1,14 @@
-"""Video loading of a server under concurrent requests: `framespool.compat.vllm` and OpenCV, as vLLM uses it.
+"""Video loading of a server under concurrent requests: `framespool.compat.vllm`, and what vLLM's loaders do.
 
-    python3 -m venv --system-site-packages opencv && opencv/bin/pip install opencv-python-headless numpy
-    python benches/serving.py --opencv opencv/bin/python --corpus CORPUS [--json out.json]
+    python3 -m venv opencv && opencv/bin/pip install opencv-python-headless numpy
+    python benches/serving.py --opencv opencv/bin/python --torchcodec PYTHON --corpus CORPUS [--json out.json]
 
 A request has the bytes of a video and gets 32 evenly spread frames at full size. As many threads as requests run
 at a time, each with one request after the other. Every figure comes from a process of its own; the sides take turns,
-and the medians of the rounds are printed. The OpenCV side does what vLLM's loader "opencv" does: it reads from memory,
-grabs each frame up to the last one, and converts the selected ones. Before anything is printed, both sides must have
-selected the same frames, with pixels that differ by at most 3 levels on average.
+and the medians of the rounds are printed. OpenCV and torchcodec, of which at least one is given, do what vLLM's loaders
+of these names do: OpenCV grabs each frame up to the last one and converts the selected ones, torchcodec decodes the
+selected ones in one call. Both read from memory and have the number of threads that vLLM leaves them. Before anything
+is printed, all sides must have selected the same frames, with pixels that differ by at most 3 levels on average.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _FILES = (
 )
 _FRAMES = 32
 _CONCURRENT = (1, 4, 8, 32)
-#: Largest mean difference of two frames in levels of 255: OpenCV interpolates chroma otherwise.
+#: Largest mean difference of two frames in levels of 255: the sides interpolate chroma differently.
 _TOLERANCE = 3.0
 
 
@@ -72,7 +73,20 @@ def _opencv() -> Callable[[bytes], tuple[Any, list[int]]]:
     return load
 
 
-_SIDES = {"framespool": _framespool, "opencv": _opencv}
+def _torchcodec() -> Callable[[bytes], tuple[Any, list[int]]]:
+    import numpy as np
+    from torchcodec.decoders import VideoDecoder  # type: ignore[import-not-found]
+
+    def load(data: bytes) -> tuple[Any, list[int]]:
+        decoder = VideoDecoder(data, dimension_order="NHWC", num_ffmpeg_threads=0)
+        total = decoder.metadata.num_frames
+        indices = np.linspace(0, total - 1, min(_FRAMES, total), dtype=int).tolist()
+        return decoder.get_frames_at(indices).data.numpy(), indices
+
+    return load
+
+
+_SIDES = {"framespool": _framespool, "opencv": _opencv, "torchcodec": _torchcodec}
 
 
 def _threads_now() -> int:
@@ -119,24 +133,25 @@ def serve(side: str, concurrent: int, requests: int, folder: Path, files: list[P
     }
 
 
-def _different(folders: list[Path], files: list[Path]) -> str | None:
-    """What two sides returned for a file, if it is not the same."""
+def _different(folders: dict[str, Path], files: list[Path]) -> str | None:
+    """What framespool and another side returned for a file, if it is not the same."""
     import numpy as np
 
-    for number, path in enumerate(files):
-        ours, theirs = (np.load(folder / f"{number}.npz") for folder in folders)
+    for side, (number, path) in itertools.product(folders, enumerate(files)):
+        ours, theirs = (np.load(folders[each] / f"{number}.npz") for each in ("framespool", side))
         if ours["indices"].tolist() != theirs["indices"].tolist():
-            return f"{path.name}: frames {ours['indices'].tolist()} and {theirs['indices'].tolist()}"
+            return f"{path.name}: frames {ours['indices'].tolist()}, {side} has {theirs['indices'].tolist()}"
         difference = np.abs(ours["frames"].astype(int) - theirs["frames"]).mean()
         if not difference <= _TOLERANCE:
-            return f"{path.name}: pixels differ by {difference:.2f} levels on average"
+            return f"{path.name}: pixels of {side} differ by {difference:.2f} levels on average"
     return None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", default=os.environ.get("FRAMESPOOL_CORPUS"), help="(default: FRAMESPOOL_CORPUS)")
-    parser.add_argument("--opencv", default=sys.executable, help="Python with OpenCV (default: this one)")
+    parser.add_argument("--opencv", metavar="PYTHON", help="Python with OpenCV")
+    parser.add_argument("--torchcodec", metavar="PYTHON", help="Python with torchcodec")
     parser.add_argument("--concurrent", type=int, nargs="+", default=_CONCURRENT, help="requests at a time")
     parser.add_argument("--requests", type=int, default=40, help="requests of a round, at least three per thread")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
@@ -153,17 +168,19 @@ def main() -> int:
     if not arguments.files and not arguments.corpus:
         sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --corpus or files")
     files = arguments.files or [Path(arguments.corpus) / "video" / name for name in _FILES]
-    pythons = {"framespool": sys.executable, "opencv": arguments.opencv}
+    pythons = {"framespool": sys.executable, "opencv": arguments.opencv, "torchcodec": arguments.torchcodec}
+    pythons = {side: python for side, python in pythons.items() if python}
+    if len(pythons) < 2:
+        sys.exit("nothing to compare with: give --opencv or --torchcodec")
     rounds: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
-        folders = [Path(place) / side for side in _SIDES]
-        for folder in folders:
+        folders = {side: Path(place) / side for side in pythons}
+        for folder in folders.values():
             folder.mkdir()
         for concurrent, repeat in itertools.product(arguments.concurrent, range(arguments.rounds)):
             requests = max(arguments.requests, 3 * concurrent)
-            turns = list(zip(_SIDES, folders, strict=True))
-            for side, folder in turns[:: 1 if repeat % 2 == 0 else -1]:
-                command = [pythons[side], __file__, "--serve", side, str(concurrent), str(requests), str(folder)]
+            for side in list(pythons)[:: 1 if repeat % 2 == 0 else -1]:
+                command = [pythons[side], __file__, "--serve", side, str(concurrent), str(requests), str(folders[side])]
                 done = subprocess.run([*command, *map(str, files)], stdout=subprocess.PIPE, text=True, check=True)
                 rounds.append({"side": side, "concurrent": concurrent, **json.loads(done.stdout)})
             if message := _different(folders, files):
@@ -174,7 +191,7 @@ def main() -> int:
     print(f"{_FRAMES} frames of each of {len(files)} videos in turn, median of {arguments.rounds} rounds")
     columns = ("p50 ms", "p95 ms", "per s", "CPU ms", "RSS MiB", "threads")
     print(f"  {'requests':>8} {'':10} " + " ".join(f"{column:>8}" for column in columns))
-    for concurrent, side in itertools.product(arguments.concurrent, _SIDES):
+    for concurrent, side in itertools.product(arguments.concurrent, pythons):
         own = [each for each in rounds if (each["side"], each["concurrent"]) == (side, concurrent)]
         middle = {name: statistics.median(each[name] for each in own) for name in own[0] if name != "side"}
         print(

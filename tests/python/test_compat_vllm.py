@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -138,3 +139,28 @@ def test_threads(videos):
         assert all(
             np.array_equal(frames, right) for frames, _ in pool.map(lambda _: vllm.load_bytes(data, 5), range(24))
         )
+
+
+def test_concurrent_requests_share_the_cores(videos, monkeypatch):
+    data, asked = (videos / "derived/base_640x360.mp4").read_bytes(), []
+    opened, go_on = threading.Semaphore(0), threading.Event()
+
+    def video(data, num_threads, **options):
+        asked.append(num_threads)
+        opened.release()
+        assert go_on.wait(60)
+        return fsp.Video(data, num_threads=num_threads, **options)
+
+    monkeypatch.setattr(vllm, "Video", video)
+    monkeypatch.setattr(vllm._framespool, "cores", lambda: 4)
+    with ThreadPoolExecutor(8) as pool:
+        requests = []
+        for _ in range(6):  # one after the other, so that each finds the earlier ones running
+            requests.append(pool.submit(vllm.load_bytes, data, 2))
+            assert opened.acquire(timeout=60)
+        go_on.set()
+        assert len({request.result()[0].tobytes() for request in requests}) == 1
+    with pytest.raises(fsp.Error):
+        vllm.load_bytes(b"no video")
+    vllm.load_bytes(data, 2)
+    assert asked == [4, 2, 1, 1, 1, 1, 4, 4]

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from framespool.errors import UnsupportedError
+from framespool.errors import ArgumentError, UnsupportedError
 from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 
@@ -20,12 +20,15 @@ def to_pandas(dataset: Any) -> Any:
         A `pandas.DataFrame`.
 
     Raises:
+        ArgumentError: If samples have several sources.
         UnsupportedError: If pandas is not installed.
     """
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
         raise UnsupportedError("to_pandas() needs pandas, which is not installed; pip install pandas") from None
+    if dataset._has_sources:
+        raise ArgumentError("to_pandas() has a row for each source, but these samples have several (datasets.Sources)")
     names = ("path", "member", "label", "class", "start", "end", "start_frame", "end_frame")
     rows: dict[str, list[Any]] = {name: [] for name in names}
     classes = dict(enumerate(dataset.classes))

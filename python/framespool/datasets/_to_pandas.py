@@ -23,12 +23,12 @@ def to_pandas(dataset: Any) -> Any:
         ArgumentError: If samples have several sources.
         UnsupportedError: If pandas is not installed.
     """
+    if dataset._has_sources:
+        raise ArgumentError("to_pandas() has a row for each source, but these samples have several (datasets.Sources)")
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
         raise UnsupportedError("to_pandas() needs pandas, which is not installed; pip install pandas") from None
-    if dataset._has_sources:
-        raise ArgumentError("to_pandas() has a row for each source, but these samples have several (datasets.Sources)")
     names = ("path", "member", "label", "class", "start", "end", "start_frame", "end_frame")
     rows: dict[str, list[Any]] = {name: [] for name in names}
     classes = dict(enumerate(dataset.classes))

@@ -249,10 +249,8 @@ class BaseLoader(Generic[B]):
         return self.dataset if self._samples is None else self._samples.datasets[self._samples.kinds[0]]
 
     def _for_engine(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a native loader, which has no order of its own if the units are samples."""
-        if self._samples is None:
-            return settings
-        return {**settings, "order": self._samples.engine_order(settings["order"]), "mixture": None}
+        """The settings of a native loader."""
+        return settings if self._samples is None else self._samples.engine_settings(settings)
 
     def _sample_shapes(self, epoch: int, slots: list[Slot]) -> Any:
         assert self._samples is not None
@@ -923,7 +921,8 @@ class BaseLoader(Generic[B]):
 
         With several cameras or masks these are sums over their engines; of `clip_cache_peak_bytes`, `memory_budget` and
         `nvdec_threads` the largest, and batches and clips count once. If samples have several sources, a video or image
-        is a clip, and `clips_skipped` and `clips_replaced` count samples. `version` changes if a name or its meaning does.
+        is a clip, and `clips_skipped` and `clips_replaced` count samples. `version` changes if a name or its meaning
+        does.
 
         - Delivered
             - `batches`: Batches delivered.

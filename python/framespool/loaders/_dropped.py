@@ -49,10 +49,8 @@ def dropped(loader: Any) -> list[dict[str, Any]]:
         The result of `ClipLoader.dropped()`.
     """
     found, failures, dataset = [], loader.failures(), loader.dataset
-    replaces = loader._samples is not None and loader._samples.replaces
-    skips = loader._settings["options"]["on_error"] == "skip" and not replaces
     for failure in failures:
-        if skips or failure["clips"] == 0:
+        if loader._settings["options"]["on_error"] == "skip" or failure["clips"] == 0:
             named = {name: value for name, value in failure.items() if name not in ("kind", "message", "clips")}
             found.append({**named, "reason": failure["message"], "clips": failure["clips"]})
     each = loader._clips_per_video()

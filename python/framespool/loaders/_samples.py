@@ -16,7 +16,7 @@ from framespool.datasets import Dataset
 from framespool.datasets._columns import Column
 from framespool.errors import BY_KIND, ArgumentError
 from framespool.loaders import _checkpoint
-from framespool.options import Cache, Index, OnError, TokenBudget
+from framespool.options import Cache, Index, TokenBudget
 from framespool.options._loader import LoaderOptions
 from framespool.order._batch_budget import Shape, Slot
 from framespool.samplers import ClipSampler, Indices
@@ -77,13 +77,13 @@ class Samples:
             kind: array("q", accumulate((len(getattr(source, kind)) for source, _ in dataset.samples), initial=0))
             for kind in KINDS
         }
-        #: The kinds of which the dataset has any, each with an engine.
-        self.kinds = [kind for kind in KINDS if self._offsets[kind][-1]]
-        if not self.kinds:
-            raise ArgumentError("no sample has a video or an image; iterate over the dataset itself")
+        #: The kinds of which the dataset has any, each with an engine. If all samples are text only, there is one
+        #: engine, whose only source is never opened.
+        self.kinds = [kind for kind in KINDS if self._offsets[kind][-1]] or ["images"]
         self.datasets = {
             kind: Dataset(
-                [(each, -1) for source, _ in dataset.samples for each in getattr(source, kind)], stream=dataset.stream
+                [each for source, _ in dataset.samples for each in getattr(source, kind)] or [b""],
+                stream=dataset.stream,
             )
             for kind in self.kinds
         }
@@ -93,8 +93,8 @@ class Samples:
                 raise ArgumentError("clip_sampler is missing, such as samplers.presets.qwen_vl()")
             if not clip_sampler.clips_in(1) == clip_sampler.clips_in(2**31 - 1) == 1:
                 raise ArgumentError(
-                    f"samples of several sources need one clip of each video, also of a short one, but {clip_sampler!r} "
-                    'may take another number; use clips_per_video=1, and no padding="drop"'
+                    f"samples of several sources need one clip of each video, also of a short one; {clip_sampler!r} "
+                    'may take another number: use clips_per_video=1, and no padding="drop"'
                 )
             self._samplers["videos"] = clip_sampler
         self._options = _by_kind(options)
@@ -191,18 +191,21 @@ class Samples:
         return _checkpoint.text([(kind, self.sampler_spec(kind), self._steps[kind]) for kind in self.kinds])
 
     @staticmethod
-    def engine_order(order: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the order of an engine, which makes only batches that it is given.
+    def engine_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of an engine, which makes only batches that it is given, without clips that fail.
 
         Args:
-            order: The settings of the order of the samples.
+            settings: The settings of the loader.
 
         Returns:
             The settings.
         """
+        options = settings["options"]
+        if options["on_error"] != "raise":
+            options = {**options, "on_error": "omit"}  # the loader omits or replaces the sample
         alone = {"shard_id": 0, "num_shards": 1, "worker_id": 0, "num_workers": 1, "num_nodes": 1}
         plain = {"shuffle": "off", "stick_to_shard": False, "weights": None, "last_batch": "partial", "batch_size": 1}
-        return {**order, **alone, **plain}
+        return {**settings, "order": {**settings["order"], **alone, **plain}, "options": options, "mixture": None}
 
     def clips(self, kind: str, slots: Sequence[Slot]) -> list[Slot]:
         """The clips of samples.
@@ -265,32 +268,23 @@ class Samples:
         results = dict(zip(self.kinds, made, strict=True))
         rows: list[dict[str, list[int]] | None] = [{} for _ in slots]
         for kind, result in results.items():
-            delivered = self._delivered(result)
-            following = next(delivered, None)
+            delivered = zip(result["clip_ids"].tolist(), result["occurrences"].tolist(), strict=True)
+            numbered = enumerate(delivered)
+            following = next(numbered, None)
             for at, slot in enumerate(slots):
                 own = []
                 clips = self.clips(kind, [slot])
                 for clip, occurrence, *_ in clips:
                     # The engine keeps the order, so a clip that is not the next one failed.
-                    if following is not None and following[1:] == (clip, occurrence):
+                    if following is not None and following[1] == (clip, occurrence):
                         own.append(following[0])
-                        following = next(delivered, None)
+                        following = next(numbered, None)
                 of_sample = rows[at]
                 if len(own) < len(clips):
                     rows[at] = None
                 elif of_sample is not None:
                     of_sample[kind] = own
         return [None if own is None else (results, own) for own in rows]
-
-    @staticmethod
-    def _delivered(result: Mapping[str, Any]) -> Iterator[tuple[int, int, int]]:
-        """The row, clip and occurrence of each clip of an engine that is the requested one."""
-        names = ("clip_ids", "requested_ids", "occurrences")
-        for row, (clip, requested, occurrence) in enumerate(
-            zip(*(result[name].tolist() for name in names), strict=True)
-        ):
-            if clip == requested:  # else the only clip in place of a batch of which all clips failed
-                yield row, clip, occurrence
 
     def others(self, seed: int, epoch: int, slot: Slot) -> Iterator[int]:
         """The samples that may replace one that failed, in the order in which they are tried.
@@ -366,7 +360,6 @@ def _by_kind(options: LoaderOptions) -> dict[str, LoaderOptions]:
         for kind in given:
             if kind not in KINDS:
                 raise ArgumentError(f"transforms: no kind of sources {kind!r}; there are {', '.join(map(repr, KINDS))}")
-    on_error = options.on_error
     found = {}
     for kind in KINDS:
         transforms = given.get(kind) if isinstance(given, Mapping) else given
@@ -374,11 +367,7 @@ def _by_kind(options: LoaderOptions) -> dict[str, LoaderOptions]:
             raise ArgumentError(
                 "samples of several sources exclude a callable among the transforms; apply it to the batch"
             )
-        # A sample is replaced as a whole, by the loader.
-        action = "skip" if on_error.action == "replace" else on_error.action
-        found[kind] = replace(
-            options, transforms=transforms, collate="list", on_error=OnError(action, outage=on_error.outage)
-        )
+        found[kind] = replace(options, transforms=transforms, collate="list")
     gpu = options.gpu
     found["images"] = replace(
         found["images"],

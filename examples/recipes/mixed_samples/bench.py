@@ -16,8 +16,9 @@ import original  # noqa: E402
 import ported  # noqa: E402
 import torch  # noqa: E402
 from common import bench_arguments, compare_speed  # noqa: E402
-from dataset import COUNTS, write_records  # noqa: E402
 from qwen_vl_utils import vision_process  # noqa: E402
+
+from dataset import COUNTS, write_records  # noqa: E402
 
 
 def embed(inputs: dict[str, Any]) -> torch.Tensor:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import original  # noqa: E402
 import ported  # noqa: E402
+
 from dataset import COUNTS, make_processor, write_records  # noqa: E402
 
 #: Largest mean difference of the pixels of a batch, of 255: framespool resizes the planes, before it converts colors.

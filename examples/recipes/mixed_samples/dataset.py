@@ -37,7 +37,7 @@ def write_records(folder: Path, videos: Sequence[Path], count: int) -> Path:
     for number, video in enumerate(videos):
         images.append(folder / f"{number}.jpg")
         Image.fromarray(fsp.Video(video, layout="THWC")[0].numpy()).save(images[-1], quality=90)
-    files = {"videos": [str(video.resolve(strict=True)) for video in videos], "images": [str(image) for image in images]}
+    files = {"videos": [str(video.resolve(strict=True)) for video in videos], "images": list(map(str, images))}
     taken, rows = {"videos": 0, "images": 0}, []
     for number in range(count):
         row: dict[str, Any] = {}

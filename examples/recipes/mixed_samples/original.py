@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dataset import IMAGE, VIDEO, make_processor, prompt
 from qwen_vl_utils import process_vision_info
 from torch.utils.data import DataLoader, Dataset
+
+from dataset import IMAGE, VIDEO, make_processor, prompt
 
 
 class Records(Dataset):

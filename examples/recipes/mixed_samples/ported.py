@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import framespool as fsp
+
 from dataset import IMAGE, VIDEO, make_processor, prompt
 
 
@@ -18,7 +19,10 @@ def make_loader(path: Path, batch_size: int, num_workers: int) -> Iterator[dict[
         fsp.datasets.json_lines(path, videos="videos", images="images"),
         fsp.samplers.presets.qwen_vl(fps=VIDEO["fps"], max_frames=VIDEO["max_frames"]),
         batch_size=batch_size,
-        transforms={"videos": [fsp.transforms.SmartResize(28, **limits)], "images": [fsp.transforms.SmartResize(28, **IMAGE)]},
+        transforms={
+            "videos": [fsp.transforms.SmartResize(28, **limits)],
+            "images": [fsp.transforms.SmartResize(28, **IMAGE)],
+        },
         num_threads=num_workers,
     )
     for batch in loader:

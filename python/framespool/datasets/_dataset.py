@@ -67,7 +67,7 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     def __init__(
         self,
-        samples: Iterable[tuple[Source, Any]],
+        samples: Iterable[tuple[Source | Sources, Any]],
         classes: Sequence[str] = (),
         columns: Mapping[str, Iterable[Any]] | None = None,
         stream: int | None = None,
@@ -510,7 +510,7 @@ def _sample_index(index: Any, length: int) -> int:
 _SOURCES = (str, bytes, os.PathLike, ArchiveMember, TableCell, ImageSequence, VideoSegment, Sources)
 
 
-def _entry(number: int, entry: Any) -> tuple[Source, Any]:
+def _entry(number: int, entry: Any) -> tuple[Any, Any]:
     if isinstance(entry, _SOURCES):
         return (entry, None)
     if isinstance(entry, Mapping):

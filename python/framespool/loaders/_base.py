@@ -626,7 +626,7 @@ class BaseLoader(Generic[B]):
             return native.start_epoch(epoch, batch)
         assert isinstance(native, _framespool.Loader)
         if self._samples is None:
-            return native.start_batches(epoch, batch, self._plan.batches(self._local(), epoch))
+            return native.start_batches(epoch, batch, self._plan.batches(self._units(), epoch))
         kind = self._samples.kinds[at]
         batches = [self._samples.clips(kind, slots) for slots in self._sample_batches(epoch)]
         return native.start_batches(epoch, batch, batches)
@@ -672,7 +672,8 @@ class BaseLoader(Generic[B]):
         number, at = integer("epoch", epoch, most=MAX_EPOCH), integer("index", index, most=2**63)
         if at >= (length := self._num_batches(number)):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
-        return self._alone(number, lambda native, place: self._begin(native, place, number, at))
+        batch: B = self._alone(number, lambda native, place: self._begin(native, place, number, at))
+        return batch
 
     def _alone(self, epoch: int, begin: Callable[[Any, int], int], make: Callable[..., Any] | None = None) -> Any:
         """Makes the first batch of a pass by native loaders of its own.
@@ -852,15 +853,16 @@ class BaseLoader(Generic[B]):
             has its name, `offset_bytes` and `num_bytes`. For a `datasets.TableCell` `cell` has its column and row.
         """
         failures: list[dict[str, Any]] = []
-        for at, native in enumerate([self._native, *self._companions] if self._samples else [self._native]):
+        samples = self._samples
+        kinds = [""] if samples is None else samples.kinds
+        for of_kind, native in zip(kinds, [self._native, *self._companions], strict=False):
             for video, path, kind, message, clips in native.failures():
-                failure = {"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips}
-                source = self.dataset.samples[video][0] if self._samples is None else None
-                if self._samples is not None:
-                    of_kind = self._samples.kinds[at]
-                    source = self._samples.datasets[of_kind].samples[video][0]
-                    failure["video_id"] = self._samples.sample_of(of_kind, video)
-                failures.append(failure | failure_record(source, kind))
+                if samples is None:
+                    sample, source = video, self.dataset.samples[video][0]
+                else:
+                    sample, source = samples.source(of_kind, video)
+                failures.append({"video_id": sample, "path": path, "kind": kind, "message": message, "clips": clips})
+                failures[-1] |= failure_record(source, kind)
         return failures
 
     def dropped(self) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
         digest.update(dataset.samples.table.labels())
         return digest.hexdigest()
     names: list[str] = []
-    entries = [entry for entry, _ in dataset.samples]
+    entries: list[Any] = [entry for entry, _ in dataset.samples]
     if dataset._has_sources:
         digest.update(repr([(len(entry.videos), len(entry.images)) for entry in entries]).encode())
         entries = [source for entry in entries for source in entry]

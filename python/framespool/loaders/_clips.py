@@ -231,10 +231,11 @@ class SampleBatch(BatchMethods):
     def samples(self) -> list[dict[str, list[Any]]]:
         """The frames of each sample: a dict with the list of its `videos` and that of its `images`."""
         found: list[dict[str, list[Any]]] = [{"videos": [], "images": []} for _ in range(len(self))]
-        for kind, frames, batch in (
-            ("videos", self.videos.frames, self.videos),
-            ("images", self.images.images, self.images),
-        ):
+        flat: dict[str, tuple[Any, Batch | ImageBatch]] = {
+            "videos": (self.videos.frames, self.videos),
+            "images": (self.images.images, self.images),
+        }
+        for kind, (frames, batch) in flat.items():
             for row, each in zip(batch.columns["sample"].tolist(), frames, strict=True):
                 found[row][kind].append(each)
         return found
@@ -449,16 +450,11 @@ class ClipLoader(BaseLoader[Batch]):
             taken = {each.name for each in fields(Batch)} | {*dataset.columns, *(frame_columns or ())}
             self._views = Views(views, options, taken)
             clip_sampler, options = self._views.first(options)
-        if not isinstance(dataset, (str, bytes, os.PathLike)):
-            dataset = as_dataset(dataset)
-        if isinstance(dataset, Dataset) and dataset._has_sources:
-            for name, given in (
-                ("group_clips=True", group_clips),
-                ("views=", views),
-                ("frame_columns=", frame_columns),
-            ):
-                if given:
-                    raise ArgumentError(f"{name} needs samples of one source, but these have several")
+        dataset = as_dataset(dataset)
+        if dataset._has_sources:
+            refused = {"group_clips=True": group_clips, "views=": views, "frame_columns=": frame_columns}
+            for name in (name for name, given in refused.items() if given):
+                raise ArgumentError(f"{name} needs samples of one source, but these have several")
             self._start_samples(dataset, clip_sampler, options)
             return
         if clip_sampler is None:
@@ -485,15 +481,14 @@ class ClipLoader(BaseLoader[Batch]):
         self._samples = samples
         self._frame_columns = None
         first, *others = samples.kinds
-        kinds = {kind: {"images": kind == "images", "exact": kind == "images"} for kind in samples.kinds}
-        spec, quiet = samples.sampler_spec(first), self._is_quiet
-        super().__init__(dataset, spec, samples.options(first), quiet=quiet, **kinds[first])
-        for kind in others:
+        spec, quiet, images = samples.sampler_spec(first), self._is_quiet, first == "images"
+        super().__init__(dataset, spec, samples.options(first), images=images, exact=images, quiet=quiet)
+        for kind in others:  # the images
             own = samples.options(kind)
             settings = {
                 **self._settings,
-                "frames": own.frame_settings(exact=kinds[kind]["exact"], ignores_hdr=quiet),
-                "options": own.engine_settings(dataset.stream, images=kinds[kind]["images"]),
+                "frames": own.frame_settings(exact=True, ignores_hdr=quiet),
+                "options": own.engine_settings(dataset.stream, images=True),
                 "index": cache_location(own.index.folder),
             }
             self._add_companion(samples.datasets[kind], samples.sampler_spec(kind), samples.steps(kind), settings)

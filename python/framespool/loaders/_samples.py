@@ -8,7 +8,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from framespool import _framespool
@@ -22,7 +22,7 @@ from framespool.order._batch_budget import Shape, Slot
 from framespool.samplers import ClipSampler, Indices
 from framespool.transforms import SmartResize
 from framespool.transforms._compose import listed, split
-from framespool.video._sources import KINDS
+from framespool.video._sources import KINDS, Source
 
 #: What `on_error` handles: errors that a file is at fault for.
 FILE_ERRORS = tuple(
@@ -82,7 +82,7 @@ class Samples:
         self.kinds = [kind for kind in KINDS if self._offsets[kind][-1]] or ["images"]
         self.datasets = {
             kind: Dataset(
-                [each for source, _ in dataset.samples for each in getattr(source, kind)] or [b""],
+                [(each, -1) for source, _ in dataset.samples for each in getattr(source, kind)] or [(b"", -1)],
                 stream=dataset.stream,
             )
             for kind in self.kinds
@@ -119,7 +119,7 @@ class Samples:
     @property
     def replaces(self) -> bool:
         """Whether a sample of which a source fails is replaced by another one, not omitted."""
-        return self._on_error == "replace"
+        return bool(self._on_error == "replace")
 
     def _check_budget(self, options: LoaderOptions) -> None:
         """Checks that each sample costs something, or that another limit exists."""
@@ -140,14 +140,16 @@ class Samples:
                     "TokenBudget needs a transforms.SmartResize for videos and for images, with the same factor, the "
                     f"side of a token; got {', '.join(f'{kind}: {found}' for kind, found in factors.items())}"
                 )
-        empty = next(
-            (at for at, (source, _) in enumerate(self._dataset.samples) if not any(True for _ in source)), None
-        )
+        empty = next((at for at in range(len(self._dataset)) if not any(self._count(kind, at) for kind in KINDS)), None)
         if empty is not None and budget.max_clips is None and getattr(budget, "text", None) is None:
             raise ArgumentError(
                 f"sample {empty} has no videos and images, so it costs nothing: give {type(budget).__name__} max_clips="
                 + (", or text= with the column of the text tokens" if isinstance(budget, TokenBudget) else "")
             )
+
+    def _count(self, kind: str, sample: int) -> int:
+        """How many sources of a kind a sample has."""
+        return self._offsets[kind][sample + 1] - self._offsets[kind][sample]
 
     def sampler_spec(self, kind: str) -> Any:
         """The arguments of the clip sampler of a kind, for the engine.
@@ -224,17 +226,17 @@ class Samples:
             for clip in range(offsets[sample], offsets[sample + 1])
         ]
 
-    def sample_of(self, kind: str, clip: int) -> int:
-        """The sample of a clip.
+    def source(self, kind: str, clip: int) -> tuple[int, Source]:
+        """The sample and the source of a clip.
 
         Args:
             kind: The kind of the clip.
             clip: Its number among the clips of the kind.
 
         Returns:
-            The index of the sample.
+            The index of the sample, and the source.
         """
-        return bisect_right(self._offsets[kind], clip) - 1
+        return bisect_right(self._offsets[kind], clip) - 1, self.datasets[kind].samples[clip][0]
 
     def shapes(self, natives: Sequence[Any], epoch: int, slots: list[Slot]) -> list[list[Shape]]:
         """The shapes of all clips of samples.
@@ -250,9 +252,8 @@ class Samples:
         found: list[list[Shape]] = [[] for _ in slots]
         for kind, native in zip(self.kinds, natives, strict=True):
             shapes = iter(native.clip_shapes(epoch, self.clips(kind, slots)))
-            offsets = self._offsets[kind]
             for own, (sample, *_) in zip(found, slots, strict=True):
-                own += [next(shapes) for _ in range(offsets[sample], offsets[sample + 1])]
+                own += islice(shapes, self._count(kind, sample))
         return found
 
     def found(self, slots: Sequence[Slot], made: Sequence[Mapping[str, Any]]) -> list[Found | None]:

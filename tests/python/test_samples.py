@@ -423,6 +423,8 @@ def test_no_batch_is_empty_and_no_failure_of_all_sources_stops_the_loader(broken
     assert ids(batches) == [[1], [1], [1]]
     assert [batch.padding.tolist() for batch in batches] == [[True], [False], [True]]
     assert [batch.requested_ids.tolist() for batch in batches] == [[0], [1], [2]]
+    # The only image of these samples fails, which is no error of the other sample.
+    assert ids(loader(broken.subset([2, 8]), on_error="skip", batch_size=2)) == [[0]]
     with pytest.raises(fsp.Error, match=r"broken\.mp4"):
         next(iter(loader(broken.subset([6]), on_error="skip")))
 
@@ -444,16 +446,63 @@ def test_an_interrupt_while_a_sample_is_replaced_loses_no_batch(
     assert got == whole
 
 
+def test_batches_become_tensors_of_pytorch(path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    import framespool.torch
+
+    batch = next(iter(loader(read(path))))
+    converted = batch.to("cpu")
+    assert converted.samples[0]["videos"][1].equal(batch.videos.frames[1].torch())
+    assert converted.images.columns["sample"].tolist() == batch.images.columns["sample"].tolist()
+    assert isinstance(converted.labels, torch.Tensor)
+    assert len(batch._sources) > 20  # those of the clips, too
+    named = next(iter(framespool.torch.TorchLoader(loader(read(path)))))
+    assert named["videos"].frames[0].equal(converted.videos.frames[0])
+    own = framespool.torch.ClipLoader(read(path), fsp.samplers.presets.qwen_vl(max_frames=4), batch_size=3)
+    assert isinstance(next(iter(own)).videos.frames[0], torch.Tensor)
+    cache = framespool.torch.FeatureCache(path.parent / "cache", name="x", version=1, size="1MiB")
+    with pytest.raises(fsp.errors.ArgumentError, match="its samples have several sources"):
+        framespool.torch.FeatureLoader(loader(read(path)), cache, lambda frames: frames)
+
+
+def test_workers_of_a_data_loader_share_the_samples(path: Path) -> None:
+    parts = []
+    for worker in range(2):
+        shards = fsp.options.Shards(1, worker_id=worker, num_workers=2)
+        parts.append(ids(loader(read(path), shuffle=True, num_shards=shards)))
+    whole = ids(loader(read(path), shuffle=True))
+    assert parts == [whole[0::2], whole[1::2]]
+
+
+def test_workers_on_ray_are_refused(path: Path) -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(fsp.errors.ArgumentError, match="workers on Ray need samples of one source"):
+        fsp.ray.ClipLoader(read(path), fsp.samplers.presets.qwen_vl(), num_workers=1, batch_size=1)
+    own = fsp.ray.ClipLoader(
+        read(path), fsp.samplers.presets.qwen_vl(max_frames=4), num_workers=1, batch_size=5, distribute_mode=False
+    )
+    assert list(map(len, ids(own))) == [5, 5, 3]
+
+
 def test_states_fit_only_the_same_samples(path: Path, small: list[dict[str, Any]], tmp_path: Path) -> None:
     state = loader(read(path)).state_dict()
     loader(read(path), num_threads=1).load_state_dict(state)
     moved = json.loads(json.dumps(small))
-    moved[3]["videos"], moved[4]["videos"] = [], [moved[3]["videos"], moved[4]["videos"][0]]  # the same files
+    moved[9]["videos"], moved[10]["videos"] = moved[10]["videos"], []  # the same files in the same order
     with pytest.raises(fsp.errors.ArgumentError, match="the dataset"):
         loader(read(write(tmp_path, moved))).load_state_dict(state)
     with pytest.raises(fsp.errors.ArgumentError, match="the clip sampler"):
         other = {"videos": [t.SmartResize(28)], "images": [t.Resize(16)]}
         loader(read(path), transforms=other).load_state_dict(state)
+
+
+@pytest.mark.parametrize("batch_size", [2, BUDGET], ids=["number", "tokens"])
+def test_a_drawn_seed_is_that_of_the_state(path: Path, batch_size: Any) -> None:
+    first, second = (loader(read(path), shuffle=True, seed=None, batch_size=batch_size) for _ in range(2))
+    assert first.seed != second.seed
+    next(iter(second))
+    second.load_state_dict(first.state_dict())
+    assert [content(batch) for batch in second] == [content(batch) for batch in first]
 
 
 def test_what_is_not_possible_is_refused(path: Path, tmp_path: Path) -> None:

@@ -114,8 +114,6 @@ class BaseLoader(Generic[B]):
                 "epoch_clips": self.dataset.epoch_clips,
             }
         samples = self._samples
-        if samples is not None and shuffle_name(ordered) == "grouped":
-            ordered["shuffle"] = "full"  # the clips of a sample are one unit: the orders are the same
         #: What makes the batches in place of the engine's batch sampler.
         self._plan: BatchBudget | SamplerBatches | OrderBatches | None = None if samples is None else OrderBatches()
         if is_sampler(options.shuffle):
@@ -179,7 +177,7 @@ class BaseLoader(Generic[B]):
         self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
         self._seed_is_drawn = isinstance(options.seed, DrawnSeed)
         if shuffle_name(ordered) == "grouped" and self._native.grouped is None:
-            ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
+            ordered = {**ordered, "shuffle": "full"}  # each video or sample is one unit: the orders are the same
         elif shuffle_name(ordered) == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
             on_device = device is not None and own["device_memory_budget"] is not None
             option, budget = ("device_memory", "device_memory_budget") if on_device else ("memory", "memory_budget")

@@ -216,7 +216,7 @@ class SampleBatch(BatchMethods):
         >>> [(len(each["videos"]), len(each["images"])) for each in batch.samples], batch.columns["text"]
         ([(2, 0), (0, 1), (0, 0)], ['compare', 'describe', 'hello'])
         >>> batch.videos.frames[1].shape, batch.videos.columns["sample"].tolist()
-        ((4, 3, 480, 640), [0, 0])
+        ((4, 3, 640, 360), [0, 0])
     """
 
     videos: Batch

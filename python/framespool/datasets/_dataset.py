@@ -284,11 +284,7 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     def _for_engine(self) -> Any:
         """Returns the samples as the engine takes them: its own table if it made one. Its labels are integers."""
-        if self._has_sources:
-            raise ArgumentError(
-                "samples of several sources (datasets.Sources) are for framespool.ClipLoader only; give this a dataset "
-                "of paths"
-            )
+        one_source_each(self)
         if isinstance(self.samples, SampleList):
             return self.samples.table
         return self.samples if self._label_column() is None else [(source, -1) for source, _ in self.samples]
@@ -573,6 +569,43 @@ def as_dataset(dataset: Any) -> Dataset:
             "use framespool.datasets.folder(...) for a folder"
         )
     return Dataset(dataset)
+
+
+def one_source_each(dataset: Dataset) -> Dataset:
+    """Refuses samples of several sources.
+
+    Args:
+        dataset: A dataset.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        ArgumentError: If its samples are `Sources`.
+    """
+    if dataset._has_sources:
+        raise ArgumentError(
+            "samples of several sources (datasets.Sources) are for framespool.ClipLoader, tools.probe() and "
+            "tools.validate(); give this a dataset of paths"
+        )
+    return dataset
+
+
+def all_sources(dataset: Dataset) -> Dataset:
+    """Makes a sample of each source of samples that have several.
+
+    Args:
+        dataset: A dataset.
+
+    Returns:
+        The dataset itself, or one of the videos and images of its samples, with the labels of these.
+    """
+    if not dataset._has_sources:
+        return dataset
+    samples: list[tuple[Any, Any]] = list(dataset.samples)
+    return Dataset(
+        [(each, label) for sources, label in samples for each in sources], dataset.classes, None, dataset.stream
+    )
 
 
 def _ordered(entries: Iterable[Any]) -> Iterable[Any]:

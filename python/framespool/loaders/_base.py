@@ -165,7 +165,7 @@ class BaseLoader(Generic[B]):
         self._num_early = len(early)
         self._clip_workers = ClipWorkers(early, max(1, own["num_threads"])) if early else None
         others = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
-        self._index_progress = IndexProgress(options.index.progress, len(self.dataset), quiet=others)
+        self._index_progress = IndexProgress(options.index.progress, len(self._engine_dataset), quiet=others)
         with self._index_progress.creation() as self._report_index:
             self._native = self._engine(self._engine_dataset, sampler_spec, steps, self._settings)
         self._report_index = None
@@ -598,7 +598,7 @@ class BaseLoader(Generic[B]):
         self._running = [(native, self._begin(native, at, epoch, batch)) for at, native in enumerate(engines)]
         check = self._gpu_check() if self._uses_nvdec else self._end_check()
         fetch = self._index_progress.fetch(self._native)
-        make = functools.partial(self._batch if known is None else self._batch_of_known, epoch)
+        make = self._maker(epoch) if known is None else functools.partial(self._batch_of_known, epoch)
         self._cancel_ahead()
         start, ahead = self._functions_on_workers(epoch), self._settings["options"]["prefetch_batches"]
         batches = EpochIterator(self._running, make, check, fetch, start, ahead, known)
@@ -628,6 +628,18 @@ class BaseLoader(Generic[B]):
         kind = self._samples.kinds[at]
         batches = [self._samples.clips(kind, slots) for slots in self._sample_batches(epoch)]
         return native.start_batches(epoch, batch, batches)
+
+    def _maker(self, epoch: int) -> Callable[[list[dict[str, Any]]], B]:
+        """What builds the batches of a pass from the results of all native loaders."""
+        if self._samples is None:
+            return functools.partial(self._batch, epoch)
+        planned = self._sample_batches(epoch)  # of this pass: a sampler may yield another order the next time
+
+        def make(made: list[dict[str, Any]]) -> B:
+            made[0]["slots"] = planned[made[0]["batch_index"]]
+            return self._batch(epoch, made)
+
+        return make
 
     def _sample_batches(self, epoch: int) -> list[list[Slot]]:
         """The samples of each batch of this rank in an epoch."""
@@ -673,13 +685,15 @@ class BaseLoader(Generic[B]):
         batch: B = self._alone(number, lambda native, place: self._begin(native, place, number, at))
         return batch
 
-    def _alone(self, epoch: int, begin: Callable[[Any, int], int], make: Callable[..., Any] | None = None) -> Any:
+    def _alone(
+        self, epoch: int, begin: Callable[[Any, int], int], make: Callable[[list[dict[str, Any]]], Any] | None = None
+    ) -> Any:
         """Makes the first batch of a pass by native loaders of its own.
 
         Args:
             epoch: The epoch.
             begin: Starts the pass of a native loader, the one at a position among them; returns its number.
-            make: Builds the batch of an epoch from the results of all native loaders. `None`: `_batch()`.
+            make: Builds the batch from the results of all native loaders. `None`: as in an iteration.
 
         Returns:
             The batch.
@@ -705,7 +719,7 @@ class BaseLoader(Generic[B]):
         try:
             passes: list[tuple[Engine, int]] = [(native, begin(native, at)) for at, native in enumerate(self._single)]
             start = self._functions_on_workers(epoch)
-            return next(EpochIterator(passes, functools.partial(make or self._batch, epoch), start=start))
+            return next(EpochIterator(passes, make or self._maker(epoch), start=start))
         finally:
             for native in self._single:
                 native.cancel()

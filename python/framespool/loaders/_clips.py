@@ -564,8 +564,7 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
         if self._samples is not None:
-            slots = self._sample_batches(epoch)[made[0]["batch_index"]]
-            return self._sample_batch(self._samples, epoch, slots, made)  # type: ignore[return-value]
+            return self._sample_batch(self._samples, epoch, made[0]["slots"], made)  # type: ignore[return-value]
         values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
         values["video"] = _video_columns(values)
         if self._cameras is not None:
@@ -611,16 +610,17 @@ class ClipLoader(BaseLoader[Batch]):
             values |= {
                 "labels": samples.labels([ids[row] for row in of_clips]),
                 "padding": bools([padding[row] for row in of_clips]),
-                "columns": {"sample": values["sample"]},
             }
             of_kind[kind] = values
         videos, images = of_kind["videos"], of_kind["images"]
         videos["video"] = _video_columns(videos)
         layout = self._settings["frames"]["layout"]
         images |= {"images": [image.drop_time(layout) for image in images["frames"]], "image_ids": images["clip_ids"]}
+        named = {each.name: images.get(each.name) for each in fields(ImageBatch)}
         return SampleBatch(
-            Batch(**placed(self._named(videos), gpu)),
-            ImageBatch(**placed({each.name: images.get(each.name) for each in fields(ImageBatch)}, gpu)),
+            # The row of a sample is an id, and stays in host memory.
+            Batch(**placed(self._named(videos), gpu) | {"columns": {"sample": videos["sample"]}}),
+            ImageBatch(**placed(named, gpu) | {"columns": {"sample": images["sample"]}}),
             **placed(own, gpu),
         )
 
@@ -634,7 +634,7 @@ class ClipLoader(BaseLoader[Batch]):
                 number: int = native.start_batches(epoch, 0, [samples.clips(samples.kinds[at], again)])
                 return number
 
-            def found(_: int, made: list[dict[str, Any]], again: list[Slot] = again) -> Found | None:
+            def found(made: list[dict[str, Any]], again: list[Slot] = again) -> Found | None:
                 return samples.found(again, made)[0]
 
             try:

@@ -173,6 +173,24 @@ def test_each_sample_has_the_frames_of_its_files(path: Path) -> None:
             assert clips.labels.tolist() == [labels[row] for row in clips.columns["sample"].tolist()]
 
 
+def test_a_stream_is_that_of_the_videos(path: Path) -> None:
+    dataset = read(path)
+    chosen = list(loader(dataset.with_stream(0), batch_size=np.int64(4)))
+    assert [content(batch)[0] for batch in chosen] == [content(batch)[0] for batch in loader(dataset, batch_size=4)]
+    with pytest.raises(fsp.errors.NoVideoError):
+        next(iter(loader(dataset.with_stream(1))))
+
+
+def test_tools_read_all_sources(path: Path) -> None:
+    dataset = read(path)
+    files = {source for sources, _ in dataset for source in sources}
+    assert fsp.tools.validate(dataset).samples == sum(map(sum, COUNTS))
+    assert fsp.tools.probe(dataset).num_files == len(files)
+    for refused in (fsp.tools.split_shots, lambda given: fsp.tools.transcode(given, path.parent / "out")):
+        with pytest.raises(fsp.errors.ArgumentError, match="samples of several sources"):
+            refused(dataset)
+
+
 def test_a_dataset_of_text_only(path: Path) -> None:
     texts = read(path).subset([2, 5, 9])
     batches = list(fsp.ClipLoader(texts, batch_size=2))

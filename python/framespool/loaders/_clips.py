@@ -488,7 +488,7 @@ class ClipLoader(BaseLoader[Batch]):
             settings = {
                 **self._settings,
                 "frames": own.frame_settings(exact=True, ignores_hdr=quiet),
-                "options": own.engine_settings(dataset.stream, images=True),
+                "options": own.engine_settings(None, images=True),
                 "index": cache_location(own.index.folder),
             }
             self._add_companion(samples.datasets[kind], samples.sampler_spec(kind), samples.steps(kind), settings)

@@ -16,7 +16,7 @@ from framespool.datasets import Dataset
 from framespool.datasets._columns import Column
 from framespool.errors import BY_KIND, ArgumentError
 from framespool.loaders import _checkpoint
-from framespool.options import Cache, Index, TokenBudget
+from framespool.options import Cache, Index, PixelBudget, TokenBudget
 from framespool.options._loader import LoaderOptions
 from framespool.order._batch_budget import Shape, Slot
 from framespool.samplers import ClipSampler, Indices
@@ -83,7 +83,7 @@ class Samples:
         self.datasets = {
             kind: Dataset(
                 [(each, -1) for source, _ in dataset.samples for each in getattr(source, kind)] or [(b"", -1)],
-                stream=dataset.stream,
+                stream=dataset.stream if kind == "videos" else None,
             )
             for kind in self.kinds
         }
@@ -124,7 +124,7 @@ class Samples:
     def _check_budget(self, options: LoaderOptions) -> None:
         """Checks that each sample costs something, or that another limit exists."""
         budget = options.batch_size
-        if isinstance(budget, int):
+        if not isinstance(budget, (PixelBudget, TokenBudget)):
             return
         if isinstance(budget, TokenBudget):
             factors = {

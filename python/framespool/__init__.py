@@ -11,7 +11,7 @@ from framespool._common import tensor_methods
 from framespool._framespool import __version__
 from framespool.errors import Error
 from framespool.loaders import _chunks as _chunks  # implements Video.chunks()
-from framespool.loaders._clips import Batch, ClipLoader
+from framespool.loaders._clips import Batch, ClipLoader, SampleBatch
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool.loaders._views import View
 from framespool.options import Buckets, BufferShuffle, Cache, Gpu, GroupedShuffle, PixelBudget, TokenBudget
@@ -54,6 +54,7 @@ __all__ = [
     "ImageBatch",
     "ImageLoader",
     "PixelBudget",
+    "SampleBatch",
     "TokenBudget",
     "Video",
     "View",

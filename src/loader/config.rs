@@ -24,8 +24,10 @@ pub enum OnError {
     /// [`Loader::next_batch`].
     #[default]
     Raise,
-    /// Leaves the clip out: its batch is shorter.
+    /// Leaves the clip out: its batch is shorter. If all of them fail, one other clip is delivered.
     Skip,
+    /// Leaves the clip out, also if the batch is then empty: the caller replaces what it needs.
+    Omit,
     /// Replaces the clip with another one, chosen by (seed, epoch, clip, attempt).
     Replace,
 }
@@ -326,7 +328,7 @@ impl LoaderConfig {
         if self.mixture.is_some() || self.order.weights.is_some() {
             return refused("works with datasets without weights, not with mix() or weights");
         }
-        if self.options.on_error == OnError::Skip {
+        if matches!(self.options.on_error, OnError::Skip | OnError::Omit) {
             return refused("cannot skip a clip of a video; use on_error=\"replace\" or \"raise\"");
         }
         if self.clip_shapes().is_none() {

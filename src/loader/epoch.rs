@@ -408,6 +408,10 @@ impl Epoch {
         let mut metadata = Vec::new();
         let mut ragged = Vec::new();
         let (mut skipped, mut failed) = (None, None);
+        let omits = matches!(
+            context.config.options.on_error,
+            OnError::Skip | OnError::Omit
+        );
         let replaces_groups = context.config.options.on_error == OnError::Replace
             && context.config.options.group_clips;
         for (position, clip) in open.clips.into_iter().enumerate() {
@@ -424,17 +428,15 @@ impl Epoch {
                     metadata.push(None);
                     failed.get_or_insert(error);
                 }
-                Err(error)
-                    if context.config.options.on_error == OnError::Skip
-                        && error.is_file_error() =>
-                {
+                Err(error) if omits && error.is_file_error() => {
                     context.stats.add(|s| s.clips_skipped += 1);
                     skipped.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
+        let may_be_empty = context.config.options.on_error == OnError::Omit;
+        if let Some(error) = skipped.filter(|_| metadata.is_empty() && !may_be_empty) {
             return Ok(AssembledBatch::Incomplete(IncompleteBatch::AllSkipped(
                 error,
             )));

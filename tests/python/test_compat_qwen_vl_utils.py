@@ -112,3 +112,5 @@ def test_frames_and_metadata_without_qwen_vl_utils(videos, monkeypatch):
         ours.install()
     with pytest.raises(fsp.errors.ArgumentError, match="video_start must be before video_end"):
         ours._sampled({"video": str(videos / FILES[0]), "nframes": 4, "video_start": 1.0, "video_end": 1.0})
+    with pytest.raises(fsp.errors.ArgumentError, match="must be from 2 to 1"):
+        ours._sampled({"video": str(videos / "odd" / "single_frame.mp4")})

@@ -42,6 +42,20 @@ def test_on_camera_recordings(corpus, recipe):
     assert said[recipe] in done.stdout
 
 
+def test_mixed_samples(videos):
+    for package in ("torch", "torchvision", "torchcodec", "qwen_vl_utils", "transformers"):
+        pytest.importorskip(package)
+    recipe, files = RECIPES / "mixed_samples", [videos / name for name in FILES[:4]]
+    done = run(recipe / "compare.py", *files, FORCE_QWENVL_VIDEO_READER="torchcodec")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("12 samples: the same tokens, frames, sizes and seconds between frames\n")
+    broken = videos / "corrupt/broken.mp4"
+    assert run(recipe / "compare.py", files[0], broken, FORCE_QWENVL_VIDEO_READER="torchcodec").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, *files[2:4], FORCE_QWENVL_VIDEO_READER="torchcodec")
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "qwen-vl-utils (torchcodec)", "framespool")) > 0
+
+
 def test_webdataset(videos):
     for package in ("torch", "torchvision", "torchcodec", "webdataset"):
         pytest.importorskip(package)

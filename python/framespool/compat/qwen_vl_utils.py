@@ -141,6 +141,8 @@ def _sampled(ele: Mapping[str, Any]) -> tuple[Video, list[int], dict[str, Any], 
     video = Video(os.fspath(path))
     rate = float(video.info.average_fps)
     given = {name: ele[name] for name in _SAMPLING if ele.get(name) is not None}
+    if len(video) == 1:
+        given = {"nframes": 2}  # an error, as in the original, which reads images elsewhere
     indices = presets.qwen_vl(**given).indices(len(video), fps=rate).indices
     # The segment, whose first and last frame are always chosen.
     total = indices[-1] - indices[0] + 1

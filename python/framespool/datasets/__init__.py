@@ -1,8 +1,8 @@
 """Lists of labeled videos, images or video segments.
 
 A `Dataset` is a plain sequence of `(source, label)` and can be pickled. A source is a path, the bytes of a file, an
-`ArchiveMember`, a `TableCell`, an `ImageSequence` or a `VideoSegment`. Other columns of a list are in
-`Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
+`ArchiveMember`, a `TableCell`, an `ImageSequence` or a `VideoSegment`; or `Sources`, the videos and images of a sample.
+Other columns of a list are in `Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
 """
 
 from framespool.datasets._activitynet import activitynet
@@ -24,7 +24,7 @@ from framespool.datasets._parquet import arrow, parquet
 from framespool.datasets._something_something import something_something
 from framespool.datasets._ucf101 import ucf101
 from framespool.datasets._weighted import WeightedDataset, balanced, weighted
-from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
+from framespool.video._sources import ArchiveMember, ImageSequence, Sources, TableCell, VideoSegment
 
 __all__ = [
     "TableCell",
@@ -33,6 +33,7 @@ __all__ = [
     "ArchiveMember",
     "MixtureDataset",
     "Normalization",
+    "Sources",
     "VideoSegment",
     "WeightedDataset",
     "activitynet",

@@ -17,7 +17,7 @@ from framespool.datasets._failures import read_failures, sample_key
 from framespool.datasets._sample_list import SampleList, joined
 from framespool.datasets._to_pandas import to_pandas
 from framespool.errors import ArgumentError
-from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
+from framespool.video._sources import ArchiveMember, ImageSequence, Source, Sources, TableCell, VideoSegment
 
 if TYPE_CHECKING:
     from framespool.datasets._robot_frames import RobotFrames
@@ -31,7 +31,8 @@ class Dataset(Sequence[tuple[Source, Any]]):
     the clips of a batch. Columns change no clip and no order; a loader's state does not depend on columns.
 
     Args:
-        samples: Pairs of (path or other source, label), or sources alone.
+        samples: Pairs of (path or other source, label), or sources alone. In each the source may be `Sources`, the
+            videos and images of a sample.
         classes: Names of the labels, in their order; empty for the names that occur among the labels, sorted.
         columns: Lists by column name with one value per sample, `None` where a sample has no value.
         stream: Video stream to read from each file, as an index among all streams of the file. `None` for the default
@@ -66,7 +67,7 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     def __init__(
         self,
-        samples: Iterable[tuple[Source, Any]],
+        samples: Iterable[tuple[Source | Sources, Any]],
         classes: Sequence[str] = (),
         columns: Mapping[str, Iterable[Any]] | None = None,
         stream: int | None = None,
@@ -81,6 +82,13 @@ class Dataset(Sequence[tuple[Source, Any]]):
             self.samples, self.classes, wrong = uniform_labels(entries, self.classes)
             if wrong is not None:
                 raise ArgumentError(f"dataset: {wrong}")
+            several = [isinstance(source, Sources) for source, _ in self.samples]
+            if any(several) and not all(several):
+                place = several.index(False)
+                raise ArgumentError(
+                    f"sample {place} must be Sources, as others are, got {display_repr(self.samples[place][0])}; write "
+                    "Sources(videos=[...])"
+                )
         self.columns: dict[str, list[Any]] = {}
         for name, values in (columns or {}).items():
             self.columns[name] = list(values)
@@ -89,6 +97,11 @@ class Dataset(Sequence[tuple[Source, Any]]):
                     f"column {name!r} must have one value per sample, got {len(self.columns[name])} "
                     f"for {len(self.samples)} samples"
                 )
+
+    @property
+    def _has_sources(self) -> bool:
+        """Whether each sample is `Sources`."""
+        return bool(self.samples) and isinstance(self.samples, list) and isinstance(self.samples[0][0], Sources)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -210,7 +223,8 @@ class Dataset(Sequence[tuple[Source, Any]]):
     def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
         """Returns the dataset without the files of a failure list.
 
-        A file is removed with all its segments; if a failure names a segment, only that segment is removed. Clips of
+        A file is removed with all its segments; if a failure names a segment, only that segment is removed. A sample of
+        several sources is removed if one of them is. Clips of
         the new dataset are numbered from 0 again: it has an order of its own, and states of loaders over the old one do
         not fit it.
 
@@ -229,7 +243,9 @@ class Dataset(Sequence[tuple[Source, Any]]):
         else:
             bad = {key for key in map(sample_key, failures) if key is not None}
 
-        def is_bad(source: Source) -> bool:
+        def is_bad(source: Source | Sources) -> bool:
+            if isinstance(source, Sources):
+                return any(map(is_bad, source))
             key = sample_key(source)
             if key is None:
                 return False
@@ -268,6 +284,7 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     def _for_engine(self) -> Any:
         """Returns the samples as the engine takes them: its own table if it made one. Its labels are integers."""
+        one_source_each(self)
         if isinstance(self.samples, SampleList):
             return self.samples.table
         return self.samples if self._label_column() is None else [(source, -1) for source, _ in self.samples]
@@ -485,8 +502,12 @@ def _sample_index(index: Any, length: int) -> int:
     return place % length
 
 
-def _entry(number: int, entry: Any) -> tuple[Source, Any]:
-    if isinstance(entry, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
+#: What the first value of a sample may be.
+_SOURCES = (str, bytes, os.PathLike, ArchiveMember, TableCell, ImageSequence, VideoSegment, Sources)
+
+
+def _entry(number: int, entry: Any) -> tuple[Any, Any]:
+    if isinstance(entry, _SOURCES):
         return (entry, None)
     if isinstance(entry, Mapping):
         raise ArgumentError(
@@ -503,10 +524,10 @@ def _entry(number: int, entry: Any) -> tuple[Source, Any]:
         ) from None
     if isinstance(label, int) and not -(2**63) <= label < 2**63:
         raise ArgumentError(f"sample {number}: the label must fit into 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
+    if not isinstance(source, _SOURCES):
         raise ArgumentError(
-            f"sample {number}: the source must be a path, bytes, an ImageSequence, an ArchiveMember, a TableCell or a "
-            f"VideoSegment, got {type(source).__name__}"
+            f"sample {number}: the source must be a path, bytes, an ImageSequence, an ArchiveMember, a TableCell, a "
+            f"VideoSegment or Sources, got {type(source).__name__}"
         )
     return (source, label)
 
@@ -548,6 +569,43 @@ def as_dataset(dataset: Any) -> Dataset:
             "use framespool.datasets.folder(...) for a folder"
         )
     return Dataset(dataset)
+
+
+def one_source_each(dataset: Dataset) -> Dataset:
+    """Refuses samples of several sources.
+
+    Args:
+        dataset: A dataset.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        ArgumentError: If its samples are `Sources`.
+    """
+    if dataset._has_sources:
+        raise ArgumentError(
+            "samples of several sources (datasets.Sources) are for framespool.ClipLoader, tools.probe() and "
+            "tools.validate(); give this a dataset of paths"
+        )
+    return dataset
+
+
+def all_sources(dataset: Dataset) -> Dataset:
+    """Makes a sample of each source of samples that have several.
+
+    Args:
+        dataset: A dataset.
+
+    Returns:
+        The dataset itself, or one of the videos and images of its samples, with the labels of these.
+    """
+    if not dataset._has_sources:
+        return dataset
+    samples: list[tuple[Any, Any]] = list(dataset.samples)
+    return Dataset(
+        [(each, label) for sources, label in samples for each in sources], dataset.classes, None, dataset.stream
+    )
 
 
 def _ordered(entries: Iterable[Any]) -> Iterable[Any]:

@@ -16,6 +16,7 @@ from framespool._common.validate_args import as_sequence, boolean, choice
 from framespool.datasets._annotation_table import Label, Layout, Segment, Table, filters, read, text
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._in_memory import matching_rows
+from framespool.datasets._json_sources import read_sources
 from framespool.datasets._readers import (
     Fps,
     StrPath,
@@ -27,7 +28,7 @@ from framespool.datasets._readers import (
     with_classes,
 )
 from framespool.errors import ArgumentError
-from framespool.video._sources import ImageSequence, Source, VideoSegment
+from framespool.video._sources import KINDS, ImageSequence, Source, VideoSegment
 from framespool.video._video import Video
 
 
@@ -225,11 +226,17 @@ def json_lines(
     in_frames: bool = False,
     where: Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
+    videos: str | None = None,
+    images: str | None = None,
 ) -> Dataset:
     r"""Reads a JSON object per line: `{"uri": "a.mp4", "label": 3, "start": 1.5, "end": 4.0, "caption": "…"}`.
 
     Only the source is required. All other keys become `columns`, with `None` where an object lacks a key or has
     `null`. Blank lines are skipped.
+
+    With `videos=` or `images=` each object is a sample of any number of videos and images, or of text only, as records
+    of conversations are: `{"videos": ["a.mp4"], "images": [], "conversations": […]}`. Each sample is then a `Sources`,
+    and the objects have no other source, start and end. See docs/howto/mixed-samples.md.
 
     Args:
         path: Text file.
@@ -242,13 +249,16 @@ def json_lines(
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
         where: Selects lines, as in `csv()`; the keys are the label and the other columns.
         classes: Class names in the order of their labels, as in `csv()`.
+        videos: Key of the videos of a sample: a list of paths, or one path; it may be missing or `null`.
+        images: Key of the images of a sample, as `videos`.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
 
     Raises:
         ArgumentError: If a line cannot be parsed, or has a class that is not one of `classes`; the message names file
-            and line. Also if no line matches `where`.
+            and line. Also if no line matches `where`, or `videos` or `images` is combined with `source`, `start`, `end`
+            or `in_frames`.
 
     Example:
         >>> import framespool as fsp
@@ -264,8 +274,16 @@ def json_lines(
         if not isinstance(key, str):
             raise ArgumentError(f"{name} must be a key of the objects, got {key!r}")
     by_frames = boolean("in_frames", in_frames)
-    found = _framespool.read_json_lines(path, root, keys, by_frames, class_names(classes))
-    dataset = annotated_dataset(found, classes)
+    if videos is None and images is None:
+        found = _framespool.read_json_lines(path, root, keys, by_frames, class_names(classes))
+        dataset = annotated_dataset(found, classes)
+    else:
+        of_kinds = tuple(
+            text(kind, key) if key is not None else None for kind, key in zip(KINDS, (videos, images), strict=True)
+        )
+        if (source, start, end, by_frames) != ("uri", "start", "end", False):
+            raise ArgumentError("videos= and images= take complete files; omit source, start, end and in_frames")
+        dataset = read_sources(path, root, of_kinds, label, class_names(classes))
     if where is None:
         return dataset
     read: dict[str, Sequence[Any]] = dict(dataset.columns)

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from framespool.errors import UnsupportedError
+from framespool.errors import ArgumentError, UnsupportedError
 from framespool.video._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 
@@ -20,8 +20,11 @@ def to_pandas(dataset: Any) -> Any:
         A `pandas.DataFrame`.
 
     Raises:
+        ArgumentError: If samples have several sources.
         UnsupportedError: If pandas is not installed.
     """
+    if dataset._has_sources:
+        raise ArgumentError("to_pandas() has a row for each source, but these samples have several (datasets.Sources)")
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:

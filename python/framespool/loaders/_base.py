@@ -28,10 +28,12 @@ from framespool.loaders._engine import Engine
 from framespool.loaders._epoch_iterator import EpochIterator
 from framespool.loaders._index_progress import IndexProgress
 from framespool.loaders._lightning_epoch import LightningSampler
+from framespool.loaders._samples import Samples
 from framespool.options._batch_size import PixelBudget, TokenBudget
 from framespool.options._loader import LoaderOptions
 from framespool.options._order import MAX_EPOCH, DrawnSeed, GroupedShuffle, is_sampler, shuffle_name
-from framespool.order._batch_budget import BatchBudget
+from framespool.order._batch_budget import BatchBudget, Slot
+from framespool.order._sample_order import OrderBatches, SampleOrder
 from framespool.order._sampler_batches import SamplerBatches
 from framespool.transforms._compose import on_workers, split
 from framespool.transforms._functions import BatchContext, apply_functions
@@ -86,6 +88,9 @@ class BaseLoader(Generic[B]):
         ArgumentError: If an argument is invalid.
     """
 
+    #: The videos and images of the samples, if these have several sources; set before `__init__`.
+    _samples: Samples | None = None
+
     def __init__(
         self,
         dataset: Iterable[Any],
@@ -108,19 +113,20 @@ class BaseLoader(Generic[B]):
                 "replacement": self.dataset.replacement,
                 "epoch_clips": self.dataset.epoch_clips,
             }
+        samples = self._samples
         #: What makes the batches in place of the engine's batch sampler.
-        self._plan: BatchBudget | SamplerBatches | None = None
+        self._plan: BatchBudget | SamplerBatches | OrderBatches | None = None if samples is None else OrderBatches()
         if is_sampler(options.shuffle):
             self._plan = SamplerBatches(options.shuffle, ordered)
         else:
             warn_unsharded(ordered["num_shards"])
         if isinstance(options.batch_size, (PixelBudget, TokenBudget)) or options.buckets is not None:
-            if self._plan is not None:
+            if isinstance(self._plan, SamplerBatches):
                 raise ArgumentError(
                     "batch_size must be a number if shuffle is a sampler, without buckets; got "
                     f"{options.batch_size!r} and buckets={options.buckets!r}"
                 )
-            self._plan = BatchBudget(options, ordered, self.dataset.columns)
+            self._plan = BatchBudget(options, ordered, self.dataset.columns, of_samples=samples is not None)
         if self._plan is not None and group_clips:
             raise ArgumentError(
                 "group_clips=True and views= need a number as batch_size, an order of framespool, and no buckets"
@@ -159,9 +165,9 @@ class BaseLoader(Generic[B]):
         self._num_early = len(early)
         self._clip_workers = ClipWorkers(early, max(1, own["num_threads"])) if early else None
         others = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
-        self._index_progress = IndexProgress(options.index.progress, len(self.dataset), quiet=others)
+        self._index_progress = IndexProgress(options.index.progress, len(self._engine_dataset), quiet=others)
         with self._index_progress.creation() as self._report_index:
-            self._native = self._engine(self.dataset, sampler_spec, steps, self._settings)
+            self._native = self._engine(self._engine_dataset, sampler_spec, steps, self._settings)
         self._report_index = None
         if self._uses_nvdec:
             self._check_nvdec()
@@ -171,18 +177,25 @@ class BaseLoader(Generic[B]):
         self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
         self._seed_is_drawn = isinstance(options.seed, DrawnSeed)
         if shuffle_name(ordered) == "grouped" and self._native.grouped is None:
-            ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
+            ordered = {**ordered, "shuffle": "full"}  # each video or sample is one unit: the orders are the same
         elif shuffle_name(ordered) == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
             on_device = device is not None and own["device_memory_budget"] is not None
             option, budget = ("device_memory", "device_memory_budget") if on_device else ("memory", "memory_budget")
             _warn_if_poorly_mixed(self._native, option, own[budget])
         if self._plan is not None and not isinstance(self._native, _framespool.Loader):
             raise ArgumentError("workers on Ray need a number as batch_size, and an order of framespool as shuffle")
+        #: The order of the samples; `None` if the engine has that of the clips.
+        self._sample_order: SampleOrder | None = None
+        self._planned: dict[int, list[list[Slot]]] = {}  # the batches of samples of the two latest epochs
+        if samples is not None:
+            mix = self._settings["mixture"]
+            mix = None if mix is None else {**{n: v for n, v in mix.items() if n != "items"}, "sizes": mix["items"]}
+            self._sample_order = SampleOrder(ordered, len(self.dataset), mix, self._sample_shapes)
         if (
             ordered["last_batch"] == "drop"
-            and self._plan is None
+            and (self._plan is None or isinstance(self._plan, OrderBatches))
             and ordered["num_workers"] == 1
-            and len(self._native) == 0
+            and (len(self._native) if self._sample_order is None else len(self._sample_order.sampler)) == 0
         ):
             all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
             warnings.warn(
@@ -225,7 +238,21 @@ class BaseLoader(Generic[B]):
         self._delivers_known = False  # the engine delivers some clips without frames
 
     def _engine(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
+        settings = self._for_engine(settings)
         return _framespool.Loader(dataset._for_engine(), sampler_spec, steps, settings, self._report_index)
+
+    @property
+    def _engine_dataset(self) -> Dataset:
+        """The dataset of the first native loader."""
+        return self.dataset if self._samples is None else self._samples.datasets[self._samples.kinds[0]]
+
+    def _for_engine(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a native loader."""
+        return settings if self._samples is None else self._samples.engine_settings(settings)
+
+    def _sample_shapes(self, epoch: int, slots: list[Slot]) -> Any:
+        assert self._samples is not None
+        return self._samples.shapes([self._native, *self._companions], epoch, slots)
 
     def _add_companion(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> None:
         """Creates a native loader of the same order, whose results are part of the same batches."""
@@ -251,7 +278,10 @@ class BaseLoader(Generic[B]):
         order, grouped = {**self._settings["order"], "seed": seed}, self._native.grouped
         self._settings["order"], self._numbers["seed"] = order, seed
         self._configuration, self._running, self._single = None, [], []
-        self._native = self._engine(self.dataset, self._sampler_spec, self._steps, self._settings)
+        if self._sample_order is not None:
+            self._sample_order.set_seed(seed)
+            self._planned.clear()
+        self._native = self._engine(self._engine_dataset, self._sampler_spec, self._steps, self._settings)
         self._companions = [
             self._engine(dataset, sampler_spec, steps, {**settings, "order": order})
             for dataset, sampler_spec, steps, settings in self._companion_arguments
@@ -340,17 +370,21 @@ class BaseLoader(Generic[B]):
         return self._num_batches(self._next[0])
 
     def _num_batches(self, epoch: int) -> int:
-        return len(self._native) if self._plan is None else self._plan.num_batches(self._local(), epoch)
+        return len(self._native) if self._plan is None else self._plan.num_batches(self._units(), epoch)
 
     def _local(self) -> _framespool.Loader:
         """The engine of a loader with a plan, which `__init__` refuses for other engines."""
         assert isinstance(self._native, _framespool.Loader)
         return self._native
 
+    def _units(self) -> Any:
+        """What a plan asks about the order: the engine, or the order of samples of several sources."""
+        return self._local() if self._sample_order is None else self._sample_order
+
     @property
     def num_clips(self) -> int:
-        """Number of clips in the dataset, over all ranks."""
-        return self._native.num_clips
+        """Number of clips in the dataset, over all ranks; if samples have several sources, of samples."""
+        return self._native.num_clips if self._samples is None else len(self.dataset)
 
     @property
     def seed(self) -> int:
@@ -439,7 +473,7 @@ class BaseLoader(Generic[B]):
             given = self._settings["order"]["shuffle"]["grouped"]
             state |= {"grouped": list(self._native.grouped or ()), "max_chunk": given["max_chunk"]}
         if isinstance(self._plan, SamplerBatches) and batch > 0:
-            state["sampled"] = self._plan.digest(self._local(), epoch)
+            state["sampled"] = self._plan.digest(self._units(), epoch)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -478,7 +512,7 @@ class BaseLoader(Generic[B]):
             sampled = state.get("sampled")
             if isinstance(self._plan, SamplerBatches) and sampled not in (
                 None,
-                self._plan.digest(self._local(), epoch),
+                self._plan.digest(self._units(), epoch),
             ):
                 raise ArgumentError(
                     f"the sampler yields other clips for epoch {epoch} than when the state was written; give it a seed "
@@ -560,10 +594,11 @@ class BaseLoader(Generic[B]):
         if gpu is not None:
             for native in [self._native, *self._companions]:
                 native.page_lock(gpu, self._pin_memory is True)
-        self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
+        engines = [self._native, *self._companions]
+        self._running = [(native, self._begin(native, at, epoch, batch)) for at, native in enumerate(engines)]
         check = self._gpu_check() if self._uses_nvdec else self._end_check()
         fetch = self._index_progress.fetch(self._native)
-        make = functools.partial(self._batch if known is None else self._batch_of_known, epoch)
+        make = self._maker(epoch) if known is None else functools.partial(self._batch_of_known, epoch)
         self._cancel_ahead()
         start, ahead = self._functions_on_workers(epoch), self._settings["options"]["prefetch_batches"]
         batches = EpochIterator(self._running, make, check, fetch, start, ahead, known)
@@ -583,12 +618,37 @@ class BaseLoader(Generic[B]):
             return None
         return lambda made: workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
 
-    def _begin(self, native: Engine, epoch: int, batch: int) -> int:
-        """Starts a pass of a native loader; returns its number."""
+    def _begin(self, native: Engine, at: int, epoch: int, batch: int) -> int:
+        """Starts a pass of a native loader, the one at a position among them; returns its number."""
         if self._plan is None:
             return native.start_epoch(epoch, batch)
         assert isinstance(native, _framespool.Loader)
-        return native.start_batches(epoch, batch, self._plan.batches(self._local(), epoch))
+        if self._samples is None:
+            return native.start_batches(epoch, batch, self._plan.batches(self._units(), epoch))
+        kind = self._samples.kinds[at]
+        batches = [self._samples.clips(kind, slots) for slots in self._sample_batches(epoch)]
+        return native.start_batches(epoch, batch, batches)
+
+    def _maker(self, epoch: int) -> Callable[[list[dict[str, Any]]], B]:
+        """What builds the batches of a pass from the results of all native loaders."""
+        if self._samples is None:
+            return functools.partial(self._batch, epoch)
+        planned = self._sample_batches(epoch)  # of this pass: a sampler may yield another order the next time
+
+        def make(made: list[dict[str, Any]]) -> B:
+            made[0]["slots"] = planned[made[0]["batch_index"]]
+            return self._batch(epoch, made)
+
+        return make
+
+    def _sample_batches(self, epoch: int) -> list[list[Slot]]:
+        """The samples of each batch of this rank in an epoch."""
+        if epoch not in self._planned:
+            assert self._plan is not None
+            while len(self._planned) > 1:
+                self._planned.pop(next(iter(self._planned)))
+            self._planned[epoch] = self._plan.batches(self._units(), epoch)
+        return self._planned[epoch]
 
     def batch(self, *, epoch: int, index: int) -> B:
         """Makes one batch of an epoch, as an iteration delivers it.
@@ -622,19 +682,34 @@ class BaseLoader(Generic[B]):
         number, at = integer("epoch", epoch, most=MAX_EPOCH), integer("index", index, most=2**63)
         if at >= (length := self._num_batches(number)):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
-        return self._alone(number, lambda native: self._begin(native, number, at))
+        batch: B = self._alone(number, lambda native, place: self._begin(native, place, number, at))
+        return batch
 
-    def _alone(self, epoch: int, begin: Callable[[Any], int]) -> B:
-        """Makes the first batch of a pass that a function begins, by native loaders of its own."""
+    def _alone(
+        self, epoch: int, begin: Callable[[Any, int], int], make: Callable[[list[dict[str, Any]]], Any] | None = None
+    ) -> Any:
+        """Makes the first batch of a pass by native loaders of its own.
+
+        Args:
+            epoch: The epoch.
+            begin: Starts the pass of a native loader, the one at a position among them; returns its number.
+            make: Builds the batch from the results of all native loaders. `None`: as in an iteration.
+
+        Returns:
+            The batch.
+        """
         if not self._single:
             # A single batch needs nothing made ahead, and must not delete the clips of the epochs before its own.
             alone, order = {"prefetch_batches": 0, "clip_store": None}, {"order": self._settings["order"]}
             self._single = [
                 _framespool.Loader(
-                    dataset._for_engine(), sampler_spec, steps, {**own, **order, "options": {**own["options"], **alone}}
+                    dataset._for_engine(),
+                    sampler_spec,
+                    steps,
+                    self._for_engine({**own, **order, "options": {**own["options"], **alone}}),
                 )
                 for dataset, sampler_spec, steps, own in [
-                    (self.dataset, self._sampler_spec, self._steps, self._settings),
+                    (self._engine_dataset, self._sampler_spec, self._steps, self._settings),
                     *self._companion_arguments,
                 ]
             ]
@@ -642,9 +717,9 @@ class BaseLoader(Generic[B]):
             if self._native.grouped is not None:
                 native.set_grouped(*self._native.grouped)
         try:
-            passes: list[tuple[Engine, int]] = [(native, begin(native)) for native in self._single]
-            make, start = functools.partial(self._batch, epoch), self._functions_on_workers(epoch)
-            return next(EpochIterator(passes, make, start=start))
+            passes: list[tuple[Engine, int]] = [(native, begin(native, at)) for at, native in enumerate(self._single)]
+            start = self._functions_on_workers(epoch)
+            return next(EpochIterator(passes, make or self._maker(epoch), start=start))
         finally:
             for native in self._single:
                 native.cancel()
@@ -739,6 +814,8 @@ class BaseLoader(Generic[B]):
         Raises:
             ArgumentError: If an argument is not an int in its range.
         """
+        if self._samples is not None:
+            raise ArgumentError("describe_clip() is about clips of one source; these samples have several")
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
         clip = integer("clip_id", clip_id, most=2**64 - 1)
@@ -788,9 +865,16 @@ class BaseLoader(Generic[B]):
             has its name, `offset_bytes` and `num_bytes`. For a `datasets.TableCell` `cell` has its column and row.
         """
         failures: list[dict[str, Any]] = []
-        for video, path, kind, message, clips in self._native.failures():
-            failures.append({"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips})
-            failures[-1] |= failure_record(self.dataset.samples[video][0], kind)
+        samples = self._samples
+        kinds = [""] if samples is None else samples.kinds
+        for of_kind, native in zip(kinds, [self._native, *self._companions], strict=False):
+            for video, path, kind, message, clips in native.failures():
+                if samples is None:
+                    sample, source = video, self.dataset.samples[video][0]
+                else:
+                    sample, source = samples.source(of_kind, video)
+                failures.append({"video_id": sample, "path": path, "kind": kind, "message": message, "clips": clips})
+                failures[-1] |= failure_record(source, kind)
         return failures
 
     def dropped(self) -> list[dict[str, Any]]:
@@ -822,7 +906,7 @@ class BaseLoader(Generic[B]):
     def _incomplete_clips(self) -> int:
         """Clips of the next epoch that do not fill the last batch, over all ranks."""
         if self._plan is not None:
-            return self._plan.omitted(self._local(), self.epoch)
+            return self._plan.omitted(self._units(), self.epoch)
         order = self._settings["order"]
         source: Any = self.dataset
         clips = getattr(source, "epoch_clips", None) or self.num_clips
@@ -850,7 +934,9 @@ class BaseLoader(Generic[B]):
         """Counts since the loader was created. docs/howto/measure.md explains how to use them.
 
         With several cameras or masks these are sums over their engines; of `clip_cache_peak_bytes`, `memory_budget` and
-        `nvdec_threads` the largest, and batches and clips count once. `version` changes if a name or its meaning does.
+        `nvdec_threads` the largest, and batches and clips count once. If samples have several sources, a video or image
+        is a clip, and `clips_skipped` and `clips_replaced` count samples. `version` changes if a name or its meaning
+        does.
 
         - Delivered
             - `batches`: Batches delivered.
@@ -933,6 +1019,10 @@ class BaseLoader(Generic[B]):
             >>> {f"loader/{name}": value for name, value in loader.stats(flat=True).items()}["loader/batches"]
             0
         """
-        counters = merged([engine.stats() for engine in [self._native, *self._companions]])
+        engines = [engine.stats() for engine in [self._native, *self._companions]]
+        counters = merged(engines)
+        if self._samples is not None:
+            counters["clips"] = sum(stats["clips"] for stats in engines)
+            counters |= {"clips_skipped": self._samples.skipped, "clips_replaced": self._samples.replaced}
         stats = {"version": STATS_VERSION, **with_derived(counters)}
         return flattened(stats) if flat else stats

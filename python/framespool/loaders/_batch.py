@@ -250,6 +250,8 @@ def described(value: Any) -> str:
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{name}: {described(each)}' for name, each in value.items())}}}"
+    if isinstance(value, BatchMethods):
+        return f"{type(value).__name__} of {len(value)}"
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return type(value).__name__
     device = str(getattr(value, "device", "cpu"))

@@ -56,7 +56,11 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
         digest.update(dataset.samples.table.labels())
         return digest.hexdigest()
     names: list[str] = []
-    for number, (entry, _) in enumerate(dataset.samples):
+    entries: list[Any] = [entry for entry, _ in dataset.samples]
+    if dataset._has_sources:
+        digest.update(repr([(len(entry.videos), len(entry.images)) for entry in entries]).encode())
+        entries = [source for entry in entries for source in entry]
+    for number, entry in enumerate(entries):
         if isinstance(entry, VideoSegment):
             frames, seconds = (entry.start_frame, entry.end_frame), (entry.start_seconds, entry.end_seconds)
             digest.update(f"{number}:{frames},{seconds};".encode())

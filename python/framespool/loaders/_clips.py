@@ -8,28 +8,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from framespool._common.index_cache import cache_location
 from framespool._common.ranks import is_first_process
 from framespool._common.validate_args import BatchLayout, Dtype, boolean, choice, keyword_hints, user_stacklevel
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
-from framespool.errors import ArgumentError
+from framespool.errors import BY_KIND, ArgumentError, Error, InternalError, UnavailableError
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._batch import BatchMethods, placed
 from framespool.loaders._buckets import with_buckets
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice
 from framespool.loaders._frame_columns import FrameColumns
+from framespool.loaders._images import ImageBatch
+from framespool.loaders._samples import FILE_ERRORS, Found, Samples, bools, int64s
 from framespool.loaders._views import PER_VIEW, View, Views, checked_sampler
 from framespool.options import Buckets, Cache, Index, OnError, PixelBudget, Shards, TokenBudget
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle
+from framespool.order._batch_budget import Slot
 from framespool.order._sampler_batches import SamplerBatches
-from framespool.samplers import ClipSampler, Custom, Windows
+from framespool.samplers import ClipSampler, Custom, Indices, Windows
 from framespool.samplers._common import KEYWORD_HINTS as SAMPLER_HINTS
 from framespool.transforms import Transform
 from framespool.transforms._deinterlace import without_deinterlace
 from framespool.video._info import VideoColumns
+from framespool.video._sources import KINDS
 
 _KEYWORD_HINTS = {
     **{name: f"clip_sampler=, with {hint} of its own" for name, hint in SAMPLER_HINTS.items()},
@@ -180,6 +185,80 @@ class Batch(BatchMethods):
         return found
 
 
+@dataclass(eq=False, repr=False)
+class SampleBatch(BatchMethods):
+    """N samples of `datasets.Sources`: any number of videos and images each, with their labels and columns.
+
+    `batch["labels"]` and `batch.to("cuda")` work as with `Batch`. `videos` and `images` are batches of the clips and of
+    the images of all samples, in the order of the samples and, within one, of its record; `samples` has the frames of
+    each sample. A sample of text only keeps its row, and has none.
+
+    Attributes:
+        videos: The K clips of all videos: a `Batch`, whose `frames` are a list of K Tensors (T, C, H, W).
+            `videos.columns["sample"]` is (K,) int64, the row of the sample of each clip, and `videos.video_ids`
+            counts through the videos of all samples of the dataset.
+        images: The K images of all samples: an `ImageBatch`, whose `images` are a list of K Tensors (C, H, W), with the
+            same column.
+        labels: As in `Batch`.
+        sample_ids: (N,) int64, index of the sample in the dataset.
+        requested_ids: (N,) int64, the sample that the batch sampler requested. Differs from `sample_ids` only for a
+            replacement.
+        padding: (N,) bool, true for samples that only fill a batch or make ranks equal.
+        columns: The values of `dataset.columns` by name, as in `Batch`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> S = fsp.datasets.Sources
+        >>> samples = [S(videos=["a.mp4", "phone.mp4"]), S(images=["photos/dog/1.jpg"]), S()]
+        >>> dataset = fsp.datasets.Dataset(samples, columns={"text": ["compare", "describe", "hello"]})
+        >>> loader = fsp.ClipLoader(dataset, fsp.samplers.UniformClips(sequence_length=4), batch_size=3)
+        >>> batch = next(iter(loader))
+        >>> [(len(each["videos"]), len(each["images"])) for each in batch.samples], batch.columns["text"]
+        ([(2, 0), (0, 1), (0, 0)], ['compare', 'describe', 'hello'])
+        >>> batch.videos.frames[1].shape, batch.videos.columns["sample"].tolist()
+        ((4, 3, 640, 360), [0, 0])
+    """
+
+    videos: Batch
+    images: ImageBatch
+    labels: Tensor
+    sample_ids: Tensor
+    requested_ids: Tensor
+    padding: Tensor
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> list[dict[str, list[Any]]]:
+        """The frames of each sample: a dict with the list of its `videos` and that of its `images`."""
+        found: list[dict[str, list[Any]]] = [{"videos": [], "images": []} for _ in range(len(self))]
+        flat: dict[str, tuple[Any, Batch | ImageBatch]] = {
+            "videos": (self.videos.frames, self.videos),
+            "images": (self.images.images, self.images),
+        }
+        for kind, (frames, batch) in flat.items():
+            for row, each in zip(batch.columns["sample"].tolist(), frames, strict=True):
+                found[row][kind].append(each)
+        return found
+
+    def video_metadata(self) -> list[dict[str, Any]]:
+        """The metadata of each video of all samples, as `Batch.video_metadata()`.
+
+        Returns:
+            A dict for each of `videos`.
+        """
+        return self.videos.video_metadata()
+
+    @property
+    def _sources(self) -> list[Tensor]:
+        return [*super()._sources, *self.videos._sources, *self.images._sources]
+
+
+def _video_columns(made: Mapping[str, Any]) -> VideoColumns:
+    """What a result of the native loader has about the videos."""
+    names = (name if name == "sizes" else f"video.{name}" for name in VideoColumns._fields)
+    return VideoColumns(*(made[name] for name in names))
+
+
 def _counted(indices: list[Any], first: int) -> list[Any]:
     """Frame indices counted from a frame, without those that fill a row, also of several clips."""
     if indices and isinstance(indices[0], list):
@@ -209,13 +288,16 @@ class ClipLoader(BaseLoader[Batch]):
 
     Args:
         dataset: A `datasets.Dataset`, or a list of paths or of `(path, label)`. Bytes, a `datasets.ArchiveMember` or a
-            `datasets.VideoSegment` may replace a path.
+            `datasets.VideoSegment` may replace a path. With `datasets.Sources`, the videos and images of a sample,
+            batches are `SampleBatch`, and what is said of clips here, such as `batch_size`, `shuffle` and `on_error`,
+            applies to samples; images have as many threads again.
         clip_sampler: A clip sampler of `framespool.samplers`, or a function `fn(info, rng)` that returns the frame
             indices of a clip (see `samplers.Custom`). `None` only for the frames of `datasets.lerobot()`.
         batch_size: Clips per batch of this rank; or a `PixelBudget` or `TokenBudget`, which limits what they cost.
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
             receives the frames of each batch on the thread that takes batches. For the frames of `datasets.lerobot()`
-            also such a list by the name of a camera; all cameras draw the same random numbers. `None`: no transforms.
+            also such a list by the name of a camera; all cameras draw the same random numbers. For `datasets.Sources`
+            also `{"videos": [...], "images": [...]}`. `None`: no transforms.
         device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`; or a
             `Gpu`, which also selects the decoders. The result is the same. `"cuda"` is the GPU of this process: see
             `Gpu`.
@@ -368,6 +450,13 @@ class ClipLoader(BaseLoader[Batch]):
             taken = {each.name for each in fields(Batch)} | {*dataset.columns, *(frame_columns or ())}
             self._views = Views(views, options, taken)
             clip_sampler, options = self._views.first(options)
+        dataset = as_dataset(dataset)
+        if dataset._has_sources:
+            refused = {"group_clips=True": group_clips, "views=": views, "frame_columns=": frame_columns}
+            for name in (name for name, given in refused.items() if given):
+                raise ArgumentError(f"{name} needs samples of one source, but these have several")
+            self._start_samples(dataset, clip_sampler, options)
+            return
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
         self.clip_sampler, options = with_buckets(checked_sampler(clip_sampler), options)
@@ -385,7 +474,28 @@ class ClipLoader(BaseLoader[Batch]):
                 self._add_companion(view, sampling, steps, self._settings)
         self._warn_of_dropped()
 
+    def _start_samples(self, dataset: Dataset, clip_sampler: Any, options: LoaderOptions) -> None:
+        """Does what `__init__` does, for samples of several sources."""
+        self.clip_sampler = Indices([0]) if clip_sampler is None else checked_sampler(clip_sampler)
+        samples = Samples(dataset, None if clip_sampler is None else self.clip_sampler, options)
+        self._samples = samples
+        self._frame_columns = None
+        first, *others = samples.kinds
+        spec, quiet, images = samples.sampler_spec(first), self._is_quiet, first == "images"
+        super().__init__(dataset, spec, samples.options(first), images=images, exact=images, quiet=quiet)
+        for kind in others:  # the images
+            own = samples.options(kind)
+            settings = {
+                **self._settings,
+                "frames": own.frame_settings(exact=True, ignores_hdr=quiet),
+                "options": own.engine_settings(None, images=True),
+                "index": cache_location(own.index.folder),
+            }
+            self._add_companion(samples.datasets[kind], samples.sampler_spec(kind), samples.steps(kind), settings)
+
     def _clips_per_video(self) -> int | None:
+        if self._samples is not None:
+            return 1  # the units are samples
         if self._views is not None:
             return sum(sampler.clips_in(_MANY_FRAMES) for sampler in self._views.samplers)
         most = self.clip_sampler.clips_in(_MANY_FRAMES)
@@ -410,6 +520,8 @@ class ClipLoader(BaseLoader[Batch]):
             )
 
     def _extra_config(self) -> dict[str, str]:
+        if self._samples is not None:
+            return {"clip_sampler": self._samples.config()}
         if self._views is not None:
             return {"clip_sampler": self._views.config()}
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
@@ -423,6 +535,8 @@ class ClipLoader(BaseLoader[Batch]):
             ArgumentError: With an order that a sampler makes, or `stick_to_shard`.
             Error: If none of the videos can be read.
         """
+        if self._samples is not None:
+            raise ArgumentError("the cost of samples of several sources is not known; probe a dataset of their videos")
         if isinstance(self._plan, SamplerBatches):
             raise ArgumentError("the cost of an order that a sampler makes is not known; use an order of framespool")
         (single, full, grouped, mixing), frames, disk_caches = self._native.estimate_cost()
@@ -449,9 +563,10 @@ class ClipLoader(BaseLoader[Batch]):
         return self._batch(epoch, [one for one in made if one is not None])
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
+        if self._samples is not None:
+            return self._sample_batch(self._samples, epoch, made[0]["slots"], made)  # type: ignore[return-value]
         values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
-        names = (name if name == "sizes" else f"video.{name}" for name in VideoColumns._fields)
-        values["video"] = VideoColumns(*(values[name] for name in names))
+        values["video"] = _video_columns(values)
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
         if self._frame_columns is not None:
@@ -462,6 +577,80 @@ class ClipLoader(BaseLoader[Batch]):
         values["frames"] = made[0].get("awaited", values["frames"])
         values |= self._apply_functions(values, self._settings["frames"]["layout"], epoch)
         return Batch(**placed(self._named(values), self._settings["options"]["gpu"]["device"]))
+
+    def _sample_batch(
+        self, samples: Samples, epoch: int, slots: Sequence[Slot], made: Sequence[Mapping[str, Any]]
+    ) -> SampleBatch:
+        """Builds a batch of samples from the results of the engines; a sample fails as a whole."""
+        # The delivered sample, the requested one, and the clips of the delivered one.
+        rows: list[tuple[int, Slot, Found]] = []
+        found = samples.found(slots, made)
+        for slot, clips in zip(slots, found, strict=True):
+            if clips is not None:
+                rows.append((slot[0], slot, clips))
+            elif samples.replaces:
+                rows.append(self._other_sample(samples, epoch, slot))
+        if not rows:  # no batch is empty, so that all ranks deliver equally many
+            rows.append(self._other_sample(samples, epoch, (*slots[0][:3], True)))
+        samples.count_failed(found.count(None))
+        ids, clips_of = [sample for sample, _, _ in rows], [clips for *_, clips in rows]
+        padding = [slot[3] for _, slot, _ in rows]
+        gpu = self._settings["options"]["gpu"]["device"]
+        own = {
+            "sample_ids": int64s(ids),
+            "requested_ids": int64s([slot[0] for _, slot, _ in rows]),
+            "padding": bools(padding),
+            "labels": samples.labels(ids),
+        }
+        own |= {"columns": self._columns(own, own["sample_ids"])["columns"]}
+        of_kind: dict[str, dict[str, Any]] = {}
+        for kind in KINDS:
+            values = samples.values(kind, clips_of)
+            of_clips = values["sample"].tolist()
+            values |= {
+                "labels": samples.labels([ids[row] for row in of_clips]),
+                "padding": bools([padding[row] for row in of_clips]),
+            }
+            of_kind[kind] = values
+        videos, images = of_kind["videos"], of_kind["images"]
+        videos["video"] = _video_columns(videos)
+        layout = self._settings["frames"]["layout"]
+        images |= {"images": [image.drop_time(layout) for image in images["frames"]], "image_ids": images["clip_ids"]}
+        named = {each.name: images.get(each.name) for each in fields(ImageBatch)}
+        return SampleBatch(
+            # The row of a sample is an id, and stays in host memory.
+            Batch(**placed(self._named(videos), gpu) | {"columns": {"sample": videos["sample"]}}),
+            ImageBatch(**placed(named, gpu) | {"columns": {"sample": images["sample"]}}),
+            **placed(own, gpu),
+        )
+
+    def _other_sample(self, samples: Samples, epoch: int, slot: Slot) -> tuple[int, Slot, Found]:
+        """Makes the sample that replaces one of which a source failed, by engines of its own."""
+        error: Error | None = None
+        for other in samples.others(self.seed, epoch, slot):
+            again: list[Slot] = [(other, slot[1], 0, slot[3])]
+
+            def begin(native: Any, at: int, again: list[Slot] = again) -> int:
+                number: int = native.start_batches(epoch, 0, [samples.clips(samples.kinds[at], again)])
+                return number
+
+            def found(made: list[dict[str, Any]], again: list[Slot] = again) -> Found | None:
+                return samples.found(again, made)[0]
+
+            try:
+                clips = self._alone(epoch, begin, found)
+            except FILE_ERRORS as failure:
+                if isinstance(failure, UnavailableError):
+                    raise
+                error = failure
+                continue
+            if clips is not None:
+                return other, slot, clips
+        failures = [failure for native in self._single for failure in native.failures()]
+        if error is None and failures:
+            _, _, kind, message, _ = failures[-1]
+            error = BY_KIND[kind](message)
+        raise error or InternalError("no sample could be made, and no file failed; report this")
 
     @staticmethod
     def _named(values: Mapping[str, Any]) -> dict[str, Any]:

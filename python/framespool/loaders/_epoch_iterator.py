@@ -52,6 +52,8 @@ class EpochIterator(Iterator[B]):
         self._given: list[dict[str, Any] | Exception | None] = []
         #: The number of that batch.
         self._coming: int | None = None
+        #: Results of all loaders for a batch whose making was interrupted.
+        self._unmade: list[dict[str, Any]] | None = None
         #: Batches taken so far.
         self._taken = 0
         self._start = start
@@ -72,7 +74,18 @@ class EpochIterator(Iterator[B]):
 
     def __next__(self) -> B:
         if self._start is None:
-            return self._make(self._take())
+            made = self._take() if self._unmade is None else self._unmade
+            try:
+                batch = self._make(made)
+            except KeyboardInterrupt:
+                # It may have interrupted the decoding of samples that replace others: the next call continues.
+                self._unmade, self.waiting_numbers[:] = made, [made[0]["batch_index"]]
+                raise
+            except BaseException:
+                self._made()
+                raise
+            self._made()
+            return batch
         if self._waiting:
             self._native.next_batch_index(0)  # raises in a forked process, which has no threads to wait for
         while self._loaders and len(self._waiting) <= self._ahead:
@@ -94,8 +107,12 @@ class EpochIterator(Iterator[B]):
 
     def cancel(self) -> None:
         """Ends the pass: batches that were taken ahead are not delivered."""
-        self._loaders = []
+        self._loaders, self._unmade = [], None
         self._waiting.clear()
+
+    def _made(self) -> None:
+        self._unmade = None
+        self.waiting_numbers.clear()
 
     def _delivered(self) -> None:
         self._waiting.popleft()

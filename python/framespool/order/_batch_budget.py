@@ -28,6 +28,9 @@ WINDOW_CLIPS = 4096
 #: Clip, occurrence, repeat, whether it is padding.
 Slot = tuple[int, int, int, bool]
 
+#: Frames, height and width.
+Shape = tuple[int, int, int]
+
 
 class BatchBudget:
     """Cuts the clips of an epoch into batches that cost at most a number of pixels or tokens.
@@ -43,18 +46,30 @@ class BatchBudget:
     With buckets all clips of a batch have one shape. The batches of a step, one for each rank, are shuffled together,
     so that the ranks have one shape at a time where the numbers of clips permit it.
 
+    With samples of several sources the units of the order are samples: each costs what its clips and its text cost,
+    and those of like cost share a batch.
+
     Args:
         options: The options of the loader: the limit of a batch, the buckets, and the transforms; a token is a square
             of the factor of `SmartResize`.
         order: The settings of the order.
         columns: The columns of the dataset.
+        of_samples: Whether the units of the order are samples of several sources.
 
     Raises:
         ArgumentError: If the ranks have orders of their own, or tokens have no size.
     """
 
-    def __init__(self, options: LoaderOptions, order: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        options: LoaderOptions,
+        order: Mapping[str, Any],
+        columns: Mapping[str, Any],
+        *,
+        of_samples: bool = False,
+    ) -> None:
         budget = options.batch_size
+        self._of_samples = of_samples
         #: Whether all clips of a batch have one shape.
         self.in_buckets = options.buckets is not None
         if order["stick_to_shard"] or order["num_nodes"] > 1:
@@ -87,7 +102,7 @@ class BatchBudget:
         self._plans: dict[Any, list[list[Slot]]] = {}
         self._warned = False
 
-    def cost(self, shape: tuple[int, int, int]) -> int:
+    def cost(self, shape: Shape) -> int:
         """Pixels or tokens of a clip.
 
         Args:
@@ -124,13 +139,13 @@ class BatchBudget:
         self._order = {**self._order, "seed": seed}
         self._plans.clear()
 
-    def batches(self, native: _framespool.Loader, epoch: int) -> list[list[Slot]]:
+    def batches(self, native: Any, epoch: int) -> list[list[Slot]]:
         """The batches of this rank and worker in an epoch.
 
         The first call for an epoch opens the index of each video, unless the transforms give one size.
 
         Args:
-            native: The native loader.
+            native: The native loader, or a `SampleOrder`.
             epoch: The epoch.
 
         Returns:
@@ -145,7 +160,7 @@ class BatchBudget:
         of_rank = self._plans[key][self._order["shard_id"] :: ranks]
         return of_rank[self._order["worker_id"] :: workers]
 
-    def num_batches(self, native: _framespool.Loader, epoch: int) -> int:
+    def num_batches(self, native: Any, epoch: int) -> int:
         """The number of batches of this rank and worker in an epoch.
 
         Args:
@@ -157,7 +172,7 @@ class BatchBudget:
         """
         return len(self.batches(native, epoch))
 
-    def omitted(self, native: _framespool.Loader, epoch: int) -> int:
+    def omitted(self, native: Any, epoch: int) -> int:
         """The number of clips of an epoch that are in no batch of any rank.
 
         Args:
@@ -171,13 +186,17 @@ class BatchBudget:
         delivered = sum(not padding for batch in self._plans[epoch, native.grouped] for *_, padding in batch)
         return len(native.clips_in_order(epoch)) - delivered // int(self._order["repeats"])
 
-    def _plan(self, native: _framespool.Loader, epoch: int) -> list[list[Slot]]:
+    def _plan(self, native: Any, epoch: int) -> list[list[Slot]]:
         """The batches of all ranks."""
         repeats = range(self._order["repeats"])
         # Random clip samplers and transforms may give each occurrence and each repeat a shape of its own.
         clips = [[(*clip, repeat, False) for repeat in repeats] for clip in native.clips_in_order(epoch)]
-        found = native.clip_shapes(epoch, [slot for each in clips for slot in each])
-        shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
+        slots = [slot for each in clips for slot in each]
+        if self._of_samples:
+            shapes = native.shapes(epoch, slots)
+        else:
+            found = native.clip_shapes(epoch, slots)
+            shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
         ranks = self._order["num_shards"]
         window = len(clips) if self.shuffle == "full" else WINDOW_CLIPS
         more = self._text_costs(native, clips)
@@ -185,7 +204,10 @@ class BatchBudget:
         rest: list[list[Slot]] = []
         for first in range(0, len(clips), max(window, 1)):
             places = list(range(first, min(first + window, len(clips))))
-            if self.shuffle or self.in_buckets:
+            if self.shuffle and self._of_samples:
+                # Samples share no tensor, so only what they cost counts.
+                places.sort(key=lambda place: self._total(place, shapes, more))
+            elif self.shuffle or self.in_buckets:
                 places.sort(key=shapes.__getitem__)  # stable: the order decides among equal shapes
             made = self._packed(places, clips, shapes, more)
             # Steps of all ranks; without buckets the ranks differ in shape anyway.
@@ -239,30 +261,27 @@ class BatchBudget:
         samples = native.samples_of([slots[0][0] for slots in clips])
         return [self._text_column[sample] * len(slots) for sample, slots in zip(samples, clips, strict=True)]
 
+    def _total(self, place: int, shapes: list[list[Shape]], more: list[int] | None) -> int:
+        """What the clips and the text at a position of the order cost."""
+        return sum(map(self.cost, shapes[place])) + (more[place] if more is not None else 0)
+
     def _packed(
         self,
         places: list[int],
         clips: list[list[Slot]],
-        shapes: list[list[tuple[int, int, int]]],
+        shapes: list[list[Shape]],
         more: list[int] | None,
     ) -> list[list[Slot]]:
         """Neighbors of a list of positions, as many in a batch as the limit permits."""
         batches: list[list[Slot]] = []
         used, count = math.inf, 0
-        before: list[tuple[int, int, int]] | None = None
+        before: list[Shape] | None = None
         firsts: list[int] = []
         for place in places:
-            cost = sum(map(self.cost, shapes[place])) + (more[place] if more is not None else 0)
+            cost = self._total(place, shapes, more)
             if cost > self.limit and not self._warned:
                 self._warned = True
-                frames, height, width = shapes[place][0]
-                repeats = f" in {len(shapes[place])} repeats" if len(shapes[place]) > 1 else ""
-                warnings.warn(
-                    f"clip {clips[place][0][0]} has {frames} frames of {width}x{height}, which{repeats} exceed "
-                    f"{self._text} alone ({cost}); such a clip is a batch of its own: limit its size with "
-                    "SmartResize, or its frames with the clip sampler",
-                    stacklevel=6,
-                )
+                warnings.warn(self._too_large(clips[place][0][0], shapes[place], cost), stacklevel=6)
             other = self.in_buckets and shapes[place] != before
             if other:
                 self._end_bucket(batches, firsts, clips)
@@ -276,6 +295,20 @@ class BatchBudget:
         if self.in_buckets:
             self._end_bucket(batches, firsts, clips)
         return batches
+
+    def _too_large(self, unit: int, shapes: list[Shape], cost: int) -> str:
+        """Says that a clip or a sample is larger than the limit."""
+        if self._of_samples:
+            return (
+                f"sample {unit} costs {cost}, which exceeds {self._text} alone; such a sample is a batch of its own: "
+                "limit the size of its frames with SmartResize, or their number with the clip sampler"
+            )
+        frames, height, width = shapes[0]
+        repeats = f" in {len(shapes)} repeats" if len(shapes) > 1 else ""
+        return (
+            f"clip {unit} has {frames} frames of {width}x{height}, which{repeats} exceed {self._text} alone ({cost}); "
+            "such a clip is a batch of its own: limit its size with SmartResize, or its frames with the clip sampler"
+        )
 
     def _end_bucket(self, batches: list[list[Slot]], places: list[int], clips: list[list[Slot]]) -> None:
         """Applies `last_batch` to the last batch of a bucket, whose clips have these positions."""

@@ -72,6 +72,11 @@ class _Distributed:
     def _engine(self, dataset: Dataset, sampler_spec: Any, steps: list[Any], settings: dict[str, Any]) -> Engine:
         if self._pool_options is None:
             return cast(Engine, super()._engine(dataset, sampler_spec, steps, settings))  # type: ignore[misc]
+        if getattr(self, "_samples", None) is not None:
+            raise ArgumentError(
+                "workers on Ray need samples of one source; for datasets.Sources use distribute_mode=False, or "
+                "framespool.ClipLoader"
+            )
         if self._pool is None:
             self._pool = WorkerPool(self._pool_options)
         try:

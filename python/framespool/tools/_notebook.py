@@ -35,14 +35,16 @@ def batch_html(batch: BatchMethods) -> str:
     """Shows the values of a batch by name, and frames of its first clips.
 
     Args:
-        batch: A `Batch` or an `ImageBatch`.
+        batch: A `Batch`, an `ImageBatch` or a `SampleBatch`.
 
     Returns:
         The HTML.
     """
     values = batch.as_dict()
-    frames = next(iter(values.values()))
-    clips = frames[:_MAX_CLIPS] if hasattr(frames, "__getitem__") and hasattr(frames, "__len__") else []
+    parts = [each for each in values.values() if isinstance(each, BatchMethods)] or [batch]  # of a `SampleBatch`
+    clips: list[Any] = []
+    for frames in (next(iter(part.as_dict().values())) for part in parts):
+        clips += frames[:_MAX_CLIPS] if hasattr(frames, "__getitem__") and hasattr(frames, "__len__") else []
     properties = [(name, described(value)) for name, value in values.items()]
     return _table(properties) + "".join(_image(_pixels(clip)) for clip in clips)
 

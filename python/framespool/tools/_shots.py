@@ -18,7 +18,7 @@ from framespool._common.validate_args import choice, display_repr, integer, is_u
 from framespool._common.worker_threads import completed
 from framespool._framespool import content_differences, cores
 from framespool.datasets import Dataset
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, one_source_each
 from framespool.datasets._failures import write_failures
 from framespool.datasets._source_list import list_sources
 from framespool.errors import ArgumentError, CancelledError, ClipSamplingError, Error, ForkedError, UnavailableError
@@ -166,6 +166,7 @@ def split_shots(
     samples = list_sources([os.fspath(dataset)]) if isinstance(dataset, (str, os.PathLike)) else as_dataset(dataset)
     if not len(samples):
         raise ArgumentError("the dataset is empty; give at least one file")
+    one_source_each(samples)
     if samples._weighted or samples._robots is not None:
         what = "a mixture" if samples._weighted else "the frames of datasets.lerobot()"
         raise ArgumentError(f"{what} cannot be split into shots; split the datasets of files before they are joined")

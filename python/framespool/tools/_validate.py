@@ -14,7 +14,7 @@ from framespool._common.validate_args import integer
 from framespool._common.worker_threads import completed
 from framespool._framespool import cores, image_extensions, image_signature_bytes, is_image, video_extensions
 from framespool.datasets import Dataset
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import all_sources, as_dataset
 from framespool.datasets._failures import failure_record, sample_key, write_failures
 from framespool.datasets._source_list import list_sources
 from framespool.errors import ArgumentError, Error
@@ -113,7 +113,7 @@ def validate(
     """
     began = time.monotonic()
     is_path = isinstance(dataset, (str, os.PathLike))
-    entries = list_sources([os.fspath(dataset)]) if is_path else as_dataset(dataset)
+    entries = list_sources([os.fspath(dataset)]) if is_path else all_sources(as_dataset(dataset))
     if not len(entries):
         raise ArgumentError("the dataset is empty; give at least one file")
     clips = None if clips_per_video is None else integer("clips_per_video", clips_per_video, least=1)

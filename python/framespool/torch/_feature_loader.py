@@ -85,6 +85,7 @@ class FeatureLoader(TorchLoader):
             'it has collate="pad", and the padding of a clip depends on the other clips of the batch': isinstance(
                 options["collate"], dict
             ),
+            "its samples have several sources": loader._samples is not None,
             "its batches have several cameras or masks": bool(loader._companions),
             "it has workers on Ray": not isinstance(loader._native, _framespool.Loader),
         }
@@ -112,7 +113,7 @@ class FeatureLoader(TorchLoader):
             numbers = zip(made["clip_ids"].tolist(), made["occurrences"].tolist(), strict=True)
             slots = [(clip, number & 0xFFFFFFFF, number >> 32, False) for clip, number in numbers]
             again = self.loader._alone(
-                epoch, lambda native: native.start_batches(epoch, 0, [[slots[row] for row in missing]])
+                epoch, lambda native, _: native.start_batches(epoch, 0, [[slots[row] for row in missing]])
             )
             found = tensors(again)
             if [bytes(row) for row in again.content_keys.tolist()] != [rows[row] for row in missing]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -283,6 +284,54 @@ class VideoSegment:
 
 #: A path, the bytes of a video, an image sequence, an archive member, a table cell, or a segment of any.
 Source = str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell | VideoSegment
+
+
+#: The kinds of sources of a sample: attributes of `Sources` and of `SampleBatch`.
+KINDS = ("videos", "images")
+
+
+@dataclass(frozen=True, repr=False, slots=True)
+class Sources:
+    """The videos and images of one sample, in the place of a path; without any, the sample is text only.
+
+    A `ClipLoader` of such samples delivers a `SampleBatch`. See docs/howto/mixed-samples.md.
+
+    Attributes:
+        videos: Paths or other sources of the videos, in the order of the record.
+        images: Paths, bytes, or archive members of the images, in the order of the record.
+
+    Raises:
+        ArgumentError: If one of them is no list, or an entry is no source.
+
+    Example:
+        >>> import framespool as fsp
+        >>> sample = fsp.datasets.Sources(videos=["a.mp4", "phone.mp4"], images=["photos/0.jpg"])
+        >>> dataset = fsp.datasets.Dataset([sample, fsp.datasets.Sources()], columns={"text": ["compare", "hello"]})
+        >>> len(dataset), dataset[0][0].images
+        (2, ('photos/0.jpg',))
+    """
+
+    videos: Sequence[Source] = ()
+    images: Sequence[Source] = ()
+
+    def __post_init__(self) -> None:
+        files = (str, bytes, os.PathLike, ArchiveMember, TableCell)
+        for kind, taken in zip(KINDS, ((*files, ImageSequence, VideoSegment), files), strict=True):
+            listed = as_sequence(getattr(self, kind))
+            if listed is None:
+                raise ArgumentError(f"{kind} must be a list of paths, got {display_repr(getattr(self, kind))}")
+            for place, source in enumerate(listed):
+                if not isinstance(source, taken):
+                    raise ArgumentError(f"{kind}[{place}] must be a path or another source, got {display_repr(source)}")
+            object.__setattr__(self, kind, tuple(listed))
+
+    def __repr__(self) -> str:
+        return _fields_repr(self)
+
+    def __iter__(self) -> Iterator[Source]:
+        """All videos, then all images."""
+        yield from self.videos
+        yield from self.images
 
 
 def full_source(source: Source) -> Any:

@@ -133,6 +133,10 @@ impl Formula for QwenVl {
         _: u64,
         _: &mut dyn RandomSource,
     ) -> Result<ClipIndices> {
+        // The original reads images elsewhere. In a list of samples an image is a video of one frame.
+        if video.num_frames() == 1 && self.number().is_none() {
+            return require_in_range(std::iter::once(0), 1);
+        }
         let fps = require_fps("qwen_vl", video)?;
         let (start, end) = self.range(f64::from(video.num_frames()), fps)?;
         let frames = checked_length(self.nframes(end - start + 1.0, fps)?)?;

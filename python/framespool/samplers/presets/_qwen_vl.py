@@ -21,7 +21,9 @@ def qwen_vl(
 
     The frames are evenly spread: `round(linspace(first, last, n))`, in float32. *n* is `nframes`, rounded to an even
     number, or `num_frames / rate * fps` within the limits, rounded down to an even number; clips then differ in
-    length. A video with fewer frames than requested, or an empty segment, is an error, as in the original.
+    length. A video with fewer frames than requested, or an empty segment, is an error, as in the original. An
+    image, or a video of one frame, is a clip of that frame unless `nframes` is given: the original reads images
+    elsewhere.
 
     Args:
         fps: Frames per second. `None`: 2.0.

@@ -13,7 +13,7 @@ from framespool._common.index_cache import cache_location
 from framespool._common.validate_args import integer
 from framespool._framespool import cores
 from framespool.datasets import Dataset
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import all_sources, as_dataset
 from framespool.errors import ArgumentError, Error
 from framespool.loaders._base import BaseLoader
 from framespool.loaders._clips import ClipLoader
@@ -225,7 +225,7 @@ def probe(
     if loader is not None:
         dataset, expected = loader.dataset, expected_cost(loader)
         index = loader._settings["index"] if index is None else index
-    dataset = as_dataset(dataset)
+    dataset = all_sources(as_dataset(dataset))
     if not len(dataset):
         raise ArgumentError("the dataset is empty; give at least one file")
     limit = None if max_files is None else integer("max_files", max_files, least=1)

@@ -14,7 +14,7 @@ from framespool._common.validate_args import choice, integer
 from framespool._common.worker_threads import completed
 from framespool._framespool import cores
 from framespool.datasets import Dataset, VideoSegment
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, one_source_each
 from framespool.datasets._failures import failure_record, write_failures
 from framespool.errors import BY_KIND, ArgumentError, Error, ReadError
 from framespool.tools._transcode import _ffmpeg, _output_paths
@@ -133,7 +133,7 @@ class TranscodeJob:
         jobs: int | None,
         index: Any,
     ) -> None:
-        self.dataset = as_dataset(dataset)
+        self.dataset = one_source_each(as_dataset(dataset))
         if not len(self.dataset):
             raise ArgumentError("the dataset is empty; give at least one video")
         self.out = os.path.abspath(os.path.expanduser(os.fspath(out)))

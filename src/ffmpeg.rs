@@ -1,6 +1,7 @@
 //! Wraps libavformat and libavcodec in safe types. Each C object has one owner, every return code
 //! becomes a `Result`, and no callback unwinds into C.
 
+pub(crate) mod audio_decoder;
 pub(crate) mod codec_params;
 pub mod decoder;
 mod demuxer;

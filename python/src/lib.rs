@@ -9,6 +9,7 @@
 
 mod annotation_readers;
 mod archive_readers;
+mod audio;
 mod batch_sampler;
 mod clip_sampler;
 mod clip_store;

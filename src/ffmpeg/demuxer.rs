@@ -1,4 +1,4 @@
-//! Reads the properties and packets of a video stream through libavformat.
+//! Reads the properties and packets of a video or audio stream through libavformat.
 //! A read error is never reported as the end of the file.
 #![allow(unsafe_code)]
 
@@ -8,19 +8,23 @@ use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
+use super::audio_decoder::audio_params;
 use super::codec_params::{
-    NameBy, NameOf, codec_name, codec_params, display_orientation, error_text, named,
+    NameBy, NameOf, codec_name, codec_params, codec_with_extradata, display_orientation,
+    error_text, named,
 };
 use super::io::AvioContext;
 use super::signatures::{self, Mismatch};
 use super::{Packet, log};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{StreamHeader, StreamInfo, StreamKind, StreamSummary, list_streams};
+use crate::media::{
+    AudioParams, StreamHeader, StreamInfo, StreamKind, StreamSummary, list_streams,
+};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
-/// An open container with one chosen video stream.
+/// An open container with one chosen stream.
 pub struct Demuxer {
     context: NonNull<ffi::AVFormatContext>,
     io: AvioContext, // declared after the context: it must outlive it
@@ -39,6 +43,25 @@ impl Demuxer {
     /// properties that headers lack (slow; needed once per file, when it is indexed), including
     /// those by which it selects the best of several video streams.
     pub fn open(source: Arc<dyn ByteSource>, probe: bool, wanted: Option<u32>) -> Result<Self> {
+        Self::open_kind(source, StreamKind::Video, probe, wanted)
+    }
+
+    /// Opens the container and selects the audio stream: the one with index `wanted`, or the one
+    /// that libavformat selects as best. Reads the first packets only of containers without a
+    /// header that lists the streams.
+    ///
+    /// # Errors
+    /// `NoAudio`, and those of opening.
+    pub(crate) fn open_audio(source: Arc<dyn ByteSource>, wanted: Option<u32>) -> Result<Self> {
+        Self::open_kind(source, StreamKind::Audio, false, wanted)
+    }
+
+    fn open_kind(
+        source: Arc<dyn ByteSource>,
+        kind: StreamKind,
+        probe: bool,
+        wanted: Option<u32>,
+    ) -> Result<Self> {
         log::capture();
         log::clear();
         let site = Site::file(source.name());
@@ -75,7 +98,10 @@ impl Demuxer {
             skipped_corrupt: 0,
         };
         this.check_format(&source)?;
-        if probe {
+        // SAFETY: the context is open.
+        let flags = unsafe { this.context.as_ref() }.ctx_flags;
+        let lists_streams = flags & ffi::AVFMTCTX_NOHEADER == 0;
+        if probe || (kind == StreamKind::Audio && !lists_streams) {
             // SAFETY: the context is open.
             let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
             if code < 0 {
@@ -87,7 +113,10 @@ impl Demuxer {
                 ));
             }
         }
-        this.stream = this.choose_stream(wanted)?;
+        this.stream = match kind {
+            StreamKind::Audio => this.choose_audio_stream(wanted)?,
+            _ => this.choose_stream(wanted)?,
+        };
         for (i, stream) in this.streams().iter().enumerate() {
             if i as c_int != this.stream {
                 // SAFETY: stream pointers stay valid while the context is open.
@@ -174,6 +203,31 @@ impl Demuxer {
         })
     }
 
+    fn choose_audio_stream(&mut self, wanted: Option<u32>) -> Result<c_int> {
+        let streams = self.stream_summaries();
+        let no_audio = |reason: String| Error::NoAudio {
+            site: self.site.clone(),
+            reason,
+        };
+        if let Some(wanted) = wanted {
+            return match (streams.get(wanted as usize), c_int::try_from(wanted)) {
+                (Some(stream), Ok(wanted)) if stream.kind == StreamKind::Audio => Ok(wanted),
+                _ => Err(no_audio(format!(
+                    "stream {wanted} is not one; the file has {}",
+                    list_streams(&streams)
+                ))),
+            };
+        }
+        let audio = ffi::AVMediaType::AVMEDIA_TYPE_AUDIO;
+        // SAFETY: the context is open, and no decoder is requested.
+        let best =
+            unsafe { ffi::av_find_best_stream(self.raw(), audio, -1, -1, ptr::null_mut(), 0) };
+        match best {
+            0.. => Ok(best),
+            _ => Err(no_audio(format!("the file has {}", list_streams(&streams)))),
+        }
+    }
+
     /// Whether a stream is a part of a picture.
     fn is_tile(&self, stream: c_int) -> bool {
         // SAFETY: libavformat keeps `nb_stream_groups` pointers at `stream_groups`, and
@@ -248,6 +302,12 @@ impl Demuxer {
         self.streams().iter().map(summary).collect()
     }
 
+    /// Whether the container has a video stream.
+    pub(crate) fn has_video(&self) -> bool {
+        let mut kinds = self.streams().iter().map(|&stream| kind_of(stream));
+        kinds.any(|kind| kind == StreamKind::Video)
+    }
+
     /// Index of the chosen stream, and its ID in the container (MP4: the track ID).
     pub(crate) fn selected_stream(&self) -> (u32, i32) {
         // SAFETY: live stream.
@@ -308,6 +368,17 @@ impl Demuxer {
             },
             frame_rate: rate(guessed),
         })
+    }
+
+    /// Parameters and time base of the chosen audio stream, as the container states them.
+    pub(crate) fn audio_info(&self, limits: &Limits) -> Result<(AudioParams, TimeBase)> {
+        let stream = self.streams()[self.stream as usize];
+        // SAFETY: live stream and codec parameters.
+        let (stream, par) = unsafe { (&*stream, &*(*stream).codecpar) };
+        let time_base = time_base(stream.time_base)
+            .ok_or_else(|| Error::malformed(&self.site, "the audio stream has no time base"))?;
+        let codec = codec_with_extradata(&self.site, par, limits)?;
+        Ok((audio_params(&self.site, par, codec)?, time_base))
     }
 
     /// Properties that the headers of the chosen stream state; complete only where the demuxer was

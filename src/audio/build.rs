@@ -1,0 +1,309 @@
+//! Builds the index of a file's sound in one pass of libavformat over its audio packets.
+
+use std::sync::Arc;
+
+use super::packet_samples::PacketSamples;
+use super::{AudioIndex, AudioPacket};
+use crate::demux::libavformat::PayloadLocator;
+use crate::error::{Error, Result, Site};
+use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded, DecodedFormat};
+use crate::ffmpeg::{Demuxer, Packet};
+use crate::limits::{Limits, reserve};
+use crate::media::AudioParams;
+use crate::source::{ByteSource, check_interrupt};
+use crate::units::TimeBase;
+
+/// Number of packets that are decoded to learn the format of the stream: the first one may be
+/// empty, and SBR of AAC is detected in the first.
+const PACKETS_FOR_FORMAT: usize = 4;
+
+/// Number of packets after which an interrupt is noticed.
+const PACKETS_PER_CHECK: usize = 256;
+
+/// Indexes audio stream `stream` of a file, or the best one.
+///
+/// # Errors
+/// `NoAudio` if there is none; those of reading; `Decode` if the first packets cannot be decoded.
+pub fn build(
+    source: &Arc<dyn ByteSource>,
+    stream: Option<u32>,
+    limits: &Limits,
+) -> Result<AudioIndex> {
+    let site = Site::file(source.name());
+    let limits = &limits.for_file_len(source.len());
+    let mut demuxer = Demuxer::open_audio(source.clone(), stream)?;
+    let (stream, _) = demuxer.selected_stream();
+    let (stated, time_base) = demuxer.audio_info(limits)?;
+    let has_video = demuxer.has_video();
+    let mut counter = SampleCounter::new(&site, stated)?;
+    let mut locator = Some(PayloadLocator::new(source.clone()));
+    let mut found: Vec<FoundPacket> = Vec::new();
+    let mut packet = Packet::new();
+    while demuxer.next_packet(&mut packet)? {
+        if found.len().is_multiple_of(PACKETS_PER_CHECK) {
+            check_interrupt()?;
+        }
+        let count = found.len() as u64 + 1;
+        Limits::check(&site, "number of audio packets", count, limits.packets)?;
+        let len = packet.data().len() as u64;
+        Limits::check(&site, "audio packet size", len, limits.packet_bytes)?;
+        reserve(&site, &mut found, 1)?;
+        let offset = match &mut locator {
+            Some(locator) => locator.find(&packet)?,
+            None => None,
+        };
+        if offset.is_none() {
+            locator = None; // if one packet must be read through the demuxer, all are
+        }
+        let (samples, delay) = counter.count(&packet)?;
+        let (first, last) = packet.skipped_samples();
+        let skip_all = packet.is_discard();
+        found.push(FoundPacket {
+            offset: offset.unwrap_or(0),
+            size: len as u32,
+            pts: packet.pts(),
+            samples,
+            skipped: (first.saturating_add(delay), last),
+            is_hidden: skip_all,
+        });
+    }
+    let direct = locator.is_some();
+    let counted = counter.finish()?;
+    place(
+        site,
+        stream,
+        (counted, time_base),
+        &found,
+        direct,
+        has_video,
+    )
+}
+
+/// A packet as the container describes it.
+struct FoundPacket {
+    offset: u64,
+    size: u32,
+    pts: Option<i64>,
+    /// `None`: as many as every packet.
+    samples: Option<u32>,
+    /// Padding at its begin and at its end.
+    skipped: (u32, u32),
+    is_hidden: bool,
+}
+
+/// The format of the stream, and the number of samples of a packet that does not state it.
+struct CountedFormat {
+    params: AudioParams,
+    packet_samples: u32,
+    in_last: Option<LastPacket>,
+}
+
+/// What is particular about the last packet.
+#[derive(Clone, Copy)]
+enum LastPacket {
+    /// It has this number of samples.
+    Samples(u32),
+    /// The decoder returns this number of samples more at the end of the stream.
+    More(u32),
+}
+
+/// Counts the samples of packets.
+struct SampleCounter {
+    site: Site,
+    params: AudioParams,
+    by: PacketSamples,
+    decoder: AudioDecoder,
+    planes: Vec<Vec<f32>>,
+    num_packets: usize,
+    format: Option<DecodedFormat>,
+    packet_samples: u32,
+    first_error: Option<String>,
+    /// The last packet of a codec whose last packet may be shorter.
+    last: Option<Packet>,
+}
+
+impl SampleCounter {
+    fn new(site: &Site, params: AudioParams) -> Result<Self> {
+        Ok(Self {
+            site: site.clone(),
+            by: PacketSamples::of(&params),
+            decoder: AudioDecoder::open(site, &params)?,
+            params,
+            planes: Vec::new(),
+            num_packets: 0,
+            format: None,
+            packet_samples: 0,
+            first_error: None,
+            last: None,
+        })
+    }
+
+    /// The number of samples of the next packet, `None` if it is the same for all packets, and that
+    /// of those from there on that the decoder knows to be no sound.
+    fn count(&mut self, packet: &Packet) -> Result<(Option<u32>, u32)> {
+        let is_first = self.num_packets < PACKETS_FOR_FORMAT || self.format.is_none();
+        self.num_packets += 1;
+        let decoded = match is_first || matches!(self.by, PacketSamples::Decoded) {
+            true => self.decode(packet)?,
+            false => None,
+        };
+        let samples = match self.by {
+            PacketSamples::Decoded => {
+                return Ok(decoded.map_or((Some(0), 0), |(samples, delay)| (Some(samples), delay)));
+            }
+            PacketSamples::Constant => {
+                if self.params.codec.name == "alac" {
+                    let mut last = Packet::new();
+                    if let Some(data) = last.allocate(packet.data().len()) {
+                        data.copy_from_slice(packet.data());
+                        self.last = Some(last);
+                    }
+                }
+                None
+            }
+            PacketSamples::Pcm { bytes } => {
+                let channels = self.params.channels.max(1);
+                Some(packet.data().len() as u32 / (bytes * channels))
+            }
+            // A damaged packet has the length of the others: what follows keeps its time.
+            PacketSamples::Header(read) => read(packet.data()),
+        };
+        Ok((samples, 0))
+    }
+
+    /// Decodes a packet, and returns its number of samples and its delay.
+    fn decode(&mut self, packet: &Packet) -> Result<Option<(u32, u32)>> {
+        self.planes.iter_mut().for_each(Vec::clear);
+        match self.decoder.decode(packet, &mut self.planes) {
+            Ok(Some(Decoded { format, delay })) => {
+                if matches!(self.by, PacketSamples::Decoded)
+                    && let Some(before) = self.format
+                    && before != format
+                {
+                    return Err(Error::Unsupported {
+                        site: self.site.clone(),
+                        what:
+                            "a change of the sample rate or of the channels within the audio stream"
+                                .into(),
+                    });
+                }
+                self.format = Some(format);
+                let samples = self.planes.first().map_or(0, Vec::len) as u32;
+                self.packet_samples = self.packet_samples.max(samples);
+                Ok(Some((samples, delay)))
+            }
+            Ok(None) => Ok(None),
+            Err(reason) => {
+                self.first_error.get_or_insert(reason);
+                Ok(None)
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<CountedFormat> {
+        let Some(format) = self.format else {
+            let reason = match (self.first_error, self.num_packets) {
+                (Some(error), _) => format!("no packet of its audio can be decoded: {error}"),
+                (None, 0) => "its audio stream has no packets".into(),
+                (None, _) => "its audio stream has no samples".into(),
+            };
+            return Err(Error::malformed(&self.site, reason));
+        };
+        self.planes.iter_mut().for_each(Vec::clear);
+        let in_last = match self.last.take() {
+            Some(last) => self
+                .decoder
+                .decode(&last, &mut self.planes)
+                .ok()
+                .map(|_| LastPacket::Samples as fn(u32) -> LastPacket),
+            None => matches!(self.by, PacketSamples::Decoded)
+                .then(|| self.decoder.drain(&mut self.planes).ok())
+                .flatten()
+                .map(|_| LastPacket::More as fn(u32) -> LastPacket),
+        };
+        let counted = self.planes.first().map_or(0, Vec::len) as u32;
+        Ok(CountedFormat {
+            params: AudioParams {
+                sample_rate: format.sample_rate,
+                channels: format.channels,
+                channel_mask: format.channel_mask,
+                ..self.params
+            },
+            packet_samples: self.packet_samples,
+            in_last: in_last.map(|is| is(counted)),
+        })
+    }
+}
+
+/// Gives each packet its position.
+fn place(
+    site: Site,
+    stream: u32,
+    (format, time_base): (CountedFormat, TimeBase),
+    found: &[FoundPacket],
+    direct: bool,
+    has_video: bool,
+) -> Result<AudioIndex> {
+    let rate = f64::from(format.params.sample_rate);
+    let tick = time_base.seconds(1) * rate;
+    let mut packets = Vec::new();
+    reserve(&site, &mut packets, found.len())?;
+    // Time of position 0 in samples of the container's clock.
+    let mut begin: Option<f64> = None;
+    let mut next = 0;
+    // Samples to skip that the packets so far did not have.
+    let mut to_skip = 0u32;
+    for (number, packet) in found.iter().enumerate() {
+        let is_last = number + 1 == found.len();
+        let samples = packet.samples.unwrap_or(format.packet_samples);
+        let samples = match format.in_last {
+            Some(LastPacket::Samples(counted)) if is_last => counted,
+            Some(LastPacket::More(held)) if is_last => samples.saturating_add(held),
+            _ => samples,
+        };
+        to_skip = to_skip.saturating_add(packet.skipped.0);
+        let skipped = to_skip.min(samples);
+        to_skip -= skipped;
+        let kept = match packet.is_hidden {
+            true => 0,
+            false => (samples - skipped).saturating_sub(packet.skipped.1),
+        };
+        if kept > 0
+            && let Some(pts) = packet.pts
+        {
+            let time = time_base.seconds(pts) * rate + f64::from(skipped);
+            let begin = *begin.get_or_insert(time - next as f64);
+            // Times are rounded to ticks, and may deviate more: a smaller difference is none.
+            let tolerance = (f64::from(samples) / 2.0).max(2.0 * tick);
+            let gap = time - begin - next as f64;
+            if gap > tolerance && gap < i64::MAX as f64 / 4.0 {
+                next += gap.round() as i64;
+            }
+        }
+        packets.push(AudioPacket {
+            place: match direct {
+                true => packet.offset as i64,
+                false => packet.pts.unwrap_or(i64::MIN),
+            },
+            position: next,
+            size: packet.size,
+            kept,
+            skipped,
+        });
+        next += i64::from(kept);
+    }
+    Ok(AudioIndex {
+        site,
+        stream,
+        begin_seconds: match has_video {
+            // Times are rounded to ticks; that the sound begins with the clock is not a coincidence.
+            true => begin.filter(|begin| begin.abs() > tick).unwrap_or(0.0) / rate,
+            // A file of sound alone begins with its first sample.
+            false => 0.0,
+        },
+        len: next,
+        params: format.params,
+        packets,
+        direct,
+    })
+}

@@ -15,6 +15,7 @@ mod restart;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Deserialize;
 
@@ -24,6 +25,7 @@ use crate::limits::Limits;
 use crate::media::AudioParams;
 use crate::source::ByteSource;
 
+pub(crate) use crate::ffmpeg::audio_decoder::{MAX_CHANNELS, MAX_SAMPLE_RATE};
 pub use build::build;
 pub use reader::AudioReader;
 
@@ -33,11 +35,20 @@ pub use reader::AudioReader;
 /// # Errors
 /// Those of [`build`].
 pub fn index_of(
-    _store: Option<(&IndexCache, &Path)>,
+    store: Option<(&IndexCache, &Path)>,
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
 ) -> Result<Arc<AudioIndex>> {
-    Ok(Arc::new(build(source, stream, &Limits::default())?))
+    let since = SystemTime::now();
+    let stored = store.and_then(|(store, path)| store.get_audio(path, &**source, stream));
+    if let Some(index) = stored {
+        return Ok(index);
+    }
+    let index = Arc::new(build(source, stream, &Limits::default())?);
+    if let Some((store, path)) = store {
+        store.put_audio(path, &**source, stream, since, &index);
+    }
+    Ok(index)
 }
 
 /// Entry of the table of audio packets.

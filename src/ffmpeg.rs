@@ -15,6 +15,7 @@ mod signatures;
 
 pub use decoder::{Decoder, Received};
 pub use demuxer::Demuxer;
+pub(crate) use demuxer::TableEntry;
 pub use frame::{Frame, PixelLayout};
 pub use packet::Packet;
 pub use parser::{ParsedPicture, Parser};

@@ -3,15 +3,19 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use framespool::Error;
 use framespool::audio::{AudioFormat, AudioIndex, AudioReader, AudioTrack, AudioWindow, index_of};
 use framespool::loader::ClipMetadata;
-use framespool::source::ByteSource;
+use framespool::source::{self, ByteSource, MemorySource};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::element_type::ElementType;
-use crate::index_cache::IndexCacheHandle;
-use crate::interrupt::run_interruptible;
+use crate::errors::check_same_process;
+use crate::file_object::FileObject;
+use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
+use crate::interrupt::{or_raise_pending, run_interruptible};
+use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
 
 /// The sound of one file, opened when it is first asked for.
@@ -106,6 +110,85 @@ impl Sound {
             index.begin_seconds,
             index.end_seconds(),
         ))
+    }
+}
+
+/// A file of which only the sound is used; it may have no video.
+#[pyclass(module = "framespool._framespool", frozen)]
+pub struct AudioFile {
+    sound: Sound,
+    stream: Option<u32>,
+    owner_pid: u32,
+}
+
+#[pymethods]
+impl AudioFile {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        source: VideoSource,
+        name: &str,
+        index: IndexCacheArg,
+        stream: Option<u32>,
+    ) -> PyResult<Self> {
+        let source = match source {
+            VideoSource::Stored(source) => Ok(source),
+            VideoSource::Object(object) => Err(or_raise_pending(py, FileObject::open(py, object))?),
+        };
+        let mut cache = IndexCacheHandle::default();
+        let mut path = None;
+        let sound = run_interruptible(py, || {
+            let source: Arc<dyn ByteSource> = match source {
+                Err(object) => Arc::new(object),
+                Ok(Source::Path(given)) => {
+                    cache = IndexCacheHandle::open(&index);
+                    let opened = source::open(&given)?;
+                    path = Some(given);
+                    opened
+                }
+                Ok(Source::Member(member)) => {
+                    Arc::new(SourceCache::default().member(member).open()?)
+                }
+                Ok(Source::Cell(cell)) => SourceCache::default().cell(cell).open()?,
+                Ok(Source::Bytes(bytes)) => Arc::new(MemorySource::new(name, bytes)),
+                Ok(Source::ImageSequence(_)) => {
+                    return Err(Error::Argument("an image sequence has no sound".into()));
+                }
+            };
+            let sound = Sound::new(source, path, cache);
+            let reader = sound.reader(stream)?;
+            sound.put_back(stream, reader);
+            Ok(sound)
+        })?;
+        sound.cache.log_error(py)?;
+        Ok(Self {
+            sound,
+            stream,
+            owner_pid: std::process::id(),
+        })
+    }
+
+    /// Returns the samples of a time span, (C, S) float32, their rate, and the time of the first.
+    fn audio(
+        &self,
+        py: Python<'_>,
+        start: Option<f64>,
+        seconds: Option<f64>,
+        sample_rate: Option<u32>,
+        channels: Option<u32>,
+    ) -> PyResult<(Tensor, u32, f64)> {
+        check_same_process(py, "AudioFile", self.owner_pid)?;
+        let format = AudioFormat {
+            sample_rate,
+            channels,
+        };
+        self.sound.read(py, (start, seconds), format, self.stream)
+    }
+
+    /// Returns stream, codec, sample rate, channels, begin and end in seconds.
+    fn info(&self, py: Python<'_>) -> PyResult<(u32, String, u32, u32, f64, f64)> {
+        check_same_process(py, "AudioFile", self.owner_pid)?;
+        self.sound.info(py, self.stream)
     }
 }
 

@@ -54,6 +54,8 @@ mod _framespool {
     #[pymodule_export]
     use archive_readers::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]
+    use audio::AudioFile;
+    #[pymodule_export]
     use batch_sampler::BatchSampler;
     #[pymodule_export]
     use clip_sampler::{ClipInfo, num_clips_of, sample};

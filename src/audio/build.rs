@@ -1,4 +1,5 @@
-//! Builds the index of a file's sound in one pass of libavformat over its audio packets.
+//! Builds the index of a file's sound: from the sample table of an MP4 file where that suffices, else
+//! in one pass of libavformat over its audio packets.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::{AudioIndex, AudioPacket};
 use crate::demux::libavformat::PayloadLocator;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded, DecodedFormat};
-use crate::ffmpeg::{Demuxer, Packet};
+use crate::ffmpeg::{Demuxer, Packet, TableEntry};
 use crate::limits::{Limits, reserve};
 use crate::media::AudioParams;
 use crate::source::{ByteSource, check_interrupt};
@@ -16,6 +17,9 @@ use crate::units::TimeBase;
 /// Number of packets that are decoded to learn the format of the stream: the first one may be
 /// empty, and SBR of AAC is detected in the first.
 const PACKETS_FOR_FORMAT: usize = 4;
+
+/// Files with at most this number of packets are read completely.
+const FEW_PACKETS: usize = 16;
 
 /// Number of packets after which an interrupt is noticed.
 const PACKETS_PER_CHECK: usize = 256;
@@ -36,6 +40,41 @@ pub fn build(
     let (stated, time_base) = demuxer.audio_info(limits)?;
     let has_video = demuxer.has_video();
     let mut counter = SampleCounter::new(&site, stated)?;
+    let table = match counter.reads_all_payloads() {
+        true => None,
+        false => demuxer.sample_table(),
+    };
+    let mut listed = None;
+    if let Some(entries) = table {
+        listed = read_table(&mut demuxer, &entries, &mut counter)?;
+        if listed.is_none() {
+            demuxer = Demuxer::open_audio(source.clone(), Some(stream))?;
+            counter = SampleCounter::new(&site, counter.into_params())?;
+        }
+    }
+    let (found, direct) = match listed {
+        Some(found) => (found, true),
+        None => read_all(source, &mut demuxer, &mut counter, limits)?,
+    };
+    let counted = counter.finish()?;
+    place(
+        site,
+        stream,
+        (counted, time_base),
+        &found,
+        direct,
+        has_video,
+    )
+}
+
+/// Reads all packets. Also returns whether each has an offset.
+fn read_all(
+    source: &Arc<dyn ByteSource>,
+    demuxer: &mut Demuxer,
+    counter: &mut SampleCounter,
+    limits: &Limits,
+) -> Result<(Vec<FoundPacket>, bool)> {
+    let site = counter.site.clone();
     let mut locator = Some(PayloadLocator::new(source.clone()));
     let mut found: Vec<FoundPacket> = Vec::new();
     let mut packet = Packet::new();
@@ -57,26 +96,90 @@ pub fn build(
         }
         let (samples, delay) = counter.count(&packet)?;
         let (first, last) = packet.skipped_samples();
-        let skip_all = packet.is_discard();
         found.push(FoundPacket {
             offset: offset.unwrap_or(0),
             size: len as u32,
             pts: packet.pts(),
             samples,
             skipped: (first.saturating_add(delay), last),
-            is_hidden: skip_all,
+            is_hidden: packet.is_discard(),
         });
     }
-    let direct = locator.is_some();
-    let counted = counter.finish()?;
-    place(
-        site,
-        stream,
-        (counted, time_base),
-        &found,
-        direct,
-        has_video,
-    )
+    Ok((found, locator.is_some()))
+}
+
+/// Takes the packets from the sample table of an MP4 file, and reads only the first and the last
+/// ones. `None` if the table does not suffice.
+fn read_table(
+    demuxer: &mut Demuxer,
+    entries: &[TableEntry],
+    counter: &mut SampleCounter,
+) -> Result<Option<Vec<FoundPacket>>> {
+    let Some((last, _)) = entries.split_last().filter(|_| entries.len() > FEW_PACKETS) else {
+        return Ok(None);
+    };
+    // Parts of packets between edits are known only to the demuxer.
+    let heard = entries.iter().skip_while(|entry| entry.is_hidden);
+    if heard
+        .skip_while(|entry| !entry.is_hidden)
+        .any(|entry| !entry.is_hidden)
+    {
+        return Ok(None);
+    }
+    let mut found: Vec<FoundPacket> = Vec::new();
+    reserve(&counter.site, &mut found, entries.len())?;
+    for entry in entries {
+        found.push(FoundPacket {
+            offset: entry.offset,
+            size: entry.size,
+            pts: Some(entry.time),
+            samples: counter.samples_of(entry.size as usize),
+            skipped: (0, 0),
+            is_hidden: entry.is_hidden,
+        });
+    }
+    let is = |packet: &Packet, entry: &TableEntry| {
+        packet.position() == Some(entry.offset) && packet.data().len() == entry.size as usize
+    };
+    let mut packet = Packet::new();
+    for (entry, found) in entries.iter().zip(&mut found).take(PACKETS_FOR_FORMAT) {
+        if !demuxer.next_packet(&mut packet)? || !is(&packet, entry) {
+            return Ok(None);
+        }
+        counter.count(&packet)?;
+        found.skipped = packet.skipped_samples();
+    }
+    // Padding at the end is that of the last packet, or of the last one that is heard.
+    let Some(first_read) = entries.iter().rposition(|entry| !entry.is_hidden) else {
+        return Ok(None);
+    };
+    if !demuxer.seek_before(entries[first_read].time) {
+        return Ok(None);
+    }
+    let mut at = None;
+    loop {
+        if !demuxer.next_packet(&mut packet)? {
+            return Ok(None);
+        }
+        let number = match at {
+            Some(at) => at + 1,
+            None => match entries.iter().rposition(|entry| is(&packet, entry)) {
+                Some(number) => number,
+                None => return Ok(None),
+            },
+        };
+        at = Some(number);
+        if number >= entries.len() || !is(&packet, &entries[number]) {
+            return Ok(None);
+        }
+        if number >= first_read {
+            found[number].skipped.1 = packet.skipped_samples().1;
+        }
+        if is(&packet, last) {
+            counter.keep_last(&packet);
+            return Ok(Some(found));
+        }
+    }
 }
 
 /// A packet as the container describes it.
@@ -152,23 +255,47 @@ impl SampleCounter {
                 return Ok(decoded.map_or((Some(0), 0), |(samples, delay)| (Some(samples), delay)));
             }
             PacketSamples::Constant => {
-                if self.params.codec.name == "alac" {
-                    let mut last = Packet::new();
-                    if let Some(data) = last.allocate(packet.data().len()) {
-                        data.copy_from_slice(packet.data());
-                        self.last = Some(last);
-                    }
-                }
+                self.keep_last(packet);
                 None
             }
-            PacketSamples::Pcm { bytes } => {
-                let channels = self.params.channels.max(1);
-                Some(packet.data().len() as u32 / (bytes * channels))
-            }
+            PacketSamples::Pcm { .. } => self.samples_of(packet.data().len()),
             // A damaged packet has the length of the others: what follows keeps its time.
             PacketSamples::Header(read) => read(packet.data()),
         };
         Ok((samples, 0))
+    }
+
+    /// Whether the number of samples of a packet depends on its payload, or a parser determines
+    /// where packets begin.
+    fn reads_all_payloads(&self) -> bool {
+        let is_table = matches!(&self.params.codec.name[..], "aac" | "alac");
+        !is_table && !matches!(self.by, PacketSamples::Pcm { .. })
+    }
+
+    /// The number of samples of a packet of this size; `None` if it is the same for all.
+    fn samples_of(&self, size: usize) -> Option<u32> {
+        match self.by {
+            PacketSamples::Pcm { bytes } => {
+                Some(size as u32 / (bytes * self.params.channels.max(1)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps the last packet of a codec whose last packet may be shorter.
+    fn keep_last(&mut self, packet: &Packet) {
+        if self.params.codec.name != "alac" {
+            return;
+        }
+        let mut last = Packet::new();
+        if let Some(data) = last.allocate(packet.data().len()) {
+            data.copy_from_slice(packet.data());
+            self.last = Some(last);
+        }
+    }
+
+    fn into_params(self) -> AudioParams {
+        self.params
     }
 
     /// Decodes a packet, and returns its number of samples and its delay.

@@ -13,7 +13,10 @@ use crate::limits::Limits;
 use crate::media::{AudioParams, Codec};
 
 /// Maximum number of channels: as many as a WAVE mask names, and more than any codec here has.
-const MAX_CHANNELS: usize = 64;
+pub(crate) const MAX_CHANNELS: u32 = 64;
+
+/// Maximum sample rate, in Hz.
+pub(crate) const MAX_SAMPLE_RATE: u32 = 768_000;
 
 /// One audio decoder. It decodes on the calling thread.
 pub(crate) struct AudioDecoder {
@@ -54,14 +57,14 @@ pub(super) fn audio_params(
         site,
         "audio sample rate",
         sample_rate.into(),
-        MAX_SAMPLE_RATE,
+        MAX_SAMPLE_RATE.into(),
     )?;
     let (channels, channel_mask) = layout(&par.ch_layout);
     Limits::check(
         site,
         "number of audio channels",
         channels.into(),
-        MAX_CHANNELS as u64,
+        MAX_CHANNELS.into(),
     )?;
     Ok(AudioParams {
         codec,
@@ -75,9 +78,6 @@ pub(super) fn audio_params(
         bit_rate: par.bit_rate,
     })
 }
-
-/// Maximum sample rate, in Hz.
-const MAX_SAMPLE_RATE: u64 = 768_000;
 
 /// Number of channels and WAVE mask of a layout.
 fn layout(layout: &ffi::AVChannelLayout) -> (u32, u64) {
@@ -251,7 +251,7 @@ impl AudioDecoder {
         let (channels, channel_mask) = layout(&frame.ch_layout);
         let count = channels as usize;
         let samples = usize::try_from(frame.nb_samples).unwrap_or(0);
-        if count == 0 || count > MAX_CHANNELS || frame.sample_rate <= 0 {
+        if count == 0 || channels > MAX_CHANNELS || frame.sample_rate <= 0 {
             return Err(format!(
                 "the decoder returns {count} channels at {} Hz",
                 frame.sample_rate

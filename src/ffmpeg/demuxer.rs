@@ -101,20 +101,19 @@ impl Demuxer {
         // SAFETY: the context is open.
         let flags = unsafe { this.context.as_ref() }.ctx_flags;
         let lists_streams = flags & ffi::AVFMTCTX_NOHEADER == 0;
-        if probe || (kind == StreamKind::Audio && !lists_streams) {
-            // SAFETY: the context is open.
-            let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
-            if code < 0 {
-                return Err(open_error(
-                    &this.site,
-                    &mut this.io,
-                    code,
-                    "its streams cannot be parsed",
-                ));
-            }
+        let is_audio = kind == StreamKind::Audio;
+        if probe || (is_audio && !lists_streams) {
+            this.probe()?;
         }
         this.stream = match kind {
-            StreamKind::Audio => this.choose_audio_stream(wanted)?,
+            // Only streams of a known sample rate are selected, which the header may lack.
+            StreamKind::Audio => match this.choose_audio_stream(wanted) {
+                Err(Error::NoAudio { .. }) if lists_streams => {
+                    this.probe()?;
+                    this.choose_audio_stream(wanted)?
+                }
+                chosen => chosen?,
+            },
             _ => this.choose_stream(wanted)?,
         };
         for (i, stream) in this.streams().iter().enumerate() {
@@ -124,6 +123,17 @@ impl Demuxer {
             }
         }
         Ok(this)
+    }
+
+    /// Lets libavformat read the first packets for properties that headers lack.
+    fn probe(&mut self) -> Result<()> {
+        // SAFETY: the context is open.
+        let code = unsafe { ffi::avformat_find_stream_info(self.raw(), ptr::null_mut()) };
+        if code < 0 {
+            let what = "its streams cannot be parsed";
+            return Err(open_error(&self.site, &mut self.io, code, what));
+        }
+        Ok(())
     }
 
     /// Checks that the file begins like the format for which libavformat takes it.
@@ -381,6 +391,35 @@ impl Demuxer {
         Ok((audio_params(&self.site, par, codec)?, time_base))
     }
 
+    /// The packets of the chosen stream that the sample tables of an MP4 file list; `None` for other
+    /// containers, and if fragments have tables of their own.
+    pub(crate) fn sample_table(&self) -> Option<Vec<TableEntry>> {
+        if !self.container().starts_with("mov,") {
+            return None;
+        }
+        let stream = self.streams()[self.stream as usize];
+        // SAFETY: live stream; entry pointers are valid until the context changes.
+        unsafe {
+            let count = ffi::avformat_index_get_entries_count(stream);
+            let stated = (*stream).nb_frames;
+            // Where fragments follow, the file header lists fewer samples than there are.
+            if count <= 0 || (*self.raw()).duration <= 0 || stated != i64::from(count) {
+                return None;
+            }
+            let entry = |at| {
+                let entry = ffi::avformat_index_get_entry(stream, at).as_ref()?;
+                let is_hidden = entry.flags() & AVINDEX_DISCARD_FRAME != 0;
+                Some(TableEntry {
+                    offset: u64::try_from(entry.pos).ok()?,
+                    size: u32::try_from(entry.size()).ok()?,
+                    time: entry.timestamp,
+                    is_hidden,
+                })
+            };
+            (0..count).map(entry).collect()
+        }
+    }
+
     /// Properties that the headers of the chosen stream state; complete only where the demuxer was
     /// opened with `probe`.
     pub fn header(&self) -> StreamHeader {
@@ -520,6 +559,20 @@ impl Drop for Demuxer {
         // SAFETY: opened by avformat_open_input, closed once; custom I/O is left to `AvioContext`.
         unsafe { ffi::avformat_close_input(&mut raw) };
     }
+}
+
+/// `AVINDEX_DISCARD_FRAME`: outside the edit list.
+const AVINDEX_DISCARD_FRAME: c_int = 2;
+
+/// A packet that a sample table lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableEntry {
+    pub offset: u64,
+    pub size: u32,
+    /// In ticks, edit list applied.
+    pub time: i64,
+    /// To be decoded but not heard.
+    pub is_hidden: bool,
 }
 
 /// Whether a sample aspect ratio may be the rounded form of the one in the stream: libavformat

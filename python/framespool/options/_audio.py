@@ -57,8 +57,8 @@ class Audio:
     stream: int | None = None
 
     def __post_init__(self) -> None:
-        integer("sample_rate", self.sample_rate, most=768_000)
-        integer("channels", self.channels, most=64)
+        integer("sample_rate", self.sample_rate, least=1, most=768_000)
+        integer("channels", self.channels, least=1, most=64)
         if self.seconds is not None:
             number("seconds", self.seconds, above=0.0, most=3600.0)
         choice("align", self.align, ("start", "center"))

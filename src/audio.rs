@@ -76,7 +76,7 @@ pub struct AudioIndex {
     pub stream: u32,
     /// Parameters of the stream; rate and channels are those that the decoder returns.
     pub params: AudioParams,
-    /// Time of position 0, on the clock of the file's video.
+    /// Time of position 0, on the file's clock.
     pub begin_seconds: f64,
     /// Position after the last sample.
     pub len: i64,
@@ -88,7 +88,7 @@ pub struct AudioIndex {
 }
 
 impl AudioIndex {
-    /// Time after the last sample, on the clock of the file's video.
+    /// Time after the last sample, on the file's clock.
     pub fn end_seconds(&self) -> f64 {
         self.begin_seconds + self.len as f64 / f64::from(self.params.sample_rate)
     }
@@ -132,7 +132,7 @@ pub struct AudioWindow {
     pub channels: u32,
     /// Samples per second of each channel.
     pub sample_rate: u32,
-    /// Time of the first sample, on the clock of the file's video.
+    /// Time of the first sample, on the file's clock.
     pub begin_seconds: f64,
     /// The samples of a channel for which the file has sound, ascending.
     pub valid: Vec<Range<usize>>,

@@ -100,7 +100,7 @@ impl AudioReader {
         self.read(begin_seconds, seconds, format)
     }
 
-    /// Reads the samples of a time span on the clock of the file's video. Samples outside the
+    /// Reads the samples of a time span on the file's clock. Samples outside the
     /// stream are 0, and not in `valid`. The samples lie on a grid that begins with the first
     /// sample of the stream: the window begins with the one that is nearest to `begin_seconds`.
     ///
@@ -153,7 +153,7 @@ impl AudioReader {
         if !sounding.is_empty() {
             let needed = resampler.input_range(sounding.clone());
             let needed = needed.start.clamp(0, index.len)..needed.end.clamp(0, index.len);
-            let planes = mix.apply(&self.decode(&needed)?);
+            let planes = mix.apply(self.decode(&needed)?);
             let skip = (sounding.start - window.start) as usize;
             let count = (sounding.end - sounding.start) as usize;
             for (channel, plane) in planes.iter().enumerate() {

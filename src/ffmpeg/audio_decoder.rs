@@ -137,6 +137,9 @@ impl AudioDecoder {
             (*c).bit_rate = params.bit_rate;
             (*c).thread_count = 1;
             (*c).flags |= ffi::AV_CODEC_FLAG_BITEXACT as c_int;
+            if has_checksums(&params.codec) {
+                (*c).err_recognition |= (ffi::AV_EF_CRCCHECK | ffi::AV_EF_EXPLODE) as c_int;
+            }
             // The index knows which samples are padding: the decoder must return all.
             (*c).flags2 |= ffi::AV_CODEC_FLAG2_SKIP_MANUAL as c_int;
             let channels = c_int::try_from(params.channels).unwrap_or(0);
@@ -332,6 +335,11 @@ impl AudioDecoder {
             channel_mask,
         })
     }
+}
+
+/// Whether packets have checksums, by which the decoder finds damage. It ignores them by default.
+fn has_checksums(codec: &Codec) -> bool {
+    matches!(&codec.name[..], "flac" | "ac3" | "eac3" | "mp2" | "mp3")
 }
 
 /// Element type of decoded samples.

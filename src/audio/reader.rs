@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::mix::Mix;
 use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
 use super::restart::{Restart, Run};
-use super::{AudioFormat, AudioIndex, AudioWindow};
+use super::{AudioFormat, AudioWindow};
 use crate::error::{Error, Result};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
+use crate::index::audio::AudioIndex;
 use crate::limits::{Limits, resize};
 use crate::source::{ByteSource, check_interrupt};
 
@@ -52,6 +53,8 @@ pub struct AudioReader {
     source: Arc<dyn ByteSource>,
     index: Arc<AudioIndex>,
     restart: Restart,
+    /// A decoder that is not in use.
+    decoder: Option<AudioDecoder>,
     /// An open demuxer, and the packet that it returns next.
     demuxer: Option<(Demuxer, usize)>,
     bytes_read: u64,
@@ -64,6 +67,7 @@ impl AudioReader {
             restart: Restart::of(&index.params, packet_samples),
             source,
             index,
+            decoder: None,
             demuxer: None,
             bytes_read: 0,
         }
@@ -204,7 +208,10 @@ impl AudioReader {
         for run in self.restart.runs(index.packets_of(positions)) {
             check_interrupt()?;
             let Run { before, used } = run;
-            let mut decoder = AudioDecoder::open(&index.site, &index.params)?;
+            let mut decoder = match self.decoder.take() {
+                Some(decoder) => decoder,
+                None => AudioDecoder::open(&index.site, &index.params)?,
+            };
             self.read_packets(before.start..used.end, &mut |number, packet| {
                 decoded.iter_mut().for_each(Vec::clear);
                 let result = decoder.decode(packet, &mut decoded);
@@ -253,6 +260,11 @@ impl AudioReader {
                 }
                 Ok(())
             })?;
+            if matches!(self.restart, Restart::After(_)) {
+                // Its state does not reach further back than the packets before a window.
+                decoder.flush();
+                self.decoder = Some(decoder);
+            }
         }
         Ok(planes)
     }

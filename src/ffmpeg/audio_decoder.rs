@@ -76,6 +76,7 @@ pub(super) fn audio_params(
         bits_per_coded_sample: par.bits_per_coded_sample,
         block_align: par.block_align,
         bit_rate: par.bit_rate,
+        profile: par.profile,
     })
 }
 
@@ -176,6 +177,18 @@ impl AudioDecoder {
             ));
         }
         Ok(this)
+    }
+
+    /// FFmpeg's number of the codec's profile, once packets were decoded.
+    pub fn profile(&self) -> i32 {
+        // SAFETY: the context is live.
+        unsafe { self.context.as_ref() }.profile
+    }
+
+    /// Discards the decoder's state, as far as that has a limited length in packets.
+    pub fn flush(&mut self) {
+        // SAFETY: live and open.
+        unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
     }
 
     /// Decodes one packet, and appends its samples to `planes`, one for each channel. `None` if the

@@ -331,6 +331,27 @@ def test_length_in_seconds(align, shift, videos_with_sound, whole_sounds):
         check(batch, whole_sounds, shift)
 
 
+def test_random_shift_and_gain(videos_with_sound, whole_sounds):
+    def batches(**more):
+        loader = loader_of(videos_with_sound[3:4], S.Windows(sequence_length=25), batch_size=6, **more)
+        return [[next(iter(loader)).audio.numpy() for _ in range(2)] for _ in range(2)]
+
+    plain = batches()[0][0]
+    (first, second), again = batches(audio=fsp.Audio(gain=(-20, -10)))
+    assert np.array_equal(first, again[0]) and np.array_equal(second, again[1])
+    factors = [np.median(f[np.abs(p) > 0.1] / p[np.abs(p) > 0.1]) for f, p in zip(first, plain, strict=True)]
+    assert all(0.1 <= factor <= 10**-0.5 for factor in factors) and len(set(factors)) == 6
+    assert not np.array_equal(first, second), "another epoch"
+    (shifted, _), _ = batches(audio=fsp.Audio(shift=0.01))
+    _, whole = whole_sounds[3]
+    padded = np.concatenate([np.zeros(160, "f4"), whole, np.zeros(32000, "f4")])
+    shifts = []
+    for window, begin in zip(shifted[:, 0], range(0, 96000, 16000), strict=True):
+        matching = [s for s in range(-160, 161) if np.array_equal(padded[160 + begin + s :][:16000], window)]
+        shifts += matching
+    assert len(shifts) == len(set(shifts)) == 6
+
+
 def test_strided_and_reversed_clips_have_the_sound_of_their_time(videos_with_sound, whole_sounds):
     strided = loader_of(videos_with_sound, S.RandomClips(sequence_length=5, stride=4))
     for batch in strided:

@@ -349,6 +349,7 @@ impl SampleCounter {
                 sample_rate: format.sample_rate,
                 channels: format.channels,
                 channel_mask: format.channel_mask,
+                profile: self.decoder.profile(),
                 ..self.params
             },
             packet_samples: self.packet_samples,

@@ -90,6 +90,8 @@ pub struct AudioParams {
     pub block_align: i32,
     /// Bits per second, which WMA needs.
     pub bit_rate: i64,
+    /// FFmpeg's number of the codec's profile, as the decoder finds it.
+    pub profile: i32,
 }
 
 /// Color description as numbered by ITU-T H.273 (2 = unspecified).

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::Error;
-use framespool::audio::{AudioFormat, AudioIndex, AudioReader, AudioTrack, AudioWindow, index_of};
+use framespool::audio::{AudioFormat, AudioReader, AudioTrack, AudioWindow};
+use framespool::index::audio::{AudioIndex, index_of};
 use framespool::loader::ClipMetadata;
 use framespool::source::{self, ByteSource, MemorySource};
 use pyo3::prelude::*;

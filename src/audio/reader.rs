@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::mix::Mix;
 use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
 use super::restart::{Restart, Run};
-use super::{AudioFormat, AudioIndex, AudioWindow};
+use super::{AudioFormat, AudioWindow};
 use crate::error::{Error, Result};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
+use crate::index::audio::AudioIndex;
 use crate::limits::{Limits, resize};
 use crate::source::{ByteSource, check_interrupt};
 
@@ -52,6 +53,8 @@ pub struct AudioReader {
     source: Arc<dyn ByteSource>,
     index: Arc<AudioIndex>,
     restart: Restart,
+    /// A decoder that is not in use.
+    decoder: Option<AudioDecoder>,
     /// An open demuxer, and the packet that it returns next.
     demuxer: Option<(Demuxer, usize)>,
     bytes_read: u64,
@@ -64,6 +67,7 @@ impl AudioReader {
             restart: Restart::of(&index.params, packet_samples),
             source,
             index,
+            decoder: None,
             demuxer: None,
             bytes_read: 0,
         }
@@ -100,7 +104,7 @@ impl AudioReader {
         self.read(begin_seconds, seconds, format)
     }
 
-    /// Reads the samples of a time span on the clock of the file's video. Samples outside the
+    /// Reads the samples of a time span on the file's clock. Samples outside the
     /// stream are 0, and not in `valid`. The samples lie on a grid that begins with the first
     /// sample of the stream: the window begins with the one that is nearest to `begin_seconds`.
     ///
@@ -153,7 +157,7 @@ impl AudioReader {
         if !sounding.is_empty() {
             let needed = resampler.input_range(sounding.clone());
             let needed = needed.start.clamp(0, index.len)..needed.end.clamp(0, index.len);
-            let planes = mix.apply(&self.decode(&needed)?);
+            let planes = mix.apply(self.decode(&needed)?);
             let skip = (sounding.start - window.start) as usize;
             let count = (sounding.end - sounding.start) as usize;
             for (channel, plane) in planes.iter().enumerate() {
@@ -204,7 +208,10 @@ impl AudioReader {
         for run in self.restart.runs(index.packets_of(positions)) {
             check_interrupt()?;
             let Run { before, used } = run;
-            let mut decoder = AudioDecoder::open(&index.site, &index.params)?;
+            let mut decoder = match self.decoder.take() {
+                Some(decoder) => decoder,
+                None => AudioDecoder::open(&index.site, &index.params)?,
+            };
             self.read_packets(before.start..used.end, &mut |number, packet| {
                 decoded.iter_mut().for_each(Vec::clear);
                 let result = decoder.decode(packet, &mut decoded);
@@ -253,6 +260,11 @@ impl AudioReader {
                 }
                 Ok(())
             })?;
+            if matches!(self.restart, Restart::After(_)) {
+                // Its state does not reach further back than the packets before a window.
+                decoder.flush();
+                self.decoder = Some(decoder);
+            }
         }
         Ok(planes)
     }

@@ -1,9 +1,9 @@
 //! Where decoding must start so that a packet's samples are exact.
 //!
 //! Codecs differ in what a packet's samples depend on. PCM and lossless codecs: on nothing before.
-//! MP3 and Vorbis: on a limited number of packets before. Others have a state that all packets
-//! before have changed: the generator of noise of AAC, the predictors of Opus, AMR and
-//! WMA. Those are decoded in blocks of packets which begin at fixed packets of the stream, each
+//! MP3 and Vorbis: on a limited number of packets before. AAC-LC and
+//! AC-3: likewise, as their noise is made to depend on the packet alone. Others have a state that
+//! all packets before have changed: the filters of SBR, the predictors of Opus, AMR and WMA. Those are decoded in blocks of packets which begin at fixed packets of the stream, each
 //! with the same packets before it for the state to converge and with a new decoder, so that a
 //! sample does not depend on the window for which it was decoded.
 
@@ -33,6 +33,9 @@ pub(super) struct Run {
 /// longer ones more packets that no window asked for: clips last a few seconds.
 const BLOCK_SECONDS: f64 = 1.0;
 
+/// FFmpeg's number of AAC-LC.
+const AAC_LOW_COMPLEXITY: i32 = 1;
+
 impl Restart {
     /// For a stream whose packets have about this number of samples.
     pub fn of(params: &AudioParams, packet_samples: f64) -> Self {
@@ -50,7 +53,11 @@ impl Restart {
             // The reservoir reaches back 511 bytes (layer III), the overlap one packet.
             "mp1" | "mp2" | "mp3" => Self::After(12),
             "vorbis" => Self::After(1),
-            // The overlap is one packet; SBR has a filter bank and its headers besides.
+            // The overlap is one packet, and scripts/ffmpeg.patch makes noise depend on the packet.
+            "aac" | "aac_latm" if cfg!(ffmpeg_patched) && params.profile == AAC_LOW_COMPLEXITY => {
+                Self::After(1)
+            }
+            // Other profiles predict from earlier packets, or have SBR with its own noise.
             "aac" | "aac_latm" => blocks(3),
             // The overlap is one packet; noise depends on the packet, see `AudioDecoder::open`.
             "ac3" | "eac3" => Self::After(2),

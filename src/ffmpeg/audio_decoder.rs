@@ -76,6 +76,7 @@ pub(super) fn audio_params(
         bits_per_coded_sample: par.bits_per_coded_sample,
         block_align: par.block_align,
         bit_rate: par.bit_rate,
+        profile: par.profile,
     })
 }
 
@@ -137,6 +138,9 @@ impl AudioDecoder {
             (*c).bit_rate = params.bit_rate;
             (*c).thread_count = 1;
             (*c).flags |= ffi::AV_CODEC_FLAG_BITEXACT as c_int;
+            if has_checksums(&params.codec) {
+                (*c).err_recognition |= (ffi::AV_EF_CRCCHECK | ffi::AV_EF_EXPLODE) as c_int;
+            }
             // The index knows which samples are padding: the decoder must return all.
             (*c).flags2 |= ffi::AV_CODEC_FLAG2_SKIP_MANUAL as c_int;
             let channels = c_int::try_from(params.channels).unwrap_or(0);
@@ -173,6 +177,18 @@ impl AudioDecoder {
             ));
         }
         Ok(this)
+    }
+
+    /// FFmpeg's number of the codec's profile, once packets were decoded.
+    pub fn profile(&self) -> i32 {
+        // SAFETY: the context is live.
+        unsafe { self.context.as_ref() }.profile
+    }
+
+    /// Discards the decoder's state, as far as that has a limited length in packets.
+    pub fn flush(&mut self) {
+        // SAFETY: live and open.
+        unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
     }
 
     /// Decodes one packet, and appends its samples to `planes`, one for each channel. `None` if the
@@ -332,6 +348,11 @@ impl AudioDecoder {
             channel_mask,
         })
     }
+}
+
+/// Whether packets have checksums, by which the decoder finds damage. It ignores them by default.
+fn has_checksums(codec: &Codec) -> bool {
+    matches!(&codec.name[..], "flac" | "ac3" | "eac3" | "mp2" | "mp3")
 }
 
 /// Element type of decoded samples.

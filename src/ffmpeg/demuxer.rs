@@ -312,12 +312,6 @@ impl Demuxer {
         self.streams().iter().map(summary).collect()
     }
 
-    /// Whether the container has a video stream.
-    pub(crate) fn has_video(&self) -> bool {
-        let mut kinds = self.streams().iter().map(|&stream| kind_of(stream));
-        kinds.any(|kind| kind == StreamKind::Video)
-    }
-
     /// Index of the chosen stream, and its ID in the container (MP4: the track ID).
     pub(crate) fn selected_stream(&self) -> (u32, i32) {
         // SAFETY: live stream.

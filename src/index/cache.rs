@@ -23,8 +23,8 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
+use super::audio::AudioIndex;
 use super::{VideoIndex, build_stream};
-use crate::audio::AudioIndex;
 use crate::error::{Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;

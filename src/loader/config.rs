@@ -100,6 +100,10 @@ pub struct AudioOptions {
     pub fps: Option<f64>,
     /// Whether a given length is centered on the clip; otherwise it begins with the clip.
     pub centered: bool,
+    /// Largest random shift of the begin, earlier or later, in seconds.
+    pub shift: f64,
+    /// Range of a random gain in dB.
+    pub gain: (f64, f64),
     /// Index of the audio stream among all streams of a file; `None` for the best one.
     pub stream: Option<u32>,
     /// Whether a file without sound gives silence; otherwise it is an error.

@@ -734,7 +734,7 @@ fn finish(mut clip: Clip, (site, pass): (&Site, u64), context: &mut TaskContext<
     let executor = &mut view.batch;
     let seq = clip.seq;
     if clip.is_requested() {
-        match context.catalog.audio_of(&clip.metadata, stats) {
+        match context.catalog.audio_of(&clip.metadata, clip.key, stats) {
             Ok(audio) => clip.metadata.audio = audio,
             // Making it alone reports the error, or replaces the clip.
             Err(_) => return scheduler.requeue(pass, vec![clip.into_request()], true),

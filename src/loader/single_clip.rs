@@ -222,7 +222,7 @@ impl SingleClipDecoder {
             sample,
             transforms,
         );
-        metadata.audio = self.catalog.audio_of(&metadata, &self.stats)?;
+        metadata.audio = self.catalog.audio_of(&metadata, key, &self.stats)?;
         Ok((metadata, growing.into_clip()?))
     }
 }

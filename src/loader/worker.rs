@@ -493,7 +493,7 @@ impl Worker {
                 sample,
                 transforms,
             );
-            let Ok(audio) = self.catalog.audio_of(&metadata, &self.stats) else {
+            let Ok(audio) = self.catalog.audio_of(&metadata, key, &self.stats) else {
                 remaining.push(request);
                 continue;
             };
@@ -581,7 +581,7 @@ impl Worker {
                     sample,
                     transforms,
                 );
-                match catalog.audio_of(&metadata, &self.stats) {
+                match catalog.audio_of(&metadata, key, &self.stats) {
                     Ok(audio) => metadata.audio = audio,
                     Err(_) => {
                         remaining.push(request);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from framespool._common.validate_args import choice, integer, number, stream_index
+from framespool._common.validate_args import choice, integer, number, span, stream_index
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Audio:
         seconds: Length, in place of the time that the clip spans.
         align: Where a length in `seconds` lies: `"start"`, it begins with the clip; `"center"`, its center is that of
             the clip.
+        shift: Largest random shift of the begin, earlier or later, in seconds, drawn for each clip and epoch.
+        gain: Range (low, high) in dB of a random gain, drawn for each clip and epoch. Samples may then exceed 1.
         missing: What a file without sound is: `"error"`, a `NoAudioError`, to which `on_error` of the loader applies;
             `"zeros"`, silence.
         stream: Index of the audio stream among all streams of a file (`video.info.streams`). `None`: the stream that
@@ -53,6 +55,8 @@ class Audio:
     channels: int = 1
     seconds: float | None = None
     align: Literal["start", "center"] = "start"
+    shift: float = 0.0
+    gain: tuple[float, float] = (0.0, 0.0)
     missing: Literal["error", "zeros"] = "error"
     stream: int | None = None
 
@@ -62,6 +66,8 @@ class Audio:
         if self.seconds is not None:
             number("seconds", self.seconds, above=0.0, most=3600.0)
         choice("align", self.align, ("start", "center"))
+        number("shift", self.shift, least=0.0, most=3600.0)
+        object.__setattr__(self, "gain", span("gain", self.gain, least=-120.0, most=120.0))
         choice("missing", self.missing, ("error", "zeros"))
         stream_index(self.stream)
 
@@ -73,6 +79,8 @@ class Audio:
             "channels": int(self.channels),
             "seconds": None if self.seconds is None else float(self.seconds),
             "fps": None if fps is None else float(fps),
+            "shift": float(self.shift),
+            "gain": self.gain,
             "centered": self.align == "center",
             "stream": None if self.stream is None else int(self.stream),
             "allows_silence": self.missing == "zeros",

@@ -26,13 +26,13 @@ class AudioInfo:
         codec: FFmpeg's name of the codec.
         sample_rate: Samples per second.
         channels: Number of channels.
-        begin_seconds: Time of the first sample on the clock of the file's video; 0 in a file without video.
+        begin_seconds: Time of the first sample on the file's clock, that of `Video.pts_seconds`.
         end_seconds: Time after the last sample.
 
     Example:
         >>> import framespool as fsp
         >>> fsp.Video("talk.mp4").info.audio_streams[0].channels
-        2
+        1
     """
 
     stream: int
@@ -76,9 +76,9 @@ class AudioFile:
         >>> import framespool as fsp
         >>> sound = fsp.video.AudioFile("talk.mp4")
         >>> sound
-        AudioFile('talk.mp4', 3.0 s, 2 channels, 44100 Hz, aac)
+        AudioFile('talk.mp4', 3.0 s, 1 channel, 44100 Hz, aac)
         >>> sound.samples(start=0.5, seconds=1.0).shape
-        (2, 44100)
+        (1, 44100)
     """
 
     def __init__(
@@ -133,7 +133,8 @@ class AudioFile:
     def __repr__(self) -> str:
         i = self.info
         name = "bytes" if isinstance(self._source, bytes) else str(self._source)
-        return f"AudioFile({name!r}, {i.duration_seconds:.1f} s, {i.channels} channels, {i.sample_rate} Hz, {i.codec})"
+        channels = f"{i.channels} channel{'s' * (i.channels > 1)}"
+        return f"AudioFile({name!r}, {i.duration_seconds:.1f} s, {channels}, {i.sample_rate} Hz, {i.codec})"
 
     def __reduce__(self) -> tuple[Callable[..., AudioFile], tuple[object, ...]]:
         if not isinstance(self._source, (str, os.PathLike, ArchiveMember, TableCell)):

@@ -349,7 +349,7 @@ class Video:
             >>> import framespool as fsp
             >>> video = fsp.Video("talk.mp4")
             >>> video.audio(start=0.5, seconds=1.5, sample_rate=16000).shape
-            (2, 24000)
+            (1, 24000)
         """
         span = checked_span(start, seconds, sample_rate, channels)
         return self._video.audio(*span, stream_index(stream))[0]

@@ -4,9 +4,10 @@
 
 use super::delta_column::{read_column, write_column};
 use super::varint::{VarintReader, write_bytes, write_signed_varint, write_varint};
-use crate::audio::{AudioIndex, AudioPacket, MAX_CHANNELS, MAX_SAMPLE_RATE};
 use crate::error::Site;
+use crate::ffmpeg::audio_decoder::{MAX_CHANNELS, MAX_SAMPLE_RATE};
 use crate::ffmpeg::codec_params::codec_id;
+use crate::index::audio::{AudioIndex, AudioPacket};
 use crate::limits::Limits;
 use crate::media::{AudioParams, Codec};
 
@@ -34,6 +35,7 @@ pub fn encode(index: &AudioIndex) -> Option<Vec<u8>> {
     write_signed_varint(&mut out, params.bits_per_coded_sample.into());
     write_signed_varint(&mut out, params.block_align.into());
     write_signed_varint(&mut out, params.bit_rate);
+    write_signed_varint(&mut out, params.profile.into());
     out.extend(index.begin_seconds.to_le_bytes());
     write_signed_varint(&mut out, index.len);
     write_varint(&mut out, index.packets.len() as u64);
@@ -77,6 +79,7 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioIndex> {
         bits_per_coded_sample: i32::try_from(reader.signed_varint()?).ok()?,
         block_align: i32::try_from(reader.signed_varint()?).ok()?,
         bit_rate: reader.signed_varint()?,
+        profile: i32::try_from(reader.signed_varint()?).ok()?,
     };
     let begin_seconds = f64::from_bits(reader.u64_le()?);
     let len = reader.signed_varint().filter(|&len| len >= 0)?;
@@ -146,6 +149,7 @@ mod tests {
                 bits_per_coded_sample: 16,
                 block_align: -1,
                 bit_rate: 128_000,
+                profile: 1,
             },
             begin_seconds: -0.25,
             len: last.position + i64::from(last.kept),

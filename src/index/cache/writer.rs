@@ -14,8 +14,8 @@ use rusqlite::Connection;
 
 use super::record::{self, CacheRecord, FileSignature, is_missing, record_id, today};
 use super::{audio_codec, codec, database, fork_guard};
-use crate::audio::AudioIndex;
 use crate::index::VideoIndex;
+use crate::index::audio::AudioIndex;
 
 /// Capacity of the queue.
 const MAX_QUEUED: usize = 256;

@@ -3,13 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::VideoCatalog;
-use crate::audio::{AudioIndex, AudioReader, AudioTrack, AudioWindow, index_of};
+use crate::audio::{AudioReader, AudioTrack, AudioWindow};
 use crate::dataset::MediaLocation;
 use crate::error::{Error, Result};
+use crate::index::audio::{AudioIndex, index_of};
 use crate::index::cache::IndexCache;
 use crate::loader::byte_lru::ByteLru;
 use crate::loader::stats::StatsCollector;
 use crate::loader::{AudioOptions, ClipMetadata, LoaderConfig};
+use crate::rng::RngKey;
 use crate::source::Identity;
 use crate::video::Video;
 
@@ -47,13 +49,15 @@ impl ClipAudio {
 }
 
 impl VideoCatalog {
-    /// The sound of a clip; `None` if the loader delivers none.
+    /// The sound of a clip, whose random parameters are drawn with `key`; `None` if the loader
+    /// delivers none.
     ///
     /// # Errors
     /// `NoAudio` if the file has no sound and silence is not allowed; those of indexing and reading.
     pub(in crate::loader) fn audio_of(
         &self,
         clip: &ClipMetadata,
+        key: RngKey,
         stats: &StatsCollector,
     ) -> Result<Option<Arc<AudioWindow>>> {
         let Some(options) = &self.audio.options else {
@@ -62,6 +66,10 @@ impl VideoCatalog {
         let file = self.clips.file_of(clip.video_id);
         let video = self.files.open(file, stats)?;
         let (begin, seconds) = span(clip, options);
+        let mut rng = key.audio_rng();
+        let begin = begin + options.shift * (2.0 * rng.next_f64() - 1.0);
+        let (low, high) = options.gain;
+        let gain = low + (high - low) * rng.next_f64();
         let index = match self.audio_index(file, &video, options) {
             Err(Error::NoAudio { .. }) if options.allows_silence => {
                 let len = (seconds * f64::from(options.sample_rate)).round() as usize;
@@ -83,7 +91,15 @@ impl VideoCatalog {
                 readers.remove(0);
             }
         }
-        Ok(Some(Arc::new(window?)))
+        let mut window = window?;
+        if gain != 0.0 {
+            let factor = 10f64.powf(gain / 20.0) as f32;
+            window
+                .samples
+                .iter_mut()
+                .for_each(|sample| *sample *= factor);
+        }
+        Ok(Some(Arc::new(window)))
     }
 
     fn audio_index(

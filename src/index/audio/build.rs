@@ -21,6 +21,9 @@ const PACKETS_FOR_FORMAT: usize = 4;
 /// Files with at most this number of packets are read completely.
 const FEW_PACKETS: usize = 16;
 
+/// Number of packets whose times must agree that sound is missing before them.
+const PACKETS_OF_GAP: usize = 16;
+
 /// Number of packets after which an interrupt is noticed.
 const PACKETS_PER_CHECK: usize = 256;
 
@@ -38,7 +41,6 @@ pub fn build(
     let mut demuxer = Demuxer::open_audio(source.clone(), stream)?;
     let (stream, _) = demuxer.selected_stream();
     let (stated, time_base) = demuxer.audio_info(limits)?;
-    let has_video = demuxer.has_video();
     let mut counter = SampleCounter::new(&site, stated)?;
     let table = match counter.reads_all_payloads() {
         true => None,
@@ -57,14 +59,7 @@ pub fn build(
         None => read_all(source, &mut demuxer, &mut counter, limits)?,
     };
     let counted = counter.finish()?;
-    place(
-        site,
-        stream,
-        (counted, time_base),
-        &found,
-        direct,
-        has_video,
-    )
+    place(site, stream, (counted, time_base), &found, direct)
 }
 
 /// Reads all packets. Also returns whether each has an offset.
@@ -354,6 +349,7 @@ impl SampleCounter {
                 sample_rate: format.sample_rate,
                 channels: format.channels,
                 channel_mask: format.channel_mask,
+                profile: self.decoder.profile(),
                 ..self.params
             },
             packet_samples: self.packet_samples,
@@ -369,14 +365,14 @@ fn place(
     (format, time_base): (CountedFormat, TimeBase),
     found: &[FoundPacket],
     direct: bool,
-    has_video: bool,
 ) -> Result<AudioIndex> {
     let rate = f64::from(format.params.sample_rate);
     let tick = time_base.seconds(1) * rate;
     let mut packets = Vec::new();
     reserve(&site, &mut packets, found.len())?;
-    // Time of position 0 in samples of the container's clock.
-    let mut begin: Option<f64> = None;
+    // How much later the container's clock is than the position, in samples; NaN if it is unknown.
+    let mut lateness: Vec<f64> = Vec::new();
+    reserve(&site, &mut lateness, found.len())?;
     let mut next = 0;
     // Samples to skip that the packets so far did not have.
     let mut to_skip = 0u32;
@@ -395,18 +391,10 @@ fn place(
             true => 0,
             false => (samples - skipped).saturating_sub(packet.skipped.1),
         };
-        if kept > 0
-            && let Some(pts) = packet.pts
-        {
-            let time = time_base.seconds(pts) * rate + f64::from(skipped);
-            let begin = *begin.get_or_insert(time - next as f64);
-            // Times are rounded to ticks, and may deviate more: a smaller difference is none.
-            let tolerance = (f64::from(samples) / 2.0).max(2.0 * tick);
-            let gap = time - begin - next as f64;
-            if gap > tolerance && gap < i64::MAX as f64 / 4.0 {
-                next += gap.round() as i64;
-            }
-        }
+        let time = packet.pts.filter(|_| kept > 0);
+        lateness.push(time.map_or(f64::NAN, |pts| {
+            time_base.seconds(pts) * rate + f64::from(skipped) - next as f64
+        }));
         packets.push(AudioPacket {
             place: match direct {
                 true => packet.offset as i64,
@@ -419,16 +407,33 @@ fn place(
         });
         next += i64::from(kept);
     }
+    let begin = lateness.iter().copied().find(|late| !late.is_nan());
+    let begin = begin.unwrap_or(0.0);
+    let mut missing = 0;
+    for (number, packet) in packets.iter_mut().enumerate() {
+        // Times are rounded to ticks, and those of some demuxers are wrong for a few packets: only a
+        // difference that stays is a gap.
+        let tolerance = (f64::from(packet.kept) / 2.0).max(2.0 * tick);
+        let ahead = |late: &f64| late - begin - missing as f64;
+        if ahead(&lateness[number]) > tolerance {
+            let following = &lateness[number..lateness.len().min(number + PACKETS_OF_GAP)];
+            let gap = following.iter().map(ahead).fold(f64::INFINITY, f64::min);
+            if gap > tolerance && gap < i64::MAX as f64 / 4.0 {
+                missing += gap.round() as i64;
+            }
+        }
+        packet.position += missing;
+    }
     Ok(AudioIndex {
         site,
         stream,
-        begin_seconds: match has_video {
-            // Times are rounded to ticks; that the sound begins with the clock is not a coincidence.
-            true => begin.filter(|begin| begin.abs() > tick).unwrap_or(0.0) / rate,
-            // A file of sound alone begins with its first sample.
-            false => 0.0,
+        // Times are rounded to ticks; that the sound begins with the clock is no coincidence.
+        begin_seconds: if begin.abs() > tick {
+            begin / rate
+        } else {
+            0.0
         },
-        len: next,
+        len: next + missing,
         params: format.params,
         packets,
         direct,

@@ -1,18 +1,19 @@
-"""Compares random windows of sound, and clips with sound, with torchcodec, PyAV and decord: answers, CPU and wall time.
+"""Compares random windows of audio, and clips with audio, with torchcodec, PyAV and decord: answers, CPU and wall time.
 
     FRAMESPOOL_FFMPEG_PROGRAM=... python benches/audio.py --files FOLDER --json out.json
 
-A window is 2 s at 16 kHz mono, at a random time of a random file. The files have 10 to 600 s of sound: AAC in MP4 and
+A window is 2 s at 16 kHz mono, at a random time of a random file. The files have 10 to 600 s of audio: AAC in MP4 and
 Opus in WebM, both with a small video, MP3, FLAC and WAV. They are made in the folder if missing.
 
 "opened": a file is opened for each window, as a data set that keeps no decoders does; framespool without its index
-cache, and with it. "kept": the decoders of all files are open, and only the window is timed. decord decodes the complete
-sound when it opens a file, so it has no figure there. Sides take turns; ratios are medians over pairs of one window.
+cache, and with it. "kept": the decoders of all files are open, and only the window is timed. decord decodes the
+complete audio when it opens a file, so it has no figure there. Sides take turns; ratios are medians over pairs of one
+window.
 
-"clips": 16 frames at 8 frames per second, 224x224, with 2 s of sound, from the MP4 files: `ClipLoader(audio=...)` and
+"clips": 16 frames at 8 frames per second, 224x224, with 2 s of audio, from the MP4 files: `ClipLoader(audio=...)` and
 torchcodec's two decoders in as many threads, opened for each clip, and kept open by each thread.
 
-Before anything is timed, windows at the rate and with the channels of the file are compared with the complete sound as
+Before anything is timed, windows at the rate and with the channels of the file are compared with the complete audio as
 PyAV decodes it. Sides that are not installed are omitted. Everything runs in one process, without other libraries'
 threads beyond those that they start themselves.
 """
@@ -43,7 +44,8 @@ RATE, SECONDS = 16_000, 2.0
 VIDEO = "testsrc2=size={}:rate={}"
 X264 = ["-c:v", "libx264", "-preset", "ultrafast", "-g", "50", "-pix_fmt", "yuv420p"]
 VP8 = ["-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "60k"]
-#: Without AAC's noise substitution, as the decoder invents the noise. Container, encoder of the sound, its rate; and size, rate and encoder of the video.
+#: Container, encoder of the audio, its rate; and size, rate and encoder of the video. AAC has no noise substitution:
+#: the decoder invents that noise.
 KINDS: dict[str, tuple[str, list[str], int, tuple[str, int, list[str]] | None]] = {
     "aac": ("mp4", ["-c:a", "aac", "-aac_pns", "0", "-b:a", "128k"], 44_100, ("320x240", 25, X264)),
     "mp3": ("mp3", ["-c:a", "libmp3lame", "-compression_level", "9", "-b:a", "128k"], 44_100, None),
@@ -73,12 +75,12 @@ def make_files(folder: Path, count: int) -> dict[str, list[tuple[Path, float]]]:
         command = [_ffmpeg.find(), "-y", "-v", "error"]
         command += ["-f", "lavfi", "-i", f"anoisesrc=color=pink:amplitude=0.4:sample_rate={rate}:seed={number}"]
         command += ["-f", "lavfi", "-i", f"sine=frequency={200 + 37 * number}:beep_factor=4:sample_rate={rate}"]
-        graph = "[0][1]amerge=inputs=2[sound]"
+        graph = "[0][1]amerge=inputs=2[audio]"
         if video is not None:
             command += ["-f", "lavfi", "-i", VIDEO.format(*video[:2])]
             encoder = ["-map", "2:v", *video[2], *encoder]
         half = folder / f"half-{path.name}"
-        command += ["-filter_complex", graph, "-map", "[sound]", *encoder, "-t", str(seconds), str(half)]
+        command += ["-filter_complex", graph, "-map", "[audio]", *encoder, "-t", str(seconds), str(half)]
         commands.append((command, half, path))
 
     def encode(job: tuple[list[str], Path, Path]) -> None:
@@ -187,11 +189,11 @@ def check(files: dict[str, list[tuple[Path, float]]], rng: random.Random) -> dic
                 converter = av.AudioResampler("fltp", frames[0].layout.name, frames[0].sample_rate)
                 parts = [part.to_ndarray() for frame in frames for part in converter.resample(frame)]
             complete = np.concatenate(parts, axis=1)
-            sound = fsp.video.AudioFile(str(path), index=False)
-            info = sound.info
+            audio = fsp.video.AudioFile(str(path), index=False)
+            info = audio.info
             for _ in range(4):
                 first = rng.randrange(complete.shape[1] - 2 * info.sample_rate)
-                window = sound.samples(info.begin_seconds + first / info.sample_rate, SECONDS).numpy()
+                window = audio.samples(info.begin_seconds + first / info.sample_rate, SECONDS).numpy()
                 apart = float(np.abs(window - complete[:, first : first + window.shape[1]]).max())
                 found[kind] = max(found.get(kind, 0.0), apart)
     print("largest difference from PyAV's complete decode:", {kind: f"{apart:.1e}" for kind, apart in found.items()})
@@ -208,7 +210,11 @@ def timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
     return 1e3 * (time.process_time() - cpu), 1e3 * (time.perf_counter() - wall), result
 
 
-def alike(mine: Any, theirs: Any) -> float:
+def open_and_read(side: Side, path: str, start: float) -> Any:
+    return side.window(side.open(path), start)
+
+
+def correlation(mine: Any, theirs: Any) -> float:
     """Largest correlation of two windows that are at most 30 ms apart.
 
     They are mixed with different gains and resampled with different filters. In WebM the other libraries round times to
@@ -225,7 +231,9 @@ def alike(mine: Any, theirs: Any) -> float:
     return float(np.max(shifted @ middle / np.maximum(norms, 1e-9)))
 
 
-def windows(files: dict[str, list[tuple[Path, float]]], count: int, rng: random.Random) -> Iterator[tuple[str, str, float]]:
+def windows(
+    files: dict[str, list[tuple[Path, float]]], count: int, rng: random.Random
+) -> Iterator[tuple[str, str, float]]:
     """Random windows: kind, path and start; `count` of each kind, in random order."""
     drawn = [(kind, *rng.choice(paths)) for kind, paths in files.items() for _ in range(count)]
     rng.shuffle(drawn)
@@ -238,24 +246,24 @@ def compare(mode: str, sides: dict[str, Side], files: Any, count: int, seed: int
     kept = mode == "kept"
     opened: dict[tuple[str, str], Any] = {}
     if kept:
-        for kind, paths in files.items():
+        for paths in files.values():
             for path, _ in paths:
                 opened |= {(name, str(path)): side.open(str(path)) for name, side in sides.items()}
     times: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    alikeness: dict[tuple[str, str], list[float]] = {}
+    correlations: dict[tuple[str, str], list[float]] = {}
     first_side = next(iter(sides))
     for number, (kind, path, start) in enumerate(windows(files, count, random.Random(seed))):
         answers = {}
         for name in sorted(sides, reverse=number % 2 == 1):
             side = sides[name]
-
-            def run(side: Side = side, name: str = name) -> Any:
-                return side.window(opened[name, path] if kept else side.open(path), start)
-
+            if kept:
+                run = functools.partial(side.window, opened[name, path], start)
+            else:
+                run = functools.partial(open_and_read, side, path, start)
             cpu, wall, answers[name] = timed(run)
             times.setdefault((kind, name), []).append((cpu, wall))
         for name, answer in answers.items():
-            alikeness.setdefault((kind, name), []).append(alike(answers[first_side], answer))
+            correlations.setdefault((kind, name), []).append(correlation(answers[first_side], answer))
     rows = []
     for kind in [*files, "all"]:
         of = {
@@ -265,20 +273,22 @@ def compare(mode: str, sides: dict[str, Side], files: Any, count: int, seed: int
         for name, pairs in of.items():
             mine = of[first_side]
             ratios = [statistics.median(b[i] / a[i] for a, b in zip(mine, pairs, strict=True)) for i in (0, 1)]
-            same = [x for (k, n), xs in alikeness.items() for x in xs if n == name and kind in (k, "all")]
+            same = [x for (k, n), xs in correlations.items() for x in xs if n == name and kind in (k, "all")]
             cpu, wall = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
             row = {"mode": mode, "kind": kind, "side": name, "cpu_ms": cpu, "wall_ms": wall}
-            rows.append({**row, "cpu_ratio": ratios[0], "wall_ratio": ratios[1], "alike": statistics.median(same)})
+            rows.append(
+                {**row, "cpu_ratio": ratios[0], "wall_ratio": ratios[1], "correlation": statistics.median(same)}
+            )
             print(
                 f"{mode:8} {kind:5} {name:16} {cpu:9.2f} {wall:9.2f} {ratios[0]:8.2f} {ratios[1]:8.2f} "
-                f"{rows[-1]['alike']:8.3f}",
+                f"{rows[-1]['correlation']:8.3f}",
                 flush=True,
             )
     return rows
 
 
 def clips(files: list[tuple[Path, float]], index: str, rounds: int, threads: int) -> dict[str, Any]:
-    """Clips with sound: samples per second and CPU milliseconds per sample of both sides, in turn."""
+    """Clips with audio: samples per second and CPU milliseconds per sample of both sides, in turn."""
     import torch  # type: ignore[import-not-found]
     from torchcodec.decoders import AudioDecoder, VideoDecoder
     from torchcodec.transforms import Resize  # type: ignore[import-not-found]
@@ -313,12 +323,12 @@ def clips(files: list[tuple[Path, float]], index: str, rounds: int, threads: int
     def one(clip: tuple[str, list[float]], keeps: bool) -> tuple[Any, Any]:
         path, times = clip
         if not keeps:
-            frames, sound = open_both(path)
+            frames, audio = open_both(path)
         else:
             kept = vars(decoders).setdefault("kept", {})
-            frames, sound = kept[path] if path in kept else kept.setdefault(path, open_both(path))
+            frames, audio = kept[path] if path in kept else kept.setdefault(path, open_both(path))
         pictures = frames.get_frames_played_at([moment + 1e-4 for moment in times]).data
-        samples = sound.get_samples_played_in_range(times[0], times[0] + SECONDS).data
+        samples = audio.get_samples_played_in_range(times[0], times[0] + SECONDS).data
         return pictures, torch.nn.functional.pad(samples, (0, round(SECONDS * RATE) - samples.shape[1]))
 
     def theirs(pool: ThreadPoolExecutor, drawn: list[tuple[str, list[float]]], keeps: bool) -> Any:
@@ -337,7 +347,7 @@ def clips(files: list[tuple[Path, float]], index: str, rounds: int, threads: int
                 ask = functools.partial(theirs, pool, drawn, mode == "kept")
                 peer_cpu, peer_wall, other = timed(ask)
                 apart = (mine[0].float() - other[0].float()).abs().mean().item()
-                same = alike(mine[1], other[1])
+                same = correlation(mine[1], other[1])
                 if apart > 6 or same < 0.95:
                     sys.exit(f"other frames or samples: {apart:.1f} levels apart, correlation {same:.3f}")
                 count = len(drawn)
@@ -377,7 +387,7 @@ def main() -> None:
         for paths in files.values():
             for path, _ in paths:
                 warm.window(warm.open(str(path)), 1.0)
-        print(f"{'mode':8} {'kind':5} {'side':16} {'CPU ms':>9} {'wall ms':>9} {'CPU x':>8} {'wall x':>8} {'alike':>8}")
+        print(f"{'mode':8} {'kind':5} {'side':16} {'CPU ms':>9} {'wall ms':>9} {'CPU x':>8} {'wall x':>8} {'corr.':>8}")
         opened = {"framespool": warm, "framespool, cold": Framespool(None), **peers}
         result["rows"] += compare("opened", opened, files, options.windows, 1)
         kept = {"framespool": warm, **{name: side for name, side in peers.items() if name != "decord"}}

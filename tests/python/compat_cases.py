@@ -289,19 +289,19 @@ DECODER_OUTCOMES = [
 ]
 
 #: A second of stereo at 8000 Hz: two slow ramps.
-SOUND_RATE, SOUND_SAMPLES = 8000, 8000
+WAV_RATE, WAV_SAMPLES = 8000, 8000
 
 
-def sound() -> bytes:
+def wav_file() -> bytes:
     """A WAV file of the two ramps, 16 bits: sample n is n / 32768 on the left and -2 n / 32768 on the right."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
-        writer.setparams((2, 2, SOUND_RATE, SOUND_SAMPLES, "NONE", ""))
-        writer.writeframes(b"".join(struct.pack("<hh", n, -2 * n) for n in range(SOUND_SAMPLES)))
+        writer.setparams((2, 2, WAV_RATE, WAV_SAMPLES, "NONE", ""))
+        writer.writeframes(b"".join(struct.pack("<hh", n, -2 * n) for n in range(WAV_SAMPLES)))
     return file.getvalue()
 
 
-#: Expressions with an audio decoder ``a`` of ``sound()``, which are ``wav``; ``D`` is the class.
+#: Expressions with an audio decoder ``a`` of ``wav_file()``, which is ``wav``; ``D`` is the class.
 AUDIO_OUTCOMES = [
     "a.get_all_samples()",
     "a.get_all_samples().data.dtype == torch.float32",
@@ -367,8 +367,8 @@ AUDIO_OUTCOMES = [
     "torchcodec.AudioSamples(torch.zeros(3), 1.0, 1.0, 8000)",
     "repr(torchcodec.AudioSamples(torch.zeros(1, 3), 1, 1.5, 8000))",
 ]
-#: Expressions with an audio reader ``r`` of ``sound()``, stereo; ``A`` is the class and ``AV`` that of frames and sound.
-SOUND_OUTCOMES = [
+#: Expressions with a reader ``r`` of ``wav_file()``, stereo; ``A`` is the class and ``AV`` that of frames and audio.
+AUDIO_READER_OUTCOMES = [
     "r.shape",
     "len(r)",
     "r.sample_rate",

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from compat_cases import (
     AUDIO_OUTCOMES,
+    AUDIO_READER_OUTCOMES,
     AUDIO_VIDEO,
     DECODER_OUTCOMES,
     DECODER_VIDEO,
@@ -35,11 +36,10 @@ from compat_cases import (
     READER_VIDEO,
     READER_WALK,
     SAMPLERS,
-    SOUND_OUTCOMES,
     TORCHVISION_WORDS,
     VIDEOS,
     WORDS,
-    sound,
+    wav_file,
 )
 
 GOLDEN = Path(__file__).with_name("compat_golden.json")
@@ -157,21 +157,21 @@ def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
 
 
 def ask_audio_reader(decord: Any, videos: Path) -> dict[str, Any]:
-    """Evaluates decord's expressions of sound with a module that has its names."""
-    names = {"decord": decord, "np": np, "file": lambda: io.BytesIO(sound()), "A": decord.AudioReader}
-    names |= {"AV": decord.AVReader, "r": decord.AudioReader(io.BytesIO(sound()), sample_rate=8000, mono=False)}
+    """Evaluates decord's expressions of audio with a module that has its names."""
+    names = {"decord": decord, "np": np, "file": lambda: io.BytesIO(wav_file()), "A": decord.AudioReader}
+    names |= {"AV": decord.AVReader, "r": decord.AudioReader(io.BytesIO(wav_file()), sample_rate=8000, mono=False)}
     names |= {"sounds": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
     names |= {"video": lambda: io.BytesIO((videos / AUDIO_VIDEO).read_bytes())}
-    return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in SOUND_OUTCOMES}
+    return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in AUDIO_READER_OUTCOMES}
 
 
 def ask_audio_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
-    """Evaluates torchcodec's expressions of sound with a package that has its modules."""
+    """Evaluates torchcodec's expressions of audio with a package that has its modules."""
     import torch
 
     decoders = torchcodec.decoders
     names = {"torchcodec": torchcodec, "decoders": decoders, "torch": torch, "io": io, "Plain": Plain}
-    names |= {"D": decoders.AudioDecoder, "a": decoders.AudioDecoder(sound()), "wav": sound()}
+    names |= {"D": decoders.AudioDecoder, "a": decoders.AudioDecoder(wav_file()), "wav": wav_file()}
     names |= {"sounds": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
     return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in AUDIO_OUTCOMES}
 
@@ -252,8 +252,8 @@ def main() -> None:
     videos = Path(os.environ.get("FRAMESPOOL_MEDIA") or root / "target" / "media") / "video"
     golden = {
         "versions": {"eva_decord": "0.6.1", "torchcodec": torchcodec.__version__},
-        "decord": ask_reader(decord, videos) | {"sound": ask_audio_reader(decord, videos)},
-        "torchcodec": ask_decoder(torchcodec, videos) | {"sound": ask_audio_decoder(torchcodec, videos)},
+        "decord": ask_reader(decord, videos) | {"audio": ask_audio_reader(decord, videos)},
+        "torchcodec": ask_decoder(torchcodec, videos) | {"audio": ask_audio_decoder(torchcodec, videos)},
     }
     rows = json.dumps(golden, separators=(",", ":"))
     # One entry per line, so that a new recording gives a readable diff.
@@ -266,7 +266,7 @@ def main() -> None:
         '"ranges":',
         '"samplers":',
         '"crop":',
-        '"sound":',
+        '"audio":',
         '"metadata":',
         '"repr":',
         '"words":',

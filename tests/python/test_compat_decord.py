@@ -16,7 +16,7 @@ import framespool as fsp
 import numpy as np
 import pytest
 import record_compat
-from compat_helpers import DECORD_WRONG, DECORD_WRONG_SOUND, GOLDEN, VFR, array, torch_or_skip
+from compat_helpers import DECORD_WRONG, DECORD_WRONG_AUDIO, GOLDEN, VFR, array, torch_or_skip
 from framespool.compat import decord
 from framespool.compat._readahead import ReadaheadReader
 from framespool.video import AudioFile
@@ -228,9 +228,9 @@ def audio_answers(videos):
     return record_compat.ask_audio_reader(decord, videos)
 
 
-@pytest.mark.parametrize("ask", compat_cases.SOUND_OUTCOMES)
-def test_calls_of_sound_match_decord(audio_answers, ask):
-    assert audio_answers[ask] == DECORD_WRONG_SOUND.get(ask, GOLDEN["decord"]["sound"][ask])
+@pytest.mark.parametrize("ask", compat_cases.AUDIO_READER_OUTCOMES)
+def test_calls_of_audio_match_decord(audio_answers, ask):
+    assert audio_answers[ask] == DECORD_WRONG_AUDIO.get(ask, GOLDEN["decord"]["audio"][ask])
 
 
 def test_only_requested_samples_are_decoded(videos, monkeypatch):
@@ -260,19 +260,19 @@ def test_changing_samples_does_not_change_later_ones(videos):
     assert np.array_equal(reader[2_000:50_000].asnumpy(), expected)
 
 
-def test_frames_have_the_sound_of_their_time(videos):
+def test_frames_have_the_audio_of_their_time(videos):
     path = str(videos / compat_cases.AUDIO_VIDEO)
     video, reader = fsp.Video(path), decord.AVReader(path, sample_rate=10_000)
-    sound, frames = reader[:]
-    assert frames.shape[0] == len(sound) == len(video)
-    joined = np.concatenate([samples.asnumpy() for samples in sound], axis=1)
+    audio, frames = reader[:]
+    assert frames.shape[0] == len(audio) == len(video)
+    joined = np.concatenate([samples.asnumpy() for samples in audio], axis=1)
     edges = [math.ceil(seconds * 10_000) for seconds in [*video.pts_seconds, video.info.end_seconds]]
     length = decord.AudioReader(path, sample_rate=10_000).shape[1]
-    assert [samples.shape[1] for samples in sound] == np.diff(np.minimum(edges, length)).tolist()
+    assert [samples.shape[1] for samples in audio] == np.diff(np.minimum(edges, length)).tolist()
     expected = array(video.audio(edges[0] / 10_000, joined.shape[1] / 10_000, sample_rate=10_000, channels=1))
     assert np.allclose(joined, expected, atol=1e-6)
     one, frame = reader[-7]
-    assert np.array_equal(one.asnumpy(), sound[-7].asnumpy()) and frame.shape == frames.shape[1:]
+    assert np.array_equal(one.asnumpy(), audio[-7].asnumpy()) and frame.shape == frames.shape[1:]
 
 
 @pytest.mark.parametrize("shuffle", [1, 2])

@@ -402,11 +402,11 @@ def audio_answers(videos):
 
 @pytest.mark.parametrize("ask", compat_cases.AUDIO_OUTCOMES)
 def test_audio_decoder_calls_match_torchcodec(audio_answers, ask):
-    assert audio_answers[ask] == GOLDEN["torchcodec"]["sound"][ask]
+    assert audio_answers[ask] == GOLDEN["torchcodec"]["audio"][ask]
 
 
 @pytest.mark.parametrize(("rate", "channels"), [(None, None), (16_000, None), (7_919, 2)])
-def test_consecutive_ranges_are_the_complete_sound(videos, rate, channels):
+def test_consecutive_ranges_are_the_complete_audio(videos, rate, channels):
     torch = torch_or_skip()
     from framespool.compat.torchcodec.decoders import AudioDecoder
 
@@ -457,7 +457,7 @@ def test_samples_match_the_real_library(videos: Path):
                 # framespool removes the padding of the last packet of 1024 samples.
                 padding = one.data.shape[1] - other.data.shape[1]
                 assert -1 <= padding <= (1024 if len(span) < 2 else 0)
-                # The ends of a sound are resampled differently.
+                # Both ends are resampled differently.
                 inner = slice(64, -64) if options.get("sample_rate") else slice(None)
                 count = min(one.data.shape[1], other.data.shape[1])
                 assert torch.allclose(one.data[:, :count][:, inner], other.data[:, :count][:, inner], atol=1e-3)

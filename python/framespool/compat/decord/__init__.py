@@ -1,4 +1,4 @@
-"""decord's names (version 0.6) for framespool: readers of video and sound, ``VideoLoader``, ``bridge``, ``cpu``, ``gpu``.
+"""decord's names (version 0.6) for framespool: readers of video and audio, ``VideoLoader``, ``bridge``, devices.
 
 Write ``from framespool.compat import decord`` instead of ``import decord``; nothing else changes. Needs NumPy.
 
@@ -22,7 +22,7 @@ Differences:
 - Where decord crashes (``get_batch(5)``, batches without frames) there is an error. Arrays can be passed to
   ``numpy.asarray``, and sources may also be bytes, ``pathlib.Path`` or members of archives.
 - ``AudioReader`` decodes samples when they are requested, from FFmpeg's best audio stream; decord decodes the complete
-  first one. decord loses samples when it resamples. ``AVReader`` has the sound of the time for which a frame is on
+  first one. decord loses samples when it resamples. ``AVReader`` has the audio of the time for which a frame is on
   screen; in decord it is shifted if the first frame is not at 0.
 - The bridges are "native" and "torch" (``bridge.torchdl``); MXNet, TensorFlow and TVM raise ImportError, and read the
   arrays of "native" by DLPack.

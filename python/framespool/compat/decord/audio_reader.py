@@ -1,4 +1,4 @@
-"""decord's reader of sound."""
+"""decord's reader of audio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AudioReader"]
 
 
 class AudioReader:
-    """Reads the sound of a file by sample number: (C, S) float32, as an NDArray or the bridge's type.
+    """Reads the audio of a file by sample number: (C, S) float32, as an NDArray or the bridge's type.
 
     Samples are decoded when they are requested; decord decodes the complete file when it is opened.
 
@@ -32,7 +32,7 @@ class AudioReader:
         sample_rate: Samples per second; decord has the argument here, which may be -1.
 
     Raises:
-        DECORDError: If the file cannot be opened or has no sound, or an argument has a wrong type.
+        DECORDError: If the file cannot be opened or has no audio, or an argument has a wrong type.
         AssertionError: If ``ctx`` is not a context.
 
     Example:
@@ -57,10 +57,10 @@ class AudioReader:
         if source is None:
             raise DECORDError(f"uri must be a path or a file object, got {type(uri).__name__}")
         try:
-            self._sound = AudioFile(source)
+            self._file = AudioFile(source)
         except Error as reason:
             raise DECORDError(str(reason)) from reason
-        info = self._sound.info
+        info = self._file.info
         self.sample_rate = int(sample_rate) if sample_rate > 0 else info.sample_rate
         self._channels = 1 if mono else info.channels
         # decord adds two channels at 0.707 each, and may exceed 1; framespool returns their mean.
@@ -123,7 +123,7 @@ class AudioReader:
         return bridge_out(NDArray(self._samples(first, int(numbers.max()) + 1)[:, numbers - first]))
 
     def duration(self) -> float:
-        """Returns the duration of the sound.
+        """Returns the duration of the audio.
 
         Returns:
             Seconds; decord rounds them.
@@ -131,9 +131,9 @@ class AudioReader:
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:
-        """Adds silence before the sound, so that sample 0 is at 0 s on the clock of the file's video.
+        """Adds silence before the audio, so that sample 0 is at 0 s on the clock of the file's video.
 
-        Sound before 0 s is dropped instead.
+        Audio before 0 s is dropped instead.
 
         Returns:
             Number of samples that were added; negative if some were dropped.
@@ -142,8 +142,8 @@ class AudioReader:
         return self._padding
 
     def get_info(self) -> None:
-        """Prints what is known about the sound."""
-        print(self._sound)
+        """Prints what is known about the audio."""
+        print(self._file)
 
     def _time_to_sample(self, timestamp: float) -> int:
         """Returns the first sample at or after a time in seconds."""
@@ -160,7 +160,7 @@ class AudioReader:
             start = self._begin + (first - self._padding) / self.sample_rate
             length = (stop - first) / self.sample_rate
             try:
-                decoded = self._sound.samples(start, length, sample_rate=self.sample_rate, channels=self._channels)
+                decoded = self._file.samples(start, length, sample_rate=self.sample_rate, channels=self._channels)
             except Error as reason:
                 raise DECORDError(str(reason)) from reason
             have, samples = first, decoded.numpy() * np.float32(self._gain)

@@ -1,4 +1,4 @@
-"""decord's reader of frames and their sound."""
+"""decord's reader of frames and their audio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AVReader"]
 
 
 class AVReader:
-    """Reads frames together with the sound of the time for which they are on screen.
+    """Reads frames together with the audio of the time for which they are on screen.
 
     Args:
         uri: As for :class:`VideoReader`.
@@ -26,13 +26,13 @@ class AVReader:
 
     Raises:
         RuntimeError: If the video cannot be opened.
-        DECORDError: If the sound cannot be opened, data cannot be decoded, or an argument has a wrong type.
+        DECORDError: If the audio cannot be opened, data cannot be decoded, or an argument has a wrong type.
 
     Example:
         >>> from framespool.compat import decord
         >>> reader = decord.AVReader("talk.mp4", sample_rate=16000)
-        >>> sound, frames = reader[3:6]
-        >>> [samples.shape for samples in sound], frames.shape
+        >>> audio, frames = reader[3:6]
+        >>> [samples.shape for samples in audio], frames.shape
         ([(1, 640), (1, 640), (1, 640)], (3, 240, 320, 3))
     """
 
@@ -62,25 +62,25 @@ class AVReader:
         if isinstance(idx, slice):
             return self.get_batch(range(len(self))[idx])
         frame = self._video[idx]
-        return self._sound_of(idx + len(self) if idx < 0 else idx), frame
+        return self._audio_of(idx + len(self) if idx < 0 else idx), frame
 
     def get_batch(self, indices: Any) -> tuple[list[Any], Any]:
-        """Decodes frames and their sound in the given order.
+        """Decodes frames and their audio in the given order.
 
         Args:
             indices: List of frame indices; may repeat, and negative ones count from the end.
 
         Returns:
-            The samples of each frame, (C, S) float32, fewer where the sound ends; and the frames, (N, H, W, 3) uint8.
+            The samples of each frame, (C, S) float32, fewer where the audio ends; and the frames, (N, H, W, 3) uint8.
 
         Raises:
             IndexError: If a frame does not exist.
             DECORDError: If frames or samples cannot be decoded.
         """
         frames = self._video.get_batch(indices)
-        return [self._sound_of(index) for index in self._video._exist(indices)], frames
+        return [self._audio_of(index) for index in self._video._exist(indices)], frames
 
-    def _sound_of(self, index: int) -> Any:
+    def _audio_of(self, index: int) -> Any:
         """Returns the samples of the time for which a frame is on screen."""
         frames = self._video._frames
         edges = frames.pts[index : index + 2]

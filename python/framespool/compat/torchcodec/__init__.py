@@ -20,11 +20,10 @@ Differences:
 - A damaged frame is a RuntimeError, never an approximation.
 - Images: JPEG, PNG, WebP and AVIF; AVIF is converted to RGB as video. Refused with a RuntimeError: GIF, HEIC; alpha
   channels, and CMYK with ``mode="UNCHANGED"``; more than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
-- Sound: sample *n* is the same whatever was decoded before it. Gaps are silence; torchcodec omits them. Times are on the
-  clock of the file's video, and in a file without video the first sample is at 0; torchcodec has the container's times,
-  which begin after the encoder's delay in MP3. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels``
-  is 1, 2 or that of the stream; more than two channels are mixed without exceeding -1 to 1. A range to ``inf`` ends
-  with the sound.
+- Audio: sample *n* is the same after any other access. Gaps are silence; torchcodec omits them. Padding at the end is
+  removed in MP4 as well. In Matroska and WebM, whose times are in milliseconds, torchcodec's ranges are up to 0.5 ms
+  off. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels`` is 1, 2 or that of the stream; more
+  than two channels are mixed without exceeding -1 to 1. A range to ``inf`` ends with the audio.
 - There are no encoders, no ``WavDecoder`` (``AudioDecoder`` reads WAV) and none of the low-level classes (``Demuxer``,
   ``ColorConverter``, …).
 - A forked process opens its own decoders: those of its parent raise RuntimeError, or return frames that were decoded

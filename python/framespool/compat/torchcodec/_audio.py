@@ -1,4 +1,4 @@
-"""torchcodec's decoder of sound."""
+"""torchcodec's decoder of audio."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from framespool.compat.torchcodec._open import open_audio
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import Error
 
-#: What libswresample multiplies by, relative to framespool, which keeps the sound within -1 to 1: {(from, to): gain}.
+#: What libswresample multiplies by, relative to framespool, which keeps the audio within -1 to 1: {(from, to): gain}.
 _GAINS = {(2, 1): math.sqrt(2), (1, 2): math.sqrt(0.5)}
 
 
 class AudioDecoder:
-    """Decodes the sound of a file as torch tensors, by time; the file may have video besides.
+    """Decodes the audio of a file as torch tensors, by time; the file may have video besides.
 
-    Sample *n* is the same whatever was decoded before it. A decoder may be used from several threads.
+    Sample *n* is the same after any other access. A decoder may be used from several threads.
 
     Args:
         source: A path, the bytes of a file, a uint8 tensor of them, a :class:`framespool.datasets.ArchiveMember`, or a
@@ -60,10 +60,10 @@ class AudioDecoder:
             if value is not None and value <= 0:
                 raise RuntimeError(f"{name} must be > 0. Got: {value}")
         try:
-            self._sound = open_audio(source, stream_index)
+            self._file = open_audio(source, stream_index)
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
-        info = self._sound.info
+        info = self._file.info
         self.stream_index: int = info.stream
         self.metadata: AudioStreamMetadata = audio_metadata(info)
         self._begin, self._end = info.begin_seconds, info.end_seconds
@@ -88,15 +88,15 @@ class AudioDecoder:
         """Decodes the samples from ``start_seconds`` up to but not including ``stop_seconds``.
 
         Args:
-            start_seconds: Start of the range in seconds; before the sound, the range begins with the sound.
-            stop_seconds: End of the range in seconds; by default, and at most, the end of the sound.
+            start_seconds: Start of the range in seconds; before the audio, the range begins with the audio.
+            stop_seconds: End of the range in seconds; by default, and at most, the end of the audio.
 
         Returns:
             The samples; none if the range is empty.
 
         Raises:
             ValueError: If the range ends before it starts.
-            RuntimeError: If the range has no sound, or it cannot be decoded or converted.
+            RuntimeError: If the range has no audio, or it cannot be decoded or converted.
         """
         torch = needed()
         stop = self._end if stop_seconds is None else stop_seconds
@@ -107,7 +107,7 @@ class AudioDecoder:
             return AudioSamples(torch.empty(self._channels, 0), begin, 0.0, self._rate)
         if stop <= self._begin or start_seconds >= self._end:
             raise RuntimeError(
-                f"No audio frames were decoded: there is sound from {self._begin} to {self._end} s, not from "
+                f"No audio frames were decoded: there is audio from {self._begin} to {self._end} s, not from "
                 f"{start_seconds} to {stop} s"
             )
         first = self._sample_at(begin)
@@ -115,7 +115,7 @@ class AudioDecoder:
         if count == 0:
             return AudioSamples(torch.empty(self._channels, 0), begin, 0.0, self._rate)
         try:
-            data = self._sound.samples(
+            data = self._file.samples(
                 self._begin + first / self._rate,
                 None if count is None else count / self._rate,
                 sample_rate=self._rate,

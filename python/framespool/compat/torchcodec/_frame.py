@@ -90,7 +90,7 @@ class FrameBatch:
 
 @dataclass
 class AudioSamples:
-    """Samples of sound, which unpack: ``data, pts_seconds, duration_seconds, sample_rate = samples``.
+    """Samples of audio, which unpack: ``data, pts_seconds, duration_seconds, sample_rate = samples``.
 
     Attributes:
         data: torch.Tensor float32 (C, S), from -1 to 1.

@@ -189,7 +189,7 @@ def metadata(video: Video, stream_index: int, times: tuple[float, float, int], *
 
 
 def audio_metadata(info: AudioInfo) -> AudioStreamMetadata:
-    """Converts framespool's metadata of sound.
+    """Converts framespool's metadata of audio.
 
     Args:
         info: The metadata.

@@ -1,4 +1,4 @@
-"""Opens videos and sound from the sources that torchcodec accepts."""
+"""Opens videos and audio from the sources that torchcodec accepts."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
 
 
 def open_audio(source: Any, stream_index: int | None) -> AudioFile:
-    """Opens the sound of a file with torchcodec's arguments.
+    """Opens the audio of a file with torchcodec's arguments.
 
     Args:
         source: As for :func:`open_video`.
         stream_index: Index of the audio stream; ``None`` for FFmpeg's best stream.
 
     Returns:
-        The sound.
+        The audio.
 
     Raises:
         TypeError: If the source has another type.

@@ -1,4 +1,4 @@
-"""torchcodec's decoders of videos, sound and images."""
+"""torchcodec's decoders of videos, audio and images."""
 
 from __future__ import annotations
 

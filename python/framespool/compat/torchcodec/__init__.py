@@ -22,8 +22,8 @@ Differences:
   channels, and CMYK with ``mode="UNCHANGED"``; more than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
 - Audio: sample *n* is the same after any other access. Gaps are silence; torchcodec omits them. Padding at the end is
   removed in MP4 as well. In Matroska and WebM, whose times are in milliseconds, torchcodec's ranges are up to 0.5 ms
-  off. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels`` is 1, 2 or that of the stream; more
-  than two channels are mixed without exceeding -1 to 1. A range to ``inf`` ends with the audio.
+  off. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels`` is 1, 2 or that of the stream;
+  more than two channels are mixed without exceeding -1 to 1. A range to ``inf`` ends with the audio.
 - There are no encoders, no ``WavDecoder`` (``AudioDecoder`` reads WAV) and none of the low-level classes (``Demuxer``,
   ``ColorConverter``, …).
 - A forked process opens its own decoders: those of its parent raise RuntimeError, or return frames that were decoded

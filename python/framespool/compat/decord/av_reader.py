@@ -33,7 +33,7 @@ class AVReader:
         >>> reader = decord.AVReader("talk.mp4", sample_rate=16000)
         >>> audio, frames = reader[3:6]
         >>> [samples.shape for samples in audio], frames.shape
-        ([(1, 640), (1, 640), (1, 640)], (3, 240, 320, 3))
+        ([(1, 667), (1, 667), (1, 666)], (3, 360, 640, 3))
     """
 
     def __init__(

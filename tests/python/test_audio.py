@@ -99,9 +99,10 @@ def reference(encoder: str, path: Path, channels: int, options: list[str]) -> np
     if path.suffix == ".ts":
         # The reference program crashes on the service description that its own muxer writes.
         data = path.read_bytes()
-        packets = (data[at : at + 188] for at in range(0, len(data), 188))
+        size, sync = (188, 0) if data[0] == 0x47 else (192, 4)
+        packets = (data[at : at + size] for at in range(0, len(data), size))
         path = path.with_suffix(".reference.ts")
-        path.write_bytes(b"".join(packet for packet in packets if packet[1:3] != b"\x40\x11"))
+        path.write_bytes(b"".join(packet for packet in packets if packet[sync + 1 : sync + 3] != b"\x40\x11"))
     raw = run([encoder, "-v", "error", *options, "-i", str(path), "-map", "0:a:0", "-f", "f32le", "-"])
     samples = np.frombuffer(raw, "<f4").reshape(-1, channels).T
     return samples[:, EARLIER.get(path.name, 0) :]
@@ -177,7 +178,8 @@ def test_each_decoder_and_demuxer(codec, encoder, tmp_path):
     assert sound.info.codec == codec and np.abs(whole).max() > 0.1
     count = min(whole.shape[1], expected.shape[1])
     assert count > 0.95 * sound.info.sample_rate and abs(whole.shape[1] - expected.shape[1]) <= 2048
-    assert np.abs(whole[:, :count] - expected[:, :count]).max() <= (0 if "pcm" in codec else ROUNDED)
+    tolerance = 0 if "pcm" in codec else CONVERGED if "amr" in codec else ROUNDED
+    assert np.abs(whole[:, :count] - expected[:, :count]).max() <= tolerance
     begin, rate = sound.info.begin_seconds, sound.info.sample_rate
     first, length = round(0.4 * rate), round(0.3 * rate)
     window = fsp.video.AudioFile(path, index=False).samples(begin + first / rate, length / rate).numpy()
@@ -391,9 +393,12 @@ def test_length_in_seconds(align, shift, videos_with_sound, whole_sounds):
 
 
 def test_random_shift_and_gain(videos_with_sound, whole_sounds):
-    def batches(**more):
+    def epochs(**more):
         loader = loader_of(videos_with_sound[3:4], S.Windows(sequence_length=25), batch_size=6, **more)
-        return [[next(iter(loader)).audio.numpy() for _ in range(2)] for _ in range(2)]
+        return [next(iter(loader)).audio.numpy() for _ in range(2)]
+
+    def batches(**more):
+        return epochs(**more), epochs(**more)
 
     plain = batches()[0][0]
     (first, second), again = batches(audio=fsp.Audio(gain=(-20, -10)))

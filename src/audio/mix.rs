@@ -245,6 +245,16 @@ mod tests {
     }
 
     #[test]
+    fn only_the_first_nine_channels_of_22_2_are_mixed() {
+        let rows = rows(LAYOUT_22_2, 24, 1);
+        let gains = [
+            0.13269, 0.13269, 0.18768, 0.0, 0.09387, 0.09387, 0.13269, 0.13269, 0.09387,
+        ];
+        assert_near(&rows[0][..9], &gains);
+        assert_eq!(rows[0][9..], [0.0; 15]);
+    }
+
+    #[test]
     fn an_unknown_layout_is_the_default_of_ffmpeg() {
         assert_eq!(rows(0, 3, 2), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]); // 2.1
         for (from, mask) in [(4, 0x107), (5, 0x37), (6, 0x3f), (7, 0x70f), (8, 0x63f)] {
@@ -274,6 +284,7 @@ mod tests {
         assert_eq!(Mix::new(0, 16, 2), None); // may be ambisonic
         assert_eq!(Mix::new(FRONT_LEFT | FRONT_CENTER, 2, 1), None);
         assert_eq!(Mix::new(BACK_LEFT | BACK_RIGHT, 2, 1), None);
+        assert_eq!(Mix::new(STEREO | TOP_FRONT_LEFT, 3, 1), None);
     }
 
     #[test]

@@ -208,7 +208,9 @@ impl AudioReader {
         for run in self.restart.runs(index.packets_of(positions)) {
             check_interrupt()?;
             let Run { before, used } = run;
-            let mut decoder = match self.decoder.take() {
+            // What a decoder keeps of another window does not reach further than the packets before
+            // this one, of which the begin of the stream has none.
+            let mut decoder = match self.decoder.take().filter(|_| before.start > 0) {
                 Some(decoder) => decoder,
                 None => AudioDecoder::open(&index.site, &index.params)?,
             };
@@ -260,8 +262,7 @@ impl AudioReader {
                 }
                 Ok(())
             })?;
-            if matches!(self.restart, Restart::After(_)) {
-                // Its state does not reach further back than the packets before a window.
+            if self.restart.allows_reuse(&index.params) {
                 decoder.flush();
                 self.decoder = Some(decoder);
             }

@@ -67,6 +67,12 @@ impl Restart {
         }
     }
 
+    /// Whether a decoder that has decoded other packets gives the same samples as a new one. That of
+    /// AC-3 continues its noise.
+    pub fn allows_reuse(self, params: &AudioParams) -> bool {
+        matches!(self, Self::After(_)) && !params.codec.name.ends_with("ac3")
+    }
+
     /// The runs that decode these packets.
     pub fn runs(self, packets: Range<usize>) -> Vec<Run> {
         let run = |first: usize, used: Range<usize>, after: usize| Run {

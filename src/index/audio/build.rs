@@ -21,6 +21,9 @@ const PACKETS_FOR_FORMAT: usize = 4;
 /// Files with at most this number of packets are read completely.
 const FEW_PACKETS: usize = 16;
 
+/// Shortest time that counts as missing: times of packets of MPEG-PS deviate by milliseconds.
+const LEAST_GAP_SECONDS: f64 = 0.01;
+
 /// Number of packets whose times must agree that sound is missing before them.
 const PACKETS_OF_GAP: usize = 16;
 
@@ -413,7 +416,9 @@ fn place(
     for (number, packet) in packets.iter_mut().enumerate() {
         // Times are rounded to ticks, and those of some demuxers are wrong for a few packets: only a
         // difference that stays is a gap.
-        let tolerance = (f64::from(packet.kept) / 2.0).max(2.0 * tick);
+        let tolerance = (f64::from(packet.kept) / 2.0)
+            .max(2.0 * tick)
+            .max(LEAST_GAP_SECONDS * rate);
         let ahead = |late: &f64| late - begin - missing as f64;
         if ahead(&lateness[number]) > tolerance {
             let following = &lateness[number..lateness.len().min(number + PACKETS_OF_GAP)];

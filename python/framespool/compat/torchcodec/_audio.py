@@ -12,9 +12,6 @@ from framespool.compat.torchcodec._open import open_audio
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import Error
 
-#: What libswresample multiplies by, relative to framespool, which keeps the audio within -1 to 1: {(from, to): gain}.
-_GAINS = {(2, 1): math.sqrt(2), (1, 2): math.sqrt(0.5)}
-
 
 class AudioDecoder:
     """Decodes the audio of a file as torch tensors, by time; the file may have video besides.
@@ -69,7 +66,8 @@ class AudioDecoder:
         self._begin, self._end = info.begin_seconds, info.end_seconds
         self._rate = int(info.sample_rate if sample_rate is None else sample_rate)
         self._channels = int(info.channels if num_channels is None else num_channels)
-        self._gain = _GAINS.get((info.channels, self._channels), 1.0)
+        # torchcodec adds two channels at 0.707 each, and may exceed 1; framespool returns their mean.
+        self._gain = math.sqrt(2) if (info.channels, self._channels) == (2, 1) else 1.0
 
     def get_all_samples(self) -> AudioSamples:
         """Decodes all samples.

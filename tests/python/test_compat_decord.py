@@ -252,6 +252,13 @@ def test_only_requested_samples_are_decoded(videos, monkeypatch):
     assert spans == [(1.2, 1.6)]
 
 
+def test_the_length_is_that_of_the_resampled_audio():
+    data = compat_cases.wav_file()[:-12]  # 7997 samples
+    reader, samples = decord.AudioReader(data, sample_rate=3000), AudioFile(data).samples(sample_rate=3000, channels=1)
+    assert reader.shape == samples.shape == (1, 2999)
+    assert reader[-1].asnumpy()[0] == pytest.approx(array(samples)[0, -1] * math.sqrt(2))
+
+
 def test_changing_samples_does_not_change_later_ones(videos):
     reader = decord.AudioReader(str(videos / compat_cases.AUDIO_VIDEO))
     first = np.from_dlpack(reader[2_000:50_000])

@@ -34,15 +34,19 @@ SUITES="sid forky trixie"
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 DEMUXERS=mov,matroska,avi,mpegts,mpegps,mpegvideo,flv,ogg,h264,hevc,vvc,ivf,obu,av1,mjpeg,m4v,asf,gif
+AUDIO_DEMUXERS=mp3,wav,w64,flac,aac,ac3,eac3,amr,aiff
 DECODERS=h264,hevc,vvc,vp8,vp9,libdav1d,mpeg4,msmpeg4v1,msmpeg4v2,msmpeg4v3,mpeg1video,mpeg2video,mjpeg,png,rawvideo,ffv1,flv,h263,theora,vc1,wmv1,wmv2,wmv3,prores,gif,cinepak
+AUDIO_DECODERS=aac,aac_latm,mp2float,mp3float,opus,vorbis,flac,alac,ac3,eac3,wmav1,wmav2,wmapro,amrnb,amrwb,pcm_alaw,pcm_mulaw,pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,pcm_dvd,pcm_bluray
 PARSERS=h264,hevc,vvc,vp8,vp9,av1,mpeg4video,mpegvideo,mjpeg,png,h263,vc1,gif,vp3,ffv1,prores
+AUDIO_PARSERS=aac,aac_latm,mpegaudio,opus,vorbis,flac,ac3,amr
 BSFS=h264_mp4toannexb,hevc_mp4toannexb,vvc_mp4toannexb,extract_extradata,av1_frame_merge,av1_frame_split,vp9_superframe,vp9_superframe_split,mpeg4_unpack_bframes,null
 
 CONFIGURE=(
   --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-debug
-  --disable-avdevice --disable-avfilter --disable-swresample --disable-swscale --disable-network --disable-iconv
+  --disable-avdevice --disable-avfilter --disable-swscale --disable-network --disable-iconv
   --enable-static --disable-shared --enable-pic --enable-zlib
-  --enable-demuxer="$DEMUXERS" --enable-decoder="$DECODERS" --enable-parser="$PARSERS" --enable-bsf="$BSFS"
+  --enable-demuxer="$DEMUXERS,$AUDIO_DEMUXERS" --enable-decoder="$DECODERS,$AUDIO_DECODERS" --enable-parser="$PARSERS,$AUDIO_PARSERS"
+  --enable-bsf="$BSFS"
   --enable-libdav1d --pkg-config-flags=--static
 )
 [ "${FRAMESPOOL_SANITIZE:-}" != address ] || CONFIGURE+=(--toolchain=gcc-asan --disable-asm)

@@ -138,6 +138,15 @@ pub enum Error {
         /// The streams of the file.
         streams: String,
     },
+    /// The file has no audio stream, or the requested stream is not one.
+    #[error(
+        "{site}: no audio stream ({reason}); give a file with sound, or allow silence with missing=\"zeros\""
+    )]
+    NoAudio {
+        site: Site,
+        /// What the file has instead.
+        reason: String,
+    },
     /// Valid, but not supported by this build.
     #[error("{site}: {what} is not supported by this build; convert the file or omit it")]
     Unsupported {
@@ -266,6 +275,7 @@ impl Error {
             Error::Malformed { .. } => "invalid_data",
             Error::Truncated { .. } => "truncated",
             Error::NoVideo { .. } | Error::NotVideo { .. } => "no_video",
+            Error::NoAudio { .. } => "no_audio",
             Error::Unsupported { .. } => "unsupported",
             Error::Decode { .. } => "decode",
             Error::Limit { .. } => "limit",
@@ -308,6 +318,7 @@ impl Error {
             | Error::Truncated { site, .. }
             | Error::NoVideo { site, .. }
             | Error::NotVideo { site, .. }
+            | Error::NoAudio { site, .. }
             | Error::Unsupported { site, .. }
             | Error::Decode { site, .. }
             | Error::Limit { site, .. }

@@ -1,6 +1,7 @@
 //! Wraps libavformat and libavcodec in safe types. Each C object has one owner, every return code
 //! becomes a `Result`, and no callback unwinds into C.
 
+pub(crate) mod audio_decoder;
 pub(crate) mod codec_params;
 pub mod decoder;
 mod demuxer;
@@ -14,6 +15,7 @@ mod signatures;
 
 pub use decoder::{Decoder, Received};
 pub use demuxer::Demuxer;
+pub(crate) use demuxer::TableEntry;
 pub use frame::{Frame, PixelLayout};
 pub use packet::Packet;
 pub use parser::{ParsedPicture, Parser};

@@ -2,6 +2,7 @@
 //! one video. Building it decodes only streams whose headers are not parsed here or do not give the
 //! order (see `builder`).
 
+pub mod audio;
 mod builder;
 pub mod cache;
 mod frame_order;

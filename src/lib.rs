@@ -63,6 +63,7 @@
 //! # Ok::<(), framespool::Error>(())
 //! ```
 
+pub mod audio;
 pub mod batch;
 pub mod batch_sampler;
 pub mod clip_sampler;

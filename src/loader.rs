@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::Device;
 
+use crate::audio::AudioWindow;
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::GroupedConfig;
 use crate::batch_sampler::grouped_shuffle::VideoClips;
@@ -43,7 +44,8 @@ pub use backends::{DecoderBackend, GpuConfig};
 use catalog::VideoCatalog;
 pub use collate::Collate;
 pub use config::{
-    ClipView, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture, OnError,
+    AudioOptions, ClipView, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture,
+    OnError,
 };
 pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
@@ -103,6 +105,8 @@ pub struct ClipMetadata {
     pub content_key: Option<u128>,
     /// Whether the batch has its frames: see [`Loader::set_known_clips`].
     pub has_frames: bool,
+    /// Its sound, if the loader delivers sound.
+    pub audio: Option<Arc<AudioWindow>>,
 }
 
 /// See [`Loader::describe_clip`].

@@ -69,6 +69,31 @@ impl CodecParams {
     }
 }
 
+/// Parameters of an audio stream: those that its decoder needs, and what it decodes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AudioParams {
+    /// Which codec.
+    pub codec: Codec,
+    /// Container's tag (FourCC).
+    pub tag: u32,
+    /// Out-of-band configuration (AudioSpecificConfig, OpusHead, the headers of Vorbis).
+    pub extradata: Vec<u8>,
+    /// Samples per second of each channel.
+    pub sample_rate: u32,
+    /// Number of channels.
+    pub channels: u32,
+    /// The channels as bits of a WAVE mask, in the order of the bits; 0 if they are not known.
+    pub channel_mask: u64,
+    /// Bits of a sample as stored, which some codecs need.
+    pub bits_per_coded_sample: i32,
+    /// Bytes of a block, which PCM and WMA need.
+    pub block_align: i32,
+    /// Bits per second, which WMA needs.
+    pub bit_rate: i64,
+    /// FFmpeg's number of the codec's profile, as the decoder finds it.
+    pub profile: i32,
+}
+
 /// Color description as numbered by ITU-T H.273 (2 = unspecified).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColorTags {

@@ -114,6 +114,12 @@ impl RngKey {
         self.stream((number << Purpose::BITS) + Purpose::Transforms.stream())
     }
 
+    /// The stream of the random parameters of a clip's sound: the second of the sampling purpose, as
+    /// all purposes are taken.
+    pub fn audio_rng(self) -> Rng {
+        self.stream((1 << Purpose::BITS) + Purpose::Sampling.stream())
+    }
+
     fn stream(self, stream: u32) -> Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());

@@ -66,6 +66,11 @@ impl Video {
         &self.index
     }
 
+    /// Its bytes.
+    pub fn source(&self) -> &Arc<dyn ByteSource> {
+        &self.source
+    }
+
     /// The identity of its file.
     pub fn identity(&self) -> Identity {
         self.source.identity()

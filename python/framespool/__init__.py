@@ -14,7 +14,7 @@ from framespool.loaders import _chunks as _chunks  # implements Video.chunks()
 from framespool.loaders._clips import Batch, ClipLoader, SampleBatch
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool.loaders._views import View
-from framespool.options import Buckets, BufferShuffle, Cache, Gpu, GroupedShuffle, PixelBudget, TokenBudget
+from framespool.options import Audio, Buckets, BufferShuffle, Cache, Gpu, GroupedShuffle, PixelBudget, TokenBudget
 from framespool.tools import _notebook as _notebook  # shows objects in notebooks
 from framespool.video import Video
 
@@ -43,6 +43,7 @@ else:
 
 
 __all__ = [
+    "Audio",
     "Batch",
     "Buckets",
     "BufferShuffle",

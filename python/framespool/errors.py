@@ -19,6 +19,7 @@ __all__ = [
     "InternalError",
     "InvalidDataError",
     "LimitError",
+    "NoAudioError",
     "NoVideoError",
     "NotFoundError",
     "ReadError",
@@ -67,6 +68,10 @@ class TruncatedError(InvalidDataError):
 
 class NoVideoError(Error):
     """The container has no video stream."""
+
+
+class NoAudioError(Error):
+    """The file has no audio stream."""
 
 
 class UnsupportedError(Error):
@@ -129,6 +134,7 @@ BY_KIND: dict[str, type[Error]] = {
     "invalid_data": InvalidDataError,
     "truncated": TruncatedError,
     "no_video": NoVideoError,
+    "no_audio": NoAudioError,
     "unsupported": UnsupportedError,
     "decode": DecodeError,
     "limit": LimitError,

@@ -9,6 +9,7 @@
 
 mod annotation_readers;
 mod archive_readers;
+mod audio;
 mod batch_sampler;
 mod clip_sampler;
 mod clip_store;
@@ -52,6 +53,8 @@ mod _framespool {
     };
     #[pymodule_export]
     use archive_readers::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
+    #[pymodule_export]
+    use audio::AudioFile;
     #[pymodule_export]
     use batch_sampler::BatchSampler;
     #[pymodule_export]

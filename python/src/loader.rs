@@ -13,6 +13,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::audio::put_audio;
 use crate::batch_sampler::{self};
 use crate::clip_sampler::{Callable, SamplerArg, with_cause};
 use crate::counters::stats_to_dict;
@@ -660,6 +661,7 @@ fn batch_to_dict<'py>(
         "geometry",
         Tensor::copied(maps.into_iter(), dims, ElementType::F64),
     )?;
+    put_audio(py, &dict, &clips, &by_clip)?;
     let Some(data) = batch.data.into_iter().next() else {
         return Ok(dict);
     };

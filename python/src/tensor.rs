@@ -86,6 +86,21 @@ impl Tensor {
         Self::filled(len, shape, element, fill).expect("small")
     }
 
+    /// Creates a tensor whose bytes, which are 0, `fill` sets.
+    pub fn filled_with(
+        shape: Vec<usize>,
+        element: ElementType,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> PyResult<Self> {
+        let len = shape.iter().product::<usize>() * element.bytes();
+        let zeroed = |bytes: &mut [u8]| {
+            bytes.fill(0);
+            fill(bytes);
+        };
+        Self::filled(len, shape, element, zeroed)
+            .map_err(|error| PyMemoryError::new_err(error.to_string()))
+    }
+
     /// Allocates a tensor and fills its bytes.
     fn filled(
         len: usize,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::Error;
+use framespool::audio::AudioFormat;
 use framespool::decode::PacketReader;
 use framespool::gpu::Gpu;
 use framespool::index::cache::index_of;
@@ -18,6 +19,7 @@ use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use pyo3::prelude::*;
 
+use crate::audio::Sound;
 use crate::batch_sampler::parse_choice;
 use crate::element_type::ElementType;
 use crate::errors::{OrRaise, check_same_process, warn_hdr};
@@ -58,6 +60,7 @@ pub struct Video {
     /// The packet reader of the last call, which keeps the demuxer open for containers that need
     /// one.
     reader: Mutex<Option<PacketReader>>,
+    sound: Sound,
     owner_pid: u32,
 }
 
@@ -293,6 +296,7 @@ impl Video {
             VideoSource::Object(object) => Err(or_raise_pending(py, FileObject::open(py, object))?),
         };
         let mut cache = IndexCacheHandle::default();
+        let mut stored_path = None;
         let opened = run_interruptible(py, || {
             let gpu = device.map(Gpu::open).transpose()?;
             let source = match source {
@@ -306,6 +310,7 @@ impl Video {
                     cache = IndexCacheHandle::open(&index);
                     let source = source::open(&path)?;
                     let (index, _) = index_of(cache.store.as_deref(), &path, &source, stream)?;
+                    stored_path = Some(path);
                     Engine::with_index(source, index)
                 }
                 Source::ImageSequence(frames) => {
@@ -333,6 +338,7 @@ impl Video {
         cache.log_error(py)?;
         let (clip_decoder, reader) = (Mutex::new(None), Mutex::new(None));
         Ok(Self {
+            sound: Sound::new(engine.source().clone(), stored_path, cache),
             engine,
             threads,
             gpu,
@@ -344,6 +350,34 @@ impl Video {
             reader,
             owner_pid: std::process::id(),
         })
+    }
+
+    /// Returns the samples of a time span, (C, S) float32, their rate, and the time of the first.
+    fn audio(
+        &self,
+        py: Python<'_>,
+        start: Option<f64>,
+        seconds: Option<f64>,
+        sample_rate: Option<u32>,
+        channels: Option<u32>,
+        stream: Option<u32>,
+    ) -> PyResult<(Tensor, u32, f64)> {
+        self.check_process(py)?;
+        let format = AudioFormat {
+            sample_rate,
+            channels,
+        };
+        self.sound.read(py, (start, seconds), format, stream)
+    }
+
+    /// Returns stream, codec, sample rate, channels, begin and end in seconds of the sound.
+    fn audio_info(
+        &self,
+        py: Python<'_>,
+        stream: Option<u32>,
+    ) -> PyResult<(u32, String, u32, u32, f64, f64)> {
+        self.check_process(py)?;
+        self.sound.info(py, stream)
     }
 
     fn __len__(&self) -> usize {

@@ -163,7 +163,7 @@ fn set_lace_times(packets: &mut [PacketInfo], laces: &[Range<usize>]) {
 }
 
 /// Finds payloads in the source by content, starting at the position that the demuxer reports.
-struct PayloadLocator {
+pub(crate) struct PayloadLocator {
     source: Arc<dyn ByteSource>,
     site: Site,
     /// Distance from the reported position to the previous payload.
@@ -174,7 +174,7 @@ struct PayloadLocator {
 }
 
 impl PayloadLocator {
-    fn new(source: Arc<dyn ByteSource>) -> Self {
+    pub(crate) fn new(source: Arc<dyn ByteSource>) -> Self {
         let site = Site::file(source.name());
         Self {
             source,
@@ -185,7 +185,7 @@ impl PayloadLocator {
         }
     }
 
-    fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
+    pub(crate) fn find(&mut self, packet: &Packet) -> Result<Option<u64>> {
         let data = packet.data();
         // It has no bytes to read, so any offset will do.
         if data.is_empty() {

@@ -57,22 +57,14 @@ pub(crate) fn codec_id(name: &str) -> Option<u32> {
     }
 }
 
-/// The parameters of a stream's codec.
-pub(super) fn codec_params(
+/// A stream's codec and its configuration.
+pub(super) fn codec_with_extradata(
     site: &Site,
     par: &ffi::AVCodecParameters,
     limits: &Limits,
-) -> Result<CodecParams> {
-    // SAFETY: plain integer fields of live parameters, read as integers.
-    let (id, primaries, transfer, matrix, range) = unsafe {
-        (
-            ptr::addr_of!(par.codec_id).cast::<u32>().read(),
-            ptr::addr_of!(par.color_primaries).cast::<u32>().read(),
-            ptr::addr_of!(par.color_trc).cast::<u32>().read(),
-            ptr::addr_of!(par.color_space).cast::<u32>().read(),
-            ptr::addr_of!(par.color_range).cast::<u32>().read(),
-        )
-    };
+) -> Result<(Codec, Vec<u8>)> {
+    // SAFETY: a field of live parameters, read as an integer.
+    let id = unsafe { ptr::addr_of!(par.codec_id).cast::<u32>().read() };
     let len = u64::try_from(par.extradata_size).unwrap_or(0);
     Limits::check(
         site,
@@ -86,6 +78,25 @@ pub(super) fn codec_params(
         // SAFETY: libav keeps `extradata_size` readable bytes at `extradata`.
         unsafe { std::slice::from_raw_parts(par.extradata, len as usize) }.to_vec()
     };
+    Ok((Codec::of_stream(id, codec_name(id)), extradata))
+}
+
+/// The parameters of a stream's codec.
+pub(super) fn codec_params(
+    site: &Site,
+    par: &ffi::AVCodecParameters,
+    limits: &Limits,
+) -> Result<CodecParams> {
+    // SAFETY: plain integer fields of live parameters, read as integers.
+    let (primaries, transfer, matrix, range) = unsafe {
+        (
+            ptr::addr_of!(par.color_primaries).cast::<u32>().read(),
+            ptr::addr_of!(par.color_trc).cast::<u32>().read(),
+            ptr::addr_of!(par.color_space).cast::<u32>().read(),
+            ptr::addr_of!(par.color_range).cast::<u32>().read(),
+        )
+    };
+    let (codec, extradata) = codec_with_extradata(site, par, limits)?;
     let (width, height) = (
         u32::try_from(par.width).unwrap_or(0),
         u32::try_from(par.height).unwrap_or(0),
@@ -96,9 +107,8 @@ pub(super) fn codec_params(
         u64::from(width) * u64::from(height),
         limits.picture_samples,
     )?;
-    let name = codec_name(id);
     Ok(CodecParams {
-        codec: Codec::of_stream(id, name),
+        codec,
         tag: par.codec_tag,
         extradata,
         width,

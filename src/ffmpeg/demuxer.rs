@@ -1,4 +1,4 @@
-//! Reads the properties and packets of a video stream through libavformat.
+//! Reads the properties and packets of a video or audio stream through libavformat.
 //! A read error is never reported as the end of the file.
 #![allow(unsafe_code)]
 
@@ -8,19 +8,23 @@ use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
+use super::audio_decoder::audio_params;
 use super::codec_params::{
-    NameBy, NameOf, codec_name, codec_params, display_orientation, error_text, named,
+    NameBy, NameOf, codec_name, codec_params, codec_with_extradata, display_orientation,
+    error_text, named,
 };
 use super::io::AvioContext;
 use super::signatures::{self, Mismatch};
 use super::{Packet, log};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{StreamHeader, StreamInfo, StreamKind, StreamSummary, list_streams};
+use crate::media::{
+    AudioParams, StreamHeader, StreamInfo, StreamKind, StreamSummary, list_streams,
+};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
-/// An open container with one chosen video stream.
+/// An open container with one chosen stream.
 pub struct Demuxer {
     context: NonNull<ffi::AVFormatContext>,
     io: AvioContext, // declared after the context: it must outlive it
@@ -39,6 +43,25 @@ impl Demuxer {
     /// properties that headers lack (slow; needed once per file, when it is indexed), including
     /// those by which it selects the best of several video streams.
     pub fn open(source: Arc<dyn ByteSource>, probe: bool, wanted: Option<u32>) -> Result<Self> {
+        Self::open_kind(source, StreamKind::Video, probe, wanted)
+    }
+
+    /// Opens the container and selects the audio stream: the one with index `wanted`, or the one
+    /// that libavformat selects as best. Reads the first packets only of containers without a
+    /// header that lists the streams.
+    ///
+    /// # Errors
+    /// `NoAudio`, and those of opening.
+    pub(crate) fn open_audio(source: Arc<dyn ByteSource>, wanted: Option<u32>) -> Result<Self> {
+        Self::open_kind(source, StreamKind::Audio, false, wanted)
+    }
+
+    fn open_kind(
+        source: Arc<dyn ByteSource>,
+        kind: StreamKind,
+        probe: bool,
+        wanted: Option<u32>,
+    ) -> Result<Self> {
         log::capture();
         log::clear();
         let site = Site::file(source.name());
@@ -75,19 +98,24 @@ impl Demuxer {
             skipped_corrupt: 0,
         };
         this.check_format(&source)?;
-        if probe {
-            // SAFETY: the context is open.
-            let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
-            if code < 0 {
-                return Err(open_error(
-                    &this.site,
-                    &mut this.io,
-                    code,
-                    "its streams cannot be parsed",
-                ));
-            }
+        // SAFETY: the context is open.
+        let flags = unsafe { this.context.as_ref() }.ctx_flags;
+        let lists_streams = flags & ffi::AVFMTCTX_NOHEADER == 0;
+        let is_audio = kind == StreamKind::Audio;
+        if probe || (is_audio && !lists_streams) {
+            this.probe()?;
         }
-        this.stream = this.choose_stream(wanted)?;
+        this.stream = match kind {
+            // Only streams of a known sample rate are selected, which the header may lack.
+            StreamKind::Audio => match this.choose_audio_stream(wanted) {
+                Err(Error::NoAudio { .. }) if lists_streams => {
+                    this.probe()?;
+                    this.choose_audio_stream(wanted)?
+                }
+                chosen => chosen?,
+            },
+            _ => this.choose_stream(wanted)?,
+        };
         for (i, stream) in this.streams().iter().enumerate() {
             if i as c_int != this.stream {
                 // SAFETY: stream pointers stay valid while the context is open.
@@ -95,6 +123,17 @@ impl Demuxer {
             }
         }
         Ok(this)
+    }
+
+    /// Lets libavformat read the first packets for properties that headers lack.
+    fn probe(&mut self) -> Result<()> {
+        // SAFETY: the context is open.
+        let code = unsafe { ffi::avformat_find_stream_info(self.raw(), ptr::null_mut()) };
+        if code < 0 {
+            let what = "its streams cannot be parsed";
+            return Err(open_error(&self.site, &mut self.io, code, what));
+        }
+        Ok(())
     }
 
     /// Checks that the file begins like the format for which libavformat takes it.
@@ -172,6 +211,31 @@ impl Demuxer {
                 reason,
             }
         })
+    }
+
+    fn choose_audio_stream(&mut self, wanted: Option<u32>) -> Result<c_int> {
+        let streams = self.stream_summaries();
+        let no_audio = |reason: String| Error::NoAudio {
+            site: self.site.clone(),
+            reason,
+        };
+        if let Some(wanted) = wanted {
+            return match (streams.get(wanted as usize), c_int::try_from(wanted)) {
+                (Some(stream), Ok(wanted)) if stream.kind == StreamKind::Audio => Ok(wanted),
+                _ => Err(no_audio(format!(
+                    "stream {wanted} is not one; the file has {}",
+                    list_streams(&streams)
+                ))),
+            };
+        }
+        let audio = ffi::AVMediaType::AVMEDIA_TYPE_AUDIO;
+        // SAFETY: the context is open, and no decoder is requested.
+        let best =
+            unsafe { ffi::av_find_best_stream(self.raw(), audio, -1, -1, ptr::null_mut(), 0) };
+        match best {
+            0.. => Ok(best),
+            _ => Err(no_audio(format!("the file has {}", list_streams(&streams)))),
+        }
     }
 
     /// Whether a stream is a part of a picture.
@@ -308,6 +372,46 @@ impl Demuxer {
             },
             frame_rate: rate(guessed),
         })
+    }
+
+    /// Parameters and time base of the chosen audio stream, as the container states them.
+    pub(crate) fn audio_info(&self, limits: &Limits) -> Result<(AudioParams, TimeBase)> {
+        let stream = self.streams()[self.stream as usize];
+        // SAFETY: live stream and codec parameters.
+        let (stream, par) = unsafe { (&*stream, &*(*stream).codecpar) };
+        let time_base = time_base(stream.time_base)
+            .ok_or_else(|| Error::malformed(&self.site, "the audio stream has no time base"))?;
+        let codec = codec_with_extradata(&self.site, par, limits)?;
+        Ok((audio_params(&self.site, par, codec)?, time_base))
+    }
+
+    /// The packets of the chosen stream that the sample tables of an MP4 file list; `None` for other
+    /// containers, and if fragments have tables of their own.
+    pub(crate) fn sample_table(&self) -> Option<Vec<TableEntry>> {
+        if !self.container().starts_with("mov,") {
+            return None;
+        }
+        let stream = self.streams()[self.stream as usize];
+        // SAFETY: live stream; entry pointers are valid until the context changes.
+        unsafe {
+            let count = ffi::avformat_index_get_entries_count(stream);
+            let stated = (*stream).nb_frames;
+            // Where fragments follow, the file header lists fewer samples than there are.
+            if count <= 0 || (*self.raw()).duration <= 0 || stated != i64::from(count) {
+                return None;
+            }
+            let entry = |at| {
+                let entry = ffi::avformat_index_get_entry(stream, at).as_ref()?;
+                let is_hidden = entry.flags() & AVINDEX_DISCARD_FRAME != 0;
+                Some(TableEntry {
+                    offset: u64::try_from(entry.pos).ok()?,
+                    size: u32::try_from(entry.size()).ok()?,
+                    time: entry.timestamp,
+                    is_hidden,
+                })
+            };
+            (0..count).map(entry).collect()
+        }
     }
 
     /// Properties that the headers of the chosen stream state; complete only where the demuxer was
@@ -449,6 +553,20 @@ impl Drop for Demuxer {
         // SAFETY: opened by avformat_open_input, closed once; custom I/O is left to `AvioContext`.
         unsafe { ffi::avformat_close_input(&mut raw) };
     }
+}
+
+/// `AVINDEX_DISCARD_FRAME`: outside the edit list.
+const AVINDEX_DISCARD_FRAME: c_int = 2;
+
+/// A packet that a sample table lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableEntry {
+    pub offset: u64,
+    pub size: u32,
+    /// In ticks, edit list applied.
+    pub time: i64,
+    /// To be decoded but not heard.
+    pub is_hidden: bool,
 }
 
 /// Whether a sample aspect ratio may be the rounded form of the one in the stream: libavformat

@@ -151,6 +151,20 @@ impl Packet {
             .map(|(_, data)| data)
     }
 
+    /// Number of samples at the begin and at the end of an audio packet that are padding of the
+    /// encoder or outside the edit list.
+    pub(crate) fn skipped_samples(&self) -> (u32, u32) {
+        let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_SKIP_SAMPLES as u32;
+        let found = self.side_data().find(|entry| entry.0 == kind);
+        let number = |data: &[u8], at: usize| {
+            let bytes = data.get(at..at + 4)?.try_into().ok()?;
+            Some(u32::from_le_bytes(bytes))
+        };
+        found
+            .and_then(|(_, data)| Some((number(data, 0)?, number(data, 4)?)))
+            .unwrap_or((0, 0))
+    }
+
     /// Removes the extradata. The decoder must not depend on whether the demuxer attached it: after
     /// a seek, it does so at other packets.
     pub(crate) fn remove_new_extradata(&mut self) {

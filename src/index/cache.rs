@@ -2,6 +2,7 @@
 //! not match (file length or times, format, checksum) count as missing and are rebuilt. After
 //! opening, database errors are recorded (see [`IndexCache::last_error`]) and affect no video.
 
+mod audio_codec;
 mod codec;
 mod database;
 mod delta_column;
@@ -22,12 +23,16 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
+use super::audio::AudioIndex;
 use super::{VideoIndex, build_stream};
 use crate::error::{Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;
-use record::{CacheRecord, FileSignature, content_hash, record_id, record_key, today, unix_nanos};
-use writer::{CacheErrors, PendingWrite, Writer};
+use record::{
+    CacheRecord, FileSignature, audio_record_key, content_hash, record_id, record_key, today,
+    unix_nanos,
+};
+use writer::{CacheErrors, PendingWrite, StoredIndex, Writer};
 
 pub use codec::FORMAT;
 pub use database::AccessMode;
@@ -61,18 +66,43 @@ impl IndexCache {
         source: &dyn ByteSource,
         stream: Option<u32>,
     ) -> Option<Arc<VideoIndex>> {
+        let decode = |bytes: &[u8]| {
+            let limits = Limits::default().for_file_len(source.len());
+            codec::decode(bytes, Site::file(source.name()), &limits)
+        };
+        self.find(&record_key(path, source, stream)?, source, decode)
+            .map(Arc::new)
+    }
+
+    /// Returns the cached index of the sound of the file at `path`, for the requested audio stream,
+    /// under the same conditions as [`Self::get`].
+    pub fn get_audio(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+    ) -> Option<Arc<AudioIndex>> {
+        let decode = |bytes: &[u8]| {
+            let limits = Limits::default().for_file_len(source.len());
+            audio_codec::decode(bytes, Site::file(source.name()), &limits)
+        };
+        self.find(&audio_record_key(path, source, stream)?, source, decode)
+            .map(Arc::new)
+    }
+
+    /// Returns the decoded index of the entry with this key, if it is valid for `source`.
+    fn find<I>(
+        &self,
+        key: &[u8],
+        source: &dyn ByteSource,
+        decode: impl Fn(&[u8]) -> Option<I>,
+    ) -> Option<I> {
         let _guard = fork_guard::enter(self.owner_pid)?;
         let signature = FileSignature::of(&source.identity())?;
-        let key = &record_key(path, source, stream)?[..];
         let admit = |bytes: &[u8], day: i64| {
             let entry = CacheRecord::decode(bytes)
                 .filter(|e| e.key == key && e.is_valid_for(&signature, source))?;
-            let index = codec::decode(
-                entry.index,
-                Site::file(source.name()),
-                &Limits::default().for_file_len(source.len()),
-            )?;
-            Some((index, day))
+            Some((decode(entry.index)?, day))
         };
         let id = record_id(key);
         let (index, day) = self.read(|connection| database::get(connection, id, admit))???;
@@ -80,7 +110,7 @@ impl IndexCache {
         if let Some(writer) = self.writer.as_ref().filter(|_| day < today()) {
             writer.touch(id);
         }
-        Some(Arc::new(index))
+        Some(index)
     }
 
     /// Caches the index of the video at `path`, for the requested stream, built from `source`,
@@ -94,7 +124,33 @@ impl IndexCache {
         read_since: SystemTime,
         index: &Arc<VideoIndex>,
     ) {
-        self.enqueue(path, source, stream, read_since, index, false);
+        let index = StoredIndex::Video(index.clone());
+        self.enqueue(
+            record_key(path, source, stream),
+            source,
+            read_since,
+            index,
+            false,
+        );
+    }
+
+    /// Like [`IndexCache::put`], for the index of an audio stream.
+    pub fn put_audio(
+        &self,
+        path: &Path,
+        source: &dyn ByteSource,
+        stream: Option<u32>,
+        read_since: SystemTime,
+        index: &Arc<AudioIndex>,
+    ) {
+        let index = StoredIndex::Audio(index.clone());
+        self.enqueue(
+            audio_record_key(path, source, stream),
+            source,
+            read_since,
+            index,
+            false,
+        );
     }
 
     /// Like [`IndexCache::put`], but waits as long as necessary.
@@ -106,16 +162,22 @@ impl IndexCache {
         read_since: SystemTime,
         index: &Arc<VideoIndex>,
     ) {
-        self.enqueue(path, source, stream, read_since, index, true);
+        let index = StoredIndex::Video(index.clone());
+        self.enqueue(
+            record_key(path, source, stream),
+            source,
+            read_since,
+            index,
+            true,
+        );
     }
 
     fn enqueue(
         &self,
-        path: &Path,
+        key: Option<Vec<u8>>,
         source: &dyn ByteSource,
-        stream: Option<u32>,
         since: SystemTime,
-        index: &Arc<VideoIndex>,
+        index: StoredIndex,
         wait: bool,
     ) {
         let Some(writer) = self
@@ -128,9 +190,7 @@ impl IndexCache {
         let Some(signature) = FileSignature::of(&source.identity()) else {
             return;
         };
-        let (Some(key), Ok(content_hash)) =
-            (record_key(path, source, stream), content_hash(source))
-        else {
+        let (Some(key), Ok(content_hash)) = (key, content_hash(source)) else {
             return;
         };
         let new = PendingWrite {
@@ -138,7 +198,7 @@ impl IndexCache {
             signature,
             read_ns: unix_nanos(since),
             content_hash,
-            index: index.clone(),
+            index,
         };
         if !writer.write(new, wait) {
             self.errors.add_dropped(1);

@@ -1,5 +1,6 @@
 //! The videos of a dataset: the numbers of their clips, their indices, and the frames of each clip.
 
+mod audio;
 mod counting;
 mod numbering;
 mod opening;
@@ -47,6 +48,8 @@ pub struct VideoCatalog {
     pub(super) clips: ClipNumbers,
     /// Opens the files.
     pub(super) files: VideoOpener,
+    /// The sound of its clips.
+    audio: audio::ClipAudio,
     /// How long an unavailable server is waited for; `None` for the default.
     pub(super) outage_timeout: Option<Duration>,
     /// The keys of its clips.
@@ -66,6 +69,7 @@ impl VideoCatalog {
             clip_sampler,
             clips: ClipNumbers::equal(&config.samples, clips_per_sample),
             files: VideoOpener::new(config),
+            audio: audio::ClipAudio::new(config),
             outage_timeout: config.options.outage_timeout,
             content_keys: ContentKeys::new(config),
             counted: counting::Counted::default(),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::backends::{DecoderBackend, DecoderBackends, GpuConfig};
 use super::collate::Collate;
+use crate::audio::AudioFormat;
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::{ClipSamplerRef, SamplerOfView, Views};
 use crate::clip_store::ClipStoreConfig;
@@ -82,6 +83,53 @@ pub struct LoaderOptions {
     pub clip_store: Option<ClipStoreConfig>,
     /// Selects the work that runs on a GPU.
     pub gpu: GpuConfig,
+    /// The sound of each clip, if it is wanted.
+    pub audio: Option<AudioOptions>,
+}
+
+/// The sound of the clips of a loader.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AudioOptions {
+    /// Samples per second.
+    pub sample_rate: u32,
+    /// Number of channels.
+    pub channels: u32,
+    /// Length in seconds; `None` for the time that the clip spans.
+    pub seconds: Option<f64>,
+    /// Frames per second of the clips, if the clip sampler has a rate; otherwise their times say how
+    /// long they last.
+    pub fps: Option<f64>,
+    /// Whether a given length is centered on the clip; otherwise it begins with the clip.
+    pub centered: bool,
+    /// Largest random shift of the begin, earlier or later, in seconds.
+    pub shift: f64,
+    /// Range of a random gain in dB.
+    pub gain: (f64, f64),
+    /// Index of the audio stream among all streams of a file; `None` for the best one.
+    pub stream: Option<u32>,
+    /// Whether a file without sound gives silence; otherwise it is an error.
+    pub allows_silence: bool,
+}
+
+/// Length of a clip in seconds that is assumed before any clip was made.
+const ASSUMED_AUDIO_SECONDS: f64 = 4.0;
+
+impl AudioOptions {
+    /// The format of the samples.
+    pub(super) fn format(&self) -> AudioFormat {
+        AudioFormat {
+            sample_rate: Some(self.sample_rate),
+            channels: Some(self.channels),
+        }
+    }
+
+    /// Bytes of the sound of a clip, as far as they are known.
+    pub(super) fn expected_bytes(&self) -> u64 {
+        let seconds = self.seconds.unwrap_or(ASSUMED_AUDIO_SECONDS);
+        let samples = (seconds * f64::from(self.sample_rate)).max(0.0) as u64;
+        samples.saturating_mul(4 * u64::from(self.channels))
+    }
 }
 
 /// The clips that one clip sampler takes from a video, and what is made of them.
@@ -245,6 +293,15 @@ impl LoaderConfig {
     /// Mean number of bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
     pub(super) fn cached_clip_bytes(&self) -> u64 {
         self.mean_bytes(ClipView::cached_clip_bytes)
+            .saturating_add(self.audio_bytes())
+    }
+
+    /// Bytes of the sound of a cached clip.
+    pub(super) fn audio_bytes(&self) -> u64 {
+        self.options
+            .audio
+            .as_ref()
+            .map_or(0, AudioOptions::expected_bytes)
     }
 
     /// Mean number of bytes of a clip in the output format, in which clips of videos with more than

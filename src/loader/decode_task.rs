@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use super::ClipMetadata;
 use super::budget::MemoryReservation;
+use super::catalog::VideoCatalog;
 use super::decoder_pool::DecoderPool;
 use super::lookahead::SequenceNumber;
 use super::pace::{Cost, TaskProgress, WorkerKind};
@@ -72,6 +73,7 @@ impl ViewTransforms {
 pub(super) struct TaskContext<'a> {
     pub views: &'a mut [ViewTransforms],
     pub scheduler: &'a Arc<Scheduler<DecodeTask>>,
+    catalog: &'a VideoCatalog,
     decoders: CountedDecoders<'a>,
     pace: PaceCounter,
 }
@@ -87,6 +89,7 @@ impl<'a> TaskContext<'a> {
     pub fn new(
         views: &'a mut [ViewTransforms],
         scheduler: &'a Arc<Scheduler<DecodeTask>>,
+        catalog: &'a VideoCatalog,
         stats: &'a StatsCollector,
     ) -> Self {
         let decoders = CountedDecoders {
@@ -99,6 +102,7 @@ impl<'a> TaskContext<'a> {
         Self {
             views,
             scheduler,
+            catalog,
             decoders,
             pace: PaceCounter {
                 kind: WorkerKind::Cpu,
@@ -729,6 +733,13 @@ fn finish(mut clip: Clip, (site, pass): (&Site, u64), context: &mut TaskContext<
     let view = &mut context.views[clip.view];
     let executor = &mut view.batch;
     let seq = clip.seq;
+    if clip.is_requested() {
+        match context.catalog.audio_of(&clip.metadata, clip.key, stats) {
+            Ok(audio) => clip.metadata.audio = audio,
+            // Making it alone reports the error, or replaces the clip.
+            Err(_) => return scheduler.requeue(pass, vec![clip.into_request()], true),
+        }
+    }
     let mask = &clip.metadata.mask;
     let padded = if view.pads_with_zeros {
         fill_padding(&mut clip.destination, mask, executor)

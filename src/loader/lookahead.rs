@@ -276,6 +276,7 @@ pub(super) mod tests {
             padding: false,
             content_key: None,
             has_frames: true,
+            audio: None,
         };
         let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(0), 1, 1).unwrap();
         drop(slots);

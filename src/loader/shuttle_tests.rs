@@ -210,6 +210,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
                 nvdec_threads: pick(&[None, None, Some(1), Some(2)]),
                 ..GpuConfig::default()
             },
+            audio: None,
         },
     }
 }

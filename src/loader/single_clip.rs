@@ -214,16 +214,15 @@ impl SingleClipDecoder {
             .as_mut()
             .map_or(Ok(()), ClipSlot::record_write)?;
         let transforms = (view, &of_view.pipeline, key);
-        Ok((
-            metadata(
-                &video,
-                &self.catalog,
-                request.sampled,
-                clip,
-                sample,
-                transforms,
-            ),
-            growing.into_clip()?,
-        ))
+        let mut metadata = metadata(
+            &video,
+            &self.catalog,
+            request.sampled,
+            clip,
+            sample,
+            transforms,
+        );
+        metadata.audio = self.catalog.audio_of(&metadata, key, &self.stats)?;
+        Ok((metadata, growing.into_clip()?))
     }
 }

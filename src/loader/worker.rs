@@ -493,8 +493,13 @@ impl Worker {
                 sample,
                 transforms,
             );
+            let Ok(audio) = self.catalog.audio_of(&metadata, key, &self.stats) else {
+                remaining.push(request);
+                continue;
+            };
             let metadata = ClipMetadata {
                 has_frames: false,
+                audio,
                 ..metadata
             };
             drop(request.slot.take()); // before the report: the batch buffer freezes only without live slots
@@ -568,7 +573,7 @@ impl Worker {
                 .flatten()
             {
                 let transforms = (view, self.views[view].pipeline(), key);
-                let metadata = decode_task::metadata(
+                let mut metadata = decode_task::metadata(
                     &video,
                     &self.catalog,
                     sampled,
@@ -576,6 +581,13 @@ impl Worker {
                     sample,
                     transforms,
                 );
+                match catalog.audio_of(&metadata, key, &self.stats) {
+                    Ok(audio) => metadata.audio = audio,
+                    Err(_) => {
+                        remaining.push(request);
+                        continue;
+                    }
+                }
                 drop(request.slot.take()); // before the report: the batch buffer freezes only without live slots
                 scheduler.complete_clip(pass, request.seq, metadata, data);
                 continue;
@@ -663,7 +675,7 @@ impl Worker {
         let (pass, epoch) = (task.pass(), task.epoch());
         let views = &mut self.views[..];
         let progress = catch_unwind(AssertUnwindSafe(|| {
-            let context = TaskContext::new(views, &self.scheduler, &self.stats);
+            let context = TaskContext::new(views, &self.scheduler, &self.catalog, &self.stats);
             task.run(context)
         }));
         let left = match progress {

@@ -78,6 +78,7 @@ pub fn config(
             lookahead_clips: 0,
             clip_store: None,
             gpu: framespool::loader::GpuConfig::default(),
+            audio: None,
         },
     }
 }

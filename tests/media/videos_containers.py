@@ -7,6 +7,22 @@ from collections.abc import Callable
 import streams
 from recipe import BASE, JITTER, SINE, X264, first, flipped, joined, zeroed
 
+#: Files of sound alone, and the options of their encoders.
+SOUNDS = {
+    "aac.m4a": "-c:a aac",
+    "alac.m4a": "-c:a alac",
+    "mp3.mp3": "-c:a libmp3lame -b:a 64k",
+    "vorbis.ogg": "-c:a libvorbis",
+    "opus.opus": "-ar 48000 -c:a libopus",
+    "opus.mkv": "-ar 48000 -c:a libopus",
+    "flac.flac": "-ar 8000 -c:a flac",
+    "pcm.wav": "-ar 8000",
+    "ac3.ac3": "-ar 48000 -c:a ac3 -b:a 96k",
+    "eac3.mp4": "-ar 48000 -c:a eac3 -b:a 96k",
+    "aac.ts": "-c:a aac",
+    "wma.wma": "-c:a wmav2",
+}
+
 
 def recipes(add: Callable[..., None]) -> None:
     """Adds the recipes; inputs come before the files created from them."""
@@ -96,6 +112,8 @@ def recipes(add: Callable[..., None]) -> None:
     )
     add("odd/shorter_audio.mp4", "audio shorter than video", f"-i {BASE} {SINE} -map 0 -map 1 -c:v copy -t:a 1")
     add("odd/audio_only.mp4", "no video", f"{SINE} -t 1 -c:a aac", frames=())
+    for name, options in SOUNDS.items():
+        add(f"sound/{name}", "a tone of a second", f"{SINE} -t 1 {options}", frames=())
     add(
         "derived/cover_art_only.m4a",
         "audio with a cover picture",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import struct
+import wave
 from typing import Any
 
 VIDEOS = [
@@ -283,6 +286,134 @@ DECODER_OUTCOMES = [
     "d.get_frames_at([0, 1])[5]",
     "d.get_frames_at([0, 1])[-1]",
     "d.get_frames_at([0, 1])[0:2]",
+]
+
+#: A second of stereo at 8000 Hz: two slow ramps.
+WAV_RATE, WAV_SAMPLES = 8000, 8000
+
+
+def wav_file() -> bytes:
+    """A WAV file of the two ramps, 16 bits: sample n is n / 32768 on the left and -2 n / 32768 on the right."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((2, 2, WAV_RATE, WAV_SAMPLES, "NONE", ""))
+        writer.writeframes(b"".join(struct.pack("<hh", n, -2 * n) for n in range(WAV_SAMPLES)))
+    return file.getvalue()
+
+
+#: Expressions with an audio decoder ``a`` of ``wav_file()``, which is ``wav``; ``D`` is the class.
+AUDIO_OUTCOMES = [
+    "a.get_all_samples()",
+    "a.get_all_samples().data.dtype == torch.float32",
+    "len(tuple(a.get_all_samples()))",
+    "a.get_all_samples().pts_seconds",
+    "a.get_all_samples().duration_seconds",
+    "a.get_all_samples().sample_rate",
+    "a.get_samples_played_in_range(0.25, 0.5)",
+    "a.get_samples_played_in_range(0.25, 0.5).pts_seconds",
+    "a.get_samples_played_in_range(0.25, 0.5).duration_seconds",
+    "tuple((a.get_samples_played_in_range(2.4 / 8000, 5.4 / 8000).data[0] * 32768).tolist())",
+    "tuple((a.get_samples_played_in_range(2.6 / 8000, 5.6 / 8000).data[1] * 32768).tolist())",
+    "a.get_samples_played_in_range(stop_seconds=0.1)",
+    "a.get_samples_played_in_range(0.9)",
+    "a.get_samples_played_in_range(0.9, 7)",
+    "a.get_samples_played_in_range(-2, 0.5)",
+    "a.get_samples_played_in_range(-2, 0.5).pts_seconds",
+    "a.get_samples_played_in_range(0.5, 0.5)",
+    "a.get_samples_played_in_range(0.5, 0.5).pts_seconds",
+    "a.get_samples_played_in_range(-3, -3).pts_seconds",
+    "a.get_samples_played_in_range(9, 9)",
+    "a.get_samples_played_in_range(0.6, 0.5)",
+    "a.get_samples_played_in_range(0, float('nan'))",
+    "a.get_samples_played_in_range(1)",
+    "a.get_samples_played_in_range(9)",
+    "a.get_samples_played_in_range(-3, -2)",
+    "a.get_samples_played_in_range(-3, 0)",
+    "tuple(round(x, 6) for x in D(wav, num_channels=1).get_samples_played_in_range(0.5, 0.5005).data[0].tolist())",
+    "D(wav, num_channels=1).get_all_samples()",
+    "D(wav, num_channels=2).get_all_samples()",
+    "D(wav, num_channels=0)",
+    "D(wav, num_channels=-1)",
+    "D(wav, sample_rate=16000).get_all_samples()",
+    "D(wav, sample_rate=16000).get_all_samples().sample_rate",
+    "D(wav, sample_rate=4000).get_samples_played_in_range(0.25, 0.5)",
+    # A ramp stays a ramp, away from its ends.
+    "round(D(wav, sample_rate=16000).get_all_samples().data[0, 8001].item() * 32768, 1)",
+    "D(wav, sample_rate=1.5)",
+    "a.metadata.sample_rate",
+    "a.metadata.num_channels",
+    "a.metadata.codec",
+    "a.metadata.media_type",
+    "a.metadata.duration_seconds",
+    "a.metadata.duration_seconds_from_header",
+    "a.metadata.begin_stream_seconds",
+    "isinstance(a.metadata, decoders.AudioStreamMetadata)",
+    "a.stream_index",
+    "a.metadata.stream_index",
+    "D(io.BytesIO(wav)).get_all_samples()",
+    "D(torch.frombuffer(bytearray(wav), dtype=torch.uint8)).get_all_samples()",
+    "D(Plain(wav)).get_all_samples()",
+    "D(sounds).get_samples_played_in_range(0.5, 1.5)",
+    "D(sounds).stream_index",
+    "D(sounds, stream_index=1).get_samples_played_in_range(0.5, 1.5)",
+    "D(sounds, stream_index=0)",
+    "D(sounds, stream_index=40)",
+    "D(sounds, stream_index=-1)",
+    "D(silent)",
+    "D('/nope.mp4')",
+    "D(b'abc')",
+    "D(3)",
+    "D(None)",
+    "torchcodec.AudioSamples(torch.zeros(3), 1.0, 1.0, 8000)",
+    "repr(torchcodec.AudioSamples(torch.zeros(1, 3), 1, 1.5, 8000))",
+]
+#: Expressions with a reader ``r`` of ``wav_file()``, stereo; ``A`` is the class and ``AV`` that of frames and audio.
+AUDIO_READER_OUTCOMES = [
+    "r.shape",
+    "len(r)",
+    "r.sample_rate",
+    "r.duration()",
+    "r[0]",
+    "r[-1]",
+    "r[8000]",
+    "r[-8001]",
+    "r['a']",
+    "r[None]",
+    "r[5:5]",
+    "r[2000:4000]",
+    "r[::-7]",
+    "tuple((r[-1].asnumpy() * 32768).tolist())",
+    "tuple((r[5:20:3].asnumpy()[0] * 32768).tolist())",
+    "tuple((r[20:5:-3].asnumpy()[1] * 32768).tolist())",
+    "tuple((r.get_batch([7, 2, -1, 2]).asnumpy()[0] * 32768).tolist())",
+    "r.get_batch([])",
+    "r.get_batch(range(3))",
+    "r.get_batch(np.array([3, 4]))",
+    "r.get_batch(5)",
+    "r.get_batch([8000])",
+    "r.get_batch([-8001])",
+    "r.add_padding()",
+    "A(file()).shape",
+    "A(file(), sample_rate=8000)[4000:4004].shape",
+    "tuple(round(x, 6) for x in A(file(), sample_rate=8000).get_batch([4000, 4001]).asnumpy()[0].tolist())",
+    "A(sounds, sample_rate=8000).shape",
+    "A(silent)",
+    "A('/nope.mp4')",
+    "A(3)",
+    "A(sounds, sample_rate=1.5)",
+    "A(sounds, ctx='cpu')",
+    "len(AV(sounds))",
+    "AV(sounds, sample_rate=9000)[3][0].shape",
+    "AV(sounds, sample_rate=9000)[3][1].shape",
+    "AV(sounds, width=64, height=48)[-1][1].shape",
+    "tuple(len(x) for x in AV(sounds)[3:6])",
+    "AV(sounds, sample_rate=9000).get_batch([5, 0, 5])[0][1].shape",
+    "AV(sounds, sample_rate=9000).get_batch([5, 0, 5])[1]",
+    "AV(sounds)[5:5][1]",
+    "AV(sounds)[1000]",
+    "AV(sounds).get_batch([1000])",
+    "AV(video(), sample_rate=9000)[3][0].shape",
+    "AV(silent)",
 ]
 
 #: Parts of torchcodec's messages, on which code and tests may depend.

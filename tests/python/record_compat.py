@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 from compat_cases import (
+    AUDIO_OUTCOMES,
+    AUDIO_READER_OUTCOMES,
     AUDIO_VIDEO,
     DECODER_OUTCOMES,
     DECODER_VIDEO,
@@ -37,6 +39,7 @@ from compat_cases import (
     TORCHVISION_WORDS,
     VIDEOS,
     WORDS,
+    wav_file,
 )
 
 GOLDEN = Path(__file__).with_name("compat_golden.json")
@@ -153,6 +156,26 @@ def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
     return found
 
 
+def ask_audio_reader(decord: Any, videos: Path) -> dict[str, Any]:
+    """Evaluates decord's expressions of audio with a module that has its names."""
+    names = {"decord": decord, "np": np, "file": lambda: io.BytesIO(wav_file()), "A": decord.AudioReader}
+    names |= {"AV": decord.AVReader, "r": decord.AudioReader(io.BytesIO(wav_file()), sample_rate=8000, mono=False)}
+    names |= {"sounds": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
+    names |= {"video": lambda: io.BytesIO((videos / AUDIO_VIDEO).read_bytes())}
+    return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in AUDIO_READER_OUTCOMES}
+
+
+def ask_audio_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
+    """Evaluates torchcodec's expressions of audio with a package that has its modules."""
+    import torch
+
+    decoders = torchcodec.decoders
+    names = {"torchcodec": torchcodec, "decoders": decoders, "torch": torch, "io": io, "Plain": Plain}
+    names |= {"D": decoders.AudioDecoder, "a": decoders.AudioDecoder(wav_file()), "wav": wav_file()}
+    names |= {"sounds": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
+    return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in AUDIO_OUTCOMES}
+
+
 def ask_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
     """Evaluates torchcodec's expressions with a package that has its modules."""
     import torch
@@ -229,8 +252,8 @@ def main() -> None:
     videos = Path(os.environ.get("FRAMESPOOL_MEDIA") or root / "target" / "media") / "video"
     golden = {
         "versions": {"eva_decord": "0.6.1", "torchcodec": torchcodec.__version__},
-        "decord": ask_reader(decord, videos),
-        "torchcodec": ask_decoder(torchcodec, videos),
+        "decord": ask_reader(decord, videos) | {"audio": ask_audio_reader(decord, videos)},
+        "torchcodec": ask_decoder(torchcodec, videos) | {"audio": ask_audio_decoder(torchcodec, videos)},
     }
     rows = json.dumps(golden, separators=(",", ":"))
     # One entry per line, so that a new recording gives a readable diff.
@@ -243,6 +266,7 @@ def main() -> None:
         '"ranges":',
         '"samplers":',
         '"crop":',
+        '"audio":',
         '"metadata":',
         '"repr":',
         '"words":',

@@ -3,8 +3,8 @@
     python tests/python/run_torchcodec_tests.py CHECKOUT [--exact] [--torchcodec] [PYTEST_OPTION...]
 
 CHECKOUT is a checkout of https://github.com/meta-pytorch/torchcodec; the tests need its test/resources, ffprobe, torch,
-torchvision and Pillow. A test that uses a name that the facade lacks (audio, encoders, private operators) is skipped,
-with that name as the reason. CUDA tests are deselected.
+torchvision and Pillow. A test that uses a name that the facade lacks (encoders, WavDecoder, private operators) is
+skipped, with that name as the reason. CUDA tests are deselected.
 
 --exact: frames must equal those of FFmpeg's swscale. By default the tests have tolerances that they have themselves:
     3 levels of 255, as on processors other than x86, and in the tests of output_dtype 3 levels for 90 % of the values,

@@ -8,6 +8,7 @@ are evaluated with ours. If the two libraries are installed (benches/peers/setup
 from __future__ import annotations
 
 import io
+import math
 import threading
 
 import compat_cases
@@ -15,9 +16,10 @@ import framespool as fsp
 import numpy as np
 import pytest
 import record_compat
-from compat_helpers import DECORD_WRONG, GOLDEN, VFR, array, torch_or_skip
+from compat_helpers import DECORD_WRONG, DECORD_WRONG_AUDIO, GOLDEN, VFR, array, torch_or_skip
 from framespool.compat import decord
 from framespool.compat._readahead import ReadaheadReader
+from framespool.video import AudioFile
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +221,65 @@ def test_the_torch_bridge_gives_tensors(videos):
     assert others == [type(reader[0])] and not isinstance(reader[0], torch.Tensor)
     assert torch.equal(torch.from_dlpack(reader[7].to_dlpack()), decord.bridge.to_torch(reader[7]))
     assert decord.bridge.from_torch(torch.ones(2)).asnumpy().tolist() == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def audio_answers(videos):
+    return record_compat.ask_audio_reader(decord, videos)
+
+
+@pytest.mark.parametrize("ask", compat_cases.AUDIO_READER_OUTCOMES)
+def test_calls_of_audio_match_decord(audio_answers, ask):
+    assert audio_answers[ask] == DECORD_WRONG_AUDIO.get(ask, GOLDEN["decord"]["audio"][ask])
+
+
+def test_only_requested_samples_are_decoded(videos, monkeypatch):
+    reader = decord.AudioReader(str(videos / compat_cases.AUDIO_VIDEO), sample_rate=10_000)
+    complete = reader[:].asnumpy()
+    reader = decord.AudioReader(str(videos / compat_cases.AUDIO_VIDEO), sample_rate=10_000)
+    spans, samples = [], AudioFile.samples
+
+    def record(self, start, seconds, **format):
+        spans.append((start, seconds))
+        return samples(self, start, seconds, **format)
+
+    monkeypatch.setattr(AudioFile, "samples", record)
+    found = [reader[place].asnumpy() for place in range(4_000, 16_000, 10)]
+    assert np.array_equal(np.stack(found, axis=1), complete[:, 4_000:16_000:10])
+    assert spans == [(0.4, 1.0), (1.4, 1.0)]
+    spans.clear()
+    assert np.array_equal(reader[12_000:28_000].asnumpy(), complete[:, 12_000:28_000])
+    assert spans == [(1.2, 1.6)]
+
+
+def test_the_length_is_that_of_the_resampled_audio():
+    data = compat_cases.wav_file()[:-12]  # 7997 samples
+    reader, samples = decord.AudioReader(data, sample_rate=3000), AudioFile(data).samples(sample_rate=3000, channels=1)
+    assert reader.shape == samples.shape == (1, 2999)
+    assert reader[-1].asnumpy()[0] == pytest.approx(array(samples)[0, -1] * math.sqrt(2))
+
+
+def test_changing_samples_does_not_change_later_ones(videos):
+    reader = decord.AudioReader(str(videos / compat_cases.AUDIO_VIDEO))
+    first = np.from_dlpack(reader[2_000:50_000])
+    expected = first.copy()
+    first[:] = 7
+    assert np.array_equal(reader[2_000:50_000].asnumpy(), expected)
+
+
+def test_frames_have_the_audio_of_their_time(videos):
+    path = str(videos / compat_cases.AUDIO_VIDEO)
+    video, reader = fsp.Video(path), decord.AVReader(path, sample_rate=10_000)
+    audio, frames = reader[:]
+    assert frames.shape[0] == len(audio) == len(video)
+    joined = np.concatenate([samples.asnumpy() for samples in audio], axis=1)
+    edges = [math.ceil(seconds * 10_000) for seconds in [*video.pts_seconds, video.info.end_seconds]]
+    length = decord.AudioReader(path, sample_rate=10_000).shape[1]
+    assert [samples.shape[1] for samples in audio] == np.diff(np.minimum(edges, length)).tolist()
+    expected = array(video.audio(edges[0] / 10_000, joined.shape[1] / 10_000, sample_rate=10_000, channels=1))
+    assert np.allclose(joined, expected, atol=1e-6)
+    one, frame = reader[-7]
+    assert np.array_equal(one.asnumpy(), audio[-7].asnumpy()) and frame.shape == frames.shape[1:]
 
 
 @pytest.mark.parametrize("shuffle", [1, 2])

@@ -8,6 +8,7 @@ are evaluated with ours. If the two libraries are installed (benches/peers/setup
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import pickle
 from pathlib import Path
@@ -389,3 +390,74 @@ def test_frames_match_the_real_library(videos: Path, which, name):
     assert found["frames"][0] == found["frames"][1] and found["shape"][0] == found["shape"][1]
     assert found["misplaced"] == [] and found["pts"] == [] and found["seeks_ours"] == []
     assert found["worst"] < compat_compare.SAME_PICTURE
+
+
+@pytest.fixture(scope="module")
+def audio_answers(videos):
+    torch_or_skip()
+    from framespool.compat import torchcodec
+
+    return record_compat.ask_audio_decoder(torchcodec, videos)
+
+
+@pytest.mark.parametrize("ask", compat_cases.AUDIO_OUTCOMES)
+def test_audio_decoder_calls_match_torchcodec(audio_answers, ask):
+    assert audio_answers[ask] == GOLDEN["torchcodec"]["audio"][ask]
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(None, None), (16_000, None), (7_919, 2)])
+def test_consecutive_ranges_are_the_complete_audio(videos, rate, channels):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec.decoders import AudioDecoder
+
+    path = videos / compat_cases.AUDIO_VIDEO
+    decoder = AudioDecoder(path, sample_rate=rate, num_channels=channels)
+    complete = decoder.get_all_samples()
+    edges = [complete.pts_seconds + 0.37 * n for n in range(9)]
+    assert edges[-1] < complete.pts_seconds + complete.duration_seconds
+    parts = [decoder.get_samples_played_in_range(*span) for span in itertools.pairwise(edges)]
+    parts.append(decoder.get_samples_played_in_range(edges[-1]))
+    assert torch.equal(torch.cat([part.data for part in parts], dim=1), complete.data)
+    assert [part.pts_seconds for part in parts] == edges
+
+
+def test_an_audio_decoder_states_what_the_library_says(videos):
+    torch_or_skip()
+    from framespool.compat.torchcodec.decoders import AudioDecoder
+
+    path = videos / compat_cases.AUDIO_VIDEO
+    for ask, error, words in [
+        (lambda: AudioDecoder(123), TypeError, "Unknown source type"),
+        (lambda: AudioDecoder(path, stream_index=40), ValueError, "40 is not a valid stream"),
+        (lambda: AudioDecoder(path, stream_index=0), ValueError, "not an audio stream"),
+        (lambda: AudioDecoder(path, num_channels=0), RuntimeError, "num_channels must be > 0"),
+        (lambda: AudioDecoder(path).get_samples_played_in_range(3, 2), ValueError, "Invalid start seconds"),
+        (lambda: AudioDecoder(path).get_samples_played_in_range(99), RuntimeError, "No audio frames were decoded"),
+        (lambda: AudioDecoder(path, num_channels=9).get_all_samples(), RuntimeError, "channels"),
+    ]:
+        with pytest.raises(error, match=words):
+            ask()
+
+
+@pytest.mark.skipif(not installed("torch", "torchcodec"), reason="needs torchcodec")
+def test_samples_match_the_real_library(videos: Path):
+    import torch
+    from framespool.compat.torchcodec import decoders as ours
+
+    try:
+        from torchcodec import decoders
+    except RuntimeError as reason:
+        pytest.skip(f"torchcodec finds no FFmpeg: {reason}")
+    for name in (compat_cases.AUDIO_VIDEO, "odd/audio_only.mp4"):
+        for options in ({}, {"num_channels": 2}, {"sample_rate": 16_000}):
+            theirs, mine = (each.AudioDecoder(videos / name, **options) for each in (decoders, ours))
+            for span in [(), (0.25, 0.75), (0.7,)]:
+                one, other = (each.get_samples_played_in_range(*span) for each in (theirs, mine))
+                assert (one.pts_seconds, one.sample_rate) == (other.pts_seconds, other.sample_rate)
+                # framespool removes the padding of the last packet of 1024 samples.
+                padding = one.data.shape[1] - other.data.shape[1]
+                assert -1 <= padding <= (1024 if len(span) < 2 else 0)
+                # Both ends are resampled differently.
+                inner = slice(64, -64) if options.get("sample_rate") else slice(None)
+                count = min(one.data.shape[1], other.data.shape[1])
+                assert torch.allclose(one.data[:, :count][:, inner], other.data[:, :count][:, inner], atol=1e-3)

@@ -31,6 +31,7 @@ FILES = {
     "variable.mp4": "derived/vfr_60_15_30_640x360.mp4",
     "damaged.mp4": "corrupt/derived/zero_hole_h264.mp4",
     "audio_only.mp4": "odd/audio_only.mp4",
+    "talk.mp4": "odd/data_streams.mp4",
     "evc.mp4": "codecs/evc_sample.mp4",
 }
 

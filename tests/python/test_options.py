@@ -44,9 +44,9 @@ def test_decoders_of_the_other_kind_of_file_are_refused(tiny_clips, photos):
 
 def test_loaders_share_their_parameters():
     clips, images = (inspect.signature(loader.__init__).parameters for loader in (fsp.ClipLoader, fsp.ImageLoader))
-    assert len(clips) - 1 == 24
+    assert len(clips) - 1 == 25
     # They differ in what a clip has and an image does not: its frames, the memory of the clip cache, and the index.
-    assert set(clips) - set(images) == {"clip_sampler", "frame_columns", "group_clips", "index", "views", "buckets"}
+    assert set(clips) - set(images) == {"clip_sampler", "frame_columns", "group_clips", "index", "views", "buckets", "audio"}
     assert set(images) - set(clips) == {"exact", "mask_fill", "masks"}
     shared = set(clips) & set(images) - {"batch_size", "cache", "layout", "transforms"}
     assert all(clips[name] == images[name] for name in shared), "the same default and annotation"

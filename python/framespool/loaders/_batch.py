@@ -193,6 +193,8 @@ _PLACED = (
     "columns",
     "mixed_with",
     "mix_weights",
+    "audio",
+    "audio_mask",
 )
 
 

@@ -40,6 +40,8 @@ class LongestFit(ClipSampler):
         self._clip_samplers: list[Any] = [*fixed, replace(clip_sampler, sequence_length=last)]  # type: ignore[type-var]
         #: What happens to videos that are too short for the shortest clip.
         self.padding = clip_sampler.padding
+        #: Frames per second of the clips, if the clip sampler has a rate.
+        self.fps = getattr(clip_sampler, "fps", None)
 
     def _spec(self) -> Any:
         return (self._kind, {"clip_samplers": [each._spec() for each in self._clip_samplers]}, None)

@@ -24,7 +24,7 @@ from framespool.loaders._frame_columns import FrameColumns
 from framespool.loaders._images import ImageBatch
 from framespool.loaders._samples import FILE_ERRORS, Found, Samples, bools, int64s
 from framespool.loaders._views import PER_VIEW, View, Views, checked_sampler
-from framespool.options import Buckets, Cache, Index, OnError, PixelBudget, Shards, TokenBudget
+from framespool.options import Audio, Buckets, Cache, Index, OnError, PixelBudget, Shards, TokenBudget
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle
 from framespool.order._batch_budget import Slot
@@ -42,7 +42,6 @@ _KEYWORD_HINTS = {
         ("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.RandomClips(sequence_length=16)"
     ),
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
-    "audio": "nothing: the audio of videos is not read",
     **KEYWORD_HINTS,
 }
 
@@ -99,6 +98,9 @@ class Batch(BatchMethods):
             `None`.
         mix_weights: (N,) float32 with `MixUp` or `CutMix`: part of each clip that is its own, from 0 to 1. Otherwise
             `None`.
+        audio: (N, C, S) float32 with `audio=` of the loader, from -1 to 1: the sound of each clip, zeros after the
+            shorter ones; see `Audio`. Otherwise `None`.
+        audio_mask: (N, S) bool with `audio=`: the samples that the file has. Otherwise `None`.
 
     Example:
         >>> import framespool as fsp
@@ -130,6 +132,8 @@ class Batch(BatchMethods):
     unpadded_sizes: Tensor | None = None
     mixed_with: Any = None
     mix_weights: Any = None
+    audio: Tensor | None = None
+    audio_mask: Tensor | None = None
 
     def _more(self) -> Mapping[str, Any]:
         if not isinstance(self.frames, dict):
@@ -139,7 +143,8 @@ class Batch(BatchMethods):
 
     def _view(self, name: str) -> Batch:
         """The batch of one of several views."""
-        own = {each: getattr(self, each)[name] for each in _BY_VIEW}
+        by_name = {each: getattr(self, each) for each in _BY_VIEW}
+        own = {each: value[name] for each, value in by_name.items() if value is not None}
         by_view = {column: value[name] for column, value in self.columns.items() if isinstance(value, dict)}
         return replace(self, **own, columns={**self.columns, **by_view})
 
@@ -369,6 +374,7 @@ class ClipLoader(BaseLoader[Batch]):
         index: The index cache, shared by all processes of a machine: a folder, `False` for none, or `None` or `"auto"`
             for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache); or an `options.Index`, which also
             has how the indexing of videos is reported. See docs/howto/indexing.md.
+        audio: The sound of each clip, in `batch.audio`: see `Audio`. `None`: none.
         frame_columns: Further columns with a value for each frame: by name a list with one entry per sample.
             `batch.columns` has the values of the frames of each clip, with the shape of `indices`. An entry is
             - a list or array of numbers, one for each frame of the video, or of the segment that is the sample; or
@@ -423,11 +429,14 @@ class ClipLoader(BaseLoader[Batch]):
         dtype: Dtype = "uint8",
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
         index: str | os.PathLike[str] | Literal[False] | Index | None = None,
+        audio: Audio | None = None,
         frame_columns: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         choice("layout", layout, get_args(BatchLayout))
         deinterlace, transforms = without_deinterlace(transforms)
-        options = LoaderOptions.of(locals())
+        if not isinstance(audio, Audio | None):
+            raise ArgumentError(f"audio must be Audio(...), got {audio!r}")
+        options = LoaderOptions.of(locals(), audio=None)
         robots = dataset._robots if isinstance(dataset, Dataset) else None
         self._cameras: Cameras | None = None
         if robots is not None:
@@ -437,7 +446,8 @@ class ClipLoader(BaseLoader[Batch]):
                 )
             if frame_columns is not None:
                 raise ArgumentError("the frames of datasets.lerobot() have columns of their own; omit frame_columns")
-            for name, given in (("group_clips=True", group_clips), ("views=", views), ("buckets=", buckets)):
+            others = ("group_clips=True", group_clips), ("views=", views), ("buckets=", buckets), ("audio=", audio)
+            for name, given in others:
                 if given:
                     raise ArgumentError(f"{name} needs a dataset of videos, not the frames of datasets.lerobot()")
             self._cameras = Cameras(robots, options)
@@ -460,6 +470,8 @@ class ClipLoader(BaseLoader[Batch]):
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
         self.clip_sampler, options = with_buckets(checked_sampler(clip_sampler), options)
+        if audio is not None:
+            options = replace(options, audio=audio._for_engine(None if views else self.clip_sampler))
         if options.gpu is not None and options.gpu.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         group_clips = boolean("group_clips", group_clips) or self._views is not None

@@ -27,6 +27,8 @@ PER_VIEW = (
     "view_ids",
     "geometry",
     "content_keys",
+    "audio",
+    "audio_mask",
 )
 
 
@@ -178,6 +180,7 @@ class Views:
         return {
             field: {name: made[prefix + field] for name, prefix in zip(self.names, prefixes, strict=True)}
             for field in PER_VIEW
+            if field in made
         }
 
     def of_view(self, made: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -191,5 +194,5 @@ class Views:
             The values by name.
         """
         at = self.names.index(name)
-        own = {} if at == 0 else {field: made[f"{at}.{field}"] for field in PER_VIEW}
+        own = {} if at == 0 else {field: made[f"{at}.{field}"] for field in PER_VIEW if field in made}
         return {**made, **own}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framespool.options._audio import Audio
 from framespool.options._batch_size import Buckets, PixelBudget, TokenBudget
 from framespool.options._cache import Cache
 from framespool.options._files import Index, OnError
@@ -9,6 +10,7 @@ from framespool.options._gpu import Gpu
 from framespool.options._order import BufferShuffle, GroupedShuffle, Shards
 
 __all__ = [
+    "Audio",
     "Buckets",
     "BufferShuffle",
     "Cache",

@@ -86,6 +86,8 @@ class LoaderOptions:
     pin_memory: Any
     index: Any
     buckets: Any = None
+    #: The sound of clips, as the engine takes it.
+    audio: Any = None
     deinterlace: str = "weave"
 
     @classmethod
@@ -211,6 +213,7 @@ class LoaderOptions:
             "prefetch_batches": int(self.prefetch_batches),
             **self.cache._for_engine(),
             "gpu": NO_GPU if self.gpu is None else self.gpu._for_engine(),
+            "audio": self.audio,
             **more,
         }
 

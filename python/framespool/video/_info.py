@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from framespool import _framespool
 from framespool.errors import ArgumentError
+from framespool.video._audio import AudioInfo
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,21 @@ class VideoInfo:
                 f"{self.path}: this VideoInfo is a copy without the video; read the field order from Video.info"
             )
         return video.header().get("field_order")
+
+    @cached_property
+    def audio_streams(self) -> tuple[AudioInfo, ...]:
+        """The audio streams. Reading it the first time reads the audio packets of the file, unless they are cached.
+
+        Raises:
+            ArgumentError: For a copy of the metadata without the video.
+        """
+        listed = [stream.index for stream in self.streams if stream.kind == "audio"]
+        video: _framespool.Video | None = self.__dict__.get("_video")
+        if video is None:
+            raise ArgumentError(
+                f"{self.path}: this VideoInfo is a copy without the video; read the audio streams from Video.info"
+            )
+        return tuple(AudioInfo(*video.audio_info(index)) for index in listed)
 
     @property
     def hdr(self) -> str | None:

@@ -28,6 +28,7 @@ from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._compose import split
 from framespool.transforms._functions import apply_functions
+from framespool.video._audio import checked_span
 from framespool.video._info import StreamInfo, VideoInfo
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell
 
@@ -314,6 +315,44 @@ class Video:
             transforms=transforms,
             options={"dtype": dtype, "seed": seed},
         )
+
+    def audio(
+        self,
+        start: float | None = None,
+        seconds: float | None = None,
+        *,
+        sample_rate: int | None = None,
+        channels: int | None = None,
+        stream: int | None = None,
+    ) -> Tensor:
+        """Returns the sound of a time span, exact to the sample.
+
+        Args:
+            start: Time of the first sample in seconds, on the clock of `pts_seconds`; the nearest sample counts.
+                `None`: the begin of the sound.
+            seconds: Length. `None`: up to the end of the sound.
+            sample_rate: Samples per second of the result. `None`: those of the file. Samples are resampled on a grid
+                that begins with the sound, so that any span equals the cut of the whole.
+            channels: Number of channels of the result, 1 or 2, mixed as by FFmpeg's `-ac`. `None`: those of the file.
+            stream: Index of the audio stream among all streams. `None`: the one that FFmpeg selects.
+
+        Returns:
+            Tensor (C, S) float32, from -1 to 1; zeros where the file has no sound.
+
+        Raises:
+            NoAudioError: If there is no audio stream, or `stream` is not one.
+            DecodeError: If a packet of the span is damaged.
+            ClipSamplingError: If the file's channels or rate cannot be converted.
+            ArgumentError: If an argument is invalid.
+
+        Example:
+            >>> import framespool as fsp
+            >>> video = fsp.Video("talk.mp4")
+            >>> video.audio(start=0.5, seconds=1.5, sample_rate=16000).shape
+            (1, 24000)
+        """
+        span = checked_span(start, seconds, sample_rate, channels)
+        return self._video.audio(*span, stream_index(stream))[0]
 
     def frames(
         self,

@@ -20,6 +20,9 @@ const HASHED_BYTES: u64 = 4096;
 const MAX_KEY_BYTES: u64 = 1 << 16;
 /// Separates the path from the stream index in a key; neither paths nor URLs contain it.
 const STREAM_SEPARATOR: u8 = 0;
+/// Follows it in the key of an audio index, which is thus of another length than that of a video
+/// stream.
+const AUDIO_MARK: u8 = b'a';
 
 /// State of a file to which an index belongs. Device and inode are not included: device numbers
 /// differ between machines that share a file system, and inodes are reused after deletion.
@@ -190,6 +193,19 @@ pub fn record_key(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> 
     Some(key)
 }
 
+/// Returns the key of an audio index: that of a video index, and the audio stream, if one was
+/// requested.
+pub fn audio_record_key(
+    path: &Path,
+    source: &dyn ByteSource,
+    stream: Option<u32>,
+) -> Option<Vec<u8>> {
+    let mut key = record_key(path, source, None)?;
+    key.extend([STREAM_SEPARATOR, AUDIO_MARK]);
+    key.extend(stream.map(u32::to_le_bytes).into_iter().flatten());
+    Some(key)
+}
+
 /// Returns the path or URL in a key.
 pub fn path_in_key(key: &[u8]) -> &[u8] {
     key.split(|&byte| byte == STREAM_SEPARATOR)
@@ -279,6 +295,13 @@ mod tests {
                     .iter()
                     .all(|other| other != key && record_id(other) != record_id(key))
             );
+        }
+        let audio =
+            |stream| audio_record_key(Path::new("/data/a.mp4"), &file, stream).expect("a key");
+        let audio_keys = [None, Some(0), Some(97)].map(audio);
+        for (n, key) in audio_keys.iter().enumerate() {
+            assert_eq!(path_in_key(key), b"/data/a.mp4");
+            assert!(!keys.contains(key) && !audio_keys[..n].contains(key));
         }
     }
 

@@ -13,8 +13,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rusqlite::Connection;
 
 use super::record::{self, CacheRecord, FileSignature, is_missing, record_id, today};
-use super::{codec, database, fork_guard};
+use super::{audio_codec, codec, database, fork_guard};
 use crate::index::VideoIndex;
+use crate::index::audio::AudioIndex;
 
 /// Capacity of the queue.
 const MAX_QUEUED: usize = 256;
@@ -73,7 +74,13 @@ pub struct PendingWrite {
     /// See [`super::record::content_hash`].
     pub content_hash: u64,
     /// The index.
-    pub index: Arc<VideoIndex>,
+    pub index: StoredIndex,
+}
+
+/// An index of either kind.
+pub enum StoredIndex {
+    Video(Arc<VideoIndex>),
+    Audio(Arc<AudioIndex>),
 }
 
 /// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables
@@ -88,13 +95,16 @@ pub fn ffmpeg_version_of(index: &VideoIndex) -> String {
 
 impl PendingWrite {
     fn encode(&self) -> Option<(i64, Vec<u8>)> {
-        let bytes = codec::encode(&self.index)?;
+        let (bytes, ffmpeg) = match &self.index {
+            StoredIndex::Video(index) => (codec::encode(index)?, ffmpeg_version_of(index)),
+            StoredIndex::Audio(index) => (audio_codec::encode(index)?, crate::ffmpeg::version()),
+        };
         let entry = CacheRecord {
             key: &self.key,
             signature: self.signature,
             read_ns: self.read_ns,
             content_hash: self.content_hash,
-            ffmpeg: &ffmpeg_version_of(&self.index),
+            ffmpeg: &ffmpeg,
             index: &bytes,
         };
         Some((record_id(&self.key), entry.encode()))

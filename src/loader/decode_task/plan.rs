@@ -364,6 +364,7 @@ impl TaskBuilder<'_> {
             let Some(bytes) = clip_bytes(self.index, view, &resolved, self.scheduler) else {
                 return Some(request);
             };
+            let bytes = bytes.saturating_add(self.task_params.config.audio_bytes() as usize);
             match self.scheduler.reserve(bytes, request.seq) {
                 Ok(memory) => reserved = Some(memory),
                 Err(shortage) => {
@@ -424,6 +425,7 @@ pub(in super::super) fn metadata(
         padding: sampled.padding,
         content_key,
         has_frames: true,
+        audio: None,
     }
 }
 

@@ -146,6 +146,7 @@ fn config(batch_size: u32) -> LoaderConfig {
             lookahead_clips: 1 << 16,
             clip_store: None,
             gpu: GpuConfig::default(),
+            audio: None,
         },
     }
 }

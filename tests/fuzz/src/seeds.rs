@@ -82,6 +82,20 @@ impl Seeds {
         self.roots.iter().flat_map(videos).collect()
     }
 
+    /// Files of sound up to a length.
+    pub fn sounds(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
+        let sounds = |root: &PathBuf| {
+            let entries = std::fs::read_dir(root.join("video").join("sound"));
+            let paths = entries
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path());
+            smallest(paths, most_bytes, most)
+        };
+        self.roots.iter().flat_map(sounds).collect()
+    }
+
     /// Images up to a length, the smallest of each folder first.
     pub fn pictures(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
         let extensions = ["jpg", "jpeg", "png"].map(str::to_owned);

@@ -12,6 +12,7 @@ mod order;
 mod pixels;
 mod remote;
 mod sampling;
+mod sound;
 mod still;
 
 use crate::seeds::Seeds;
@@ -78,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     sampling::SAMPLING,
     order::ORDER,
     pixels::TRANSFORMS,
+    sound::SOUND,
     remote::URLS,
     remote::ANSWERS,
     decode::DECODE,

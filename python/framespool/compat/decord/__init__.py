@@ -1,4 +1,4 @@
-"""decord's names (version 0.6) for framespool: ``VideoReader``, ``VideoLoader``, ``bridge``, ``cpu``, ``gpu``.
+"""decord's names (version 0.6) for framespool: readers of video and audio, ``VideoLoader``, ``bridge``, devices.
 
 Write ``from framespool.compat import decord`` instead of ``import decord``; nothing else changes. Needs NumPy.
 
@@ -21,11 +21,16 @@ Differences:
 - ``VideoReader`` and ``VideoLoader`` have ``stream=``, the index of the video stream, which decord does not have.
 - Where decord crashes (``get_batch(5)``, batches without frames) there is an error. Arrays can be passed to
   ``numpy.asarray``, and sources may also be bytes, ``pathlib.Path`` or members of archives.
-- There is no ``AudioReader`` and no ``AVReader``. The bridges are "native" and "torch" (``bridge.torchdl``); MXNet,
-  TensorFlow and TVM raise ImportError, and read the arrays of "native" by DLPack.
+- ``AudioReader`` decodes samples when they are requested, from FFmpeg's best audio stream; decord decodes the complete
+  first one. decord loses samples when it resamples. ``AVReader`` has the audio of the time for which a frame is on
+  screen; in decord it is shifted if the first frame is not at 0.
+- The bridges are "native" and "torch" (``bridge.torchdl``); MXNet, TensorFlow and TVM raise ImportError, and read the
+  arrays of "native" by DLPack.
 """
 
 from framespool.compat.decord import base, bridge, logging, ndarray
+from framespool.compat.decord.audio_reader import AudioReader
+from framespool.compat.decord.av_reader import AVReader
 from framespool.compat.decord.base import DECORDError, DECORDLimitReachedError
 from framespool.compat.decord.ndarray import cpu, gpu
 from framespool.compat.decord.video_loader import VideoLoader
@@ -34,6 +39,8 @@ from framespool.compat.decord.video_reader import VideoReader
 nd = ndarray
 
 __all__ = [
+    "AVReader",
+    "AudioReader",
     "DECORDError",
     "DECORDLimitReachedError",
     "VideoLoader",

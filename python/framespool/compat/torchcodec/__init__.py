@@ -1,4 +1,4 @@
-"""torchcodec's names (version 0.17) for framespool: ``decoders.VideoDecoder``, ``samplers``, ``transforms``, frames.
+"""torchcodec's names (version 0.17) for framespool: ``decoders``, ``samplers``, ``transforms``, frames and samples.
 
 Write ``from framespool.compat.torchcodec.decoders import VideoDecoder`` instead of ``from torchcodec.decoders import
 VideoDecoder``; nothing else changes. Results are torch tensors. It needs PyTorch, but neither torchcodec nor an FFmpeg.
@@ -20,7 +20,12 @@ Differences:
 - A damaged frame is a RuntimeError, never an approximation.
 - Images: JPEG, PNG, WebP and AVIF; AVIF is converted to RGB as video. Refused with a RuntimeError: GIF, HEIC; alpha
   channels, and CMYK with ``mode="UNCHANGED"``; more than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
-- There are no audio decoders, no encoders, and none of the low-level classes (``Demuxer``, ``ColorConverter``, …).
+- Audio: sample *n* is the same after any other access. Gaps are silence; torchcodec omits them. Padding at the end is
+  removed in MP4 as well. In Matroska and WebM, whose times are in milliseconds, torchcodec's ranges are up to 0.5 ms
+  off. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels`` is 1, 2 or that of the stream;
+  more than two channels are mixed without exceeding -1 to 1. A range to ``inf`` ends with the audio.
+- There are no encoders, no ``WavDecoder`` (``AudioDecoder`` reads WAV) and none of the low-level classes (``Demuxer``,
+  ``ColorConverter``, …).
 - A forked process opens its own decoders: those of its parent raise RuntimeError, or return frames that were decoded
   before. PyTorch's ``Resize`` in a forked process needs ``torch.set_num_threads(1)`` there, as in DataLoader workers.
 - Requests with which torchcodec fails in other ways return a result or a clear error: ``get_frames_at([])`` is an empty
@@ -29,6 +34,6 @@ Differences:
 """
 
 from framespool.compat.torchcodec import decoders, samplers, transforms
-from framespool.compat.torchcodec._frame import Frame, FrameBatch
+from framespool.compat.torchcodec._frame import AudioSamples, Frame, FrameBatch
 
-__all__ = ["Frame", "FrameBatch", "decoders", "samplers", "transforms"]
+__all__ = ["AudioSamples", "Frame", "FrameBatch", "decoders", "samplers", "transforms"]

@@ -1,4 +1,4 @@
-"""The types in which frames are returned."""
+"""The types in which frames and samples are returned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 def _describe(frames: Any) -> str:
     rows = [f"{type(frames).__name__}:", f"  data (shape): {frames.data.shape}"]
-    rows += [f"  {name}: {getattr(frames, name)}" for name in ("pts_seconds", "duration_seconds")]
+    rows += [f"  {field.name}: {getattr(frames, field.name)}" for field in dataclasses.fields(frames)[1:]]
     return "\n".join(rows) + "\n"
 
 
@@ -83,6 +83,38 @@ class FrameBatch:
 
     def __iter__(self) -> Iterator[FrameBatch]:
         return (self[place] for place in range(len(self)))
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+@dataclass
+class AudioSamples:
+    """Samples of audio, which unpack: ``data, pts_seconds, duration_seconds, sample_rate = samples``.
+
+    Attributes:
+        data: torch.Tensor float32 (C, S), from -1 to 1.
+        pts_seconds: Time of the first sample, in seconds.
+        duration_seconds: Duration, in seconds.
+        sample_rate: Samples per second.
+
+    Raises:
+        ValueError: If ``data`` does not have two dimensions.
+    """
+
+    data: Any
+    pts_seconds: float
+    duration_seconds: float
+    sample_rate: int
+
+    def __post_init__(self) -> None:
+        if self.data.ndim != 2:
+            raise ValueError(f"data must be 2-dimensional, got shape {tuple(self.data.shape)}")
+        self.pts_seconds = float(self.pts_seconds)
+        self.sample_rate = int(self.sample_rate)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, field.name) for field in dataclasses.fields(self))
 
     def __repr__(self) -> str:
         return _describe(self)

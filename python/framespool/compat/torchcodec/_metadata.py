@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from framespool.errors import Error
+from framespool.video._audio import AudioInfo
 from framespool.video._video import Video
 
 
@@ -100,6 +101,27 @@ class VideoStreamMetadata(StreamMetadata):
     average_fps: float | None
 
 
+@dataclass(repr=False)
+class AudioStreamMetadata(StreamMetadata):
+    """Metadata of an audio stream, under torchcodec's names.
+
+    Times are exact, also those ``*_from_header``. ``bit_rate`` and ``sample_format`` are ``None``.
+
+    Attributes:
+        sample_rate: Samples per second of the stream.
+        num_channels: Number of channels of the stream.
+        sample_format: ``None``; samples are always float32.
+        duration_seconds: Duration.
+        begin_stream_seconds: Time of the first sample.
+    """
+
+    sample_rate: int | None
+    num_channels: int | None
+    sample_format: str | None
+    duration_seconds: float | None
+    begin_stream_seconds: float | None
+
+
 @dataclass
 class CpuFallbackStatus:
     """Whether the CPU decodes a video whose frames are on a GPU; true if it does.
@@ -164,6 +186,30 @@ def metadata(video: Video, stream_index: int, times: tuple[float, float, int], *
         _read_header=lambda: _header(video),
     )
     return found
+
+
+def audio_metadata(info: AudioInfo) -> AudioStreamMetadata:
+    """Converts framespool's metadata of audio.
+
+    Args:
+        info: The metadata.
+
+    Returns:
+        The metadata under torchcodec's names.
+    """
+    return AudioStreamMetadata(
+        duration_seconds_from_header=info.duration_seconds,
+        begin_stream_seconds_from_header=info.begin_seconds,
+        bit_rate=None,
+        codec=info.codec,
+        stream_index=info.stream,
+        media_type="audio",
+        sample_rate=info.sample_rate,
+        num_channels=info.channels,
+        sample_format=None,
+        duration_seconds=info.duration_seconds,
+        begin_stream_seconds=info.begin_seconds,
+    )
 
 
 def _header(video: Video) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Opens videos from the sources that torchcodec accepts."""
+"""Opens videos and audio from the sources that torchcodec accepts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from framespool.compat._readahead import readable
 from framespool.compat.torchcodec._torch import needed
-from framespool.errors import NoVideoError
+from framespool.errors import NoAudioError, NoVideoError
+from framespool.video._audio import AudioFile
 from framespool.video._video import Video
 
 
@@ -47,8 +48,7 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
         ValueError: If the source is another tensor, or there is no such video stream.
     """
     source = _source(source)
-    if stream_index is not None and (not isinstance(stream_index, Integral) or stream_index < 0):
-        raise ValueError(f"{stream_index!r} is not a valid stream: stream_index is an int from 0 on, or None")
+    _check_stream(stream_index)
     try:
         return Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC")
     except NoVideoError as reason:
@@ -57,3 +57,34 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
         exists = int(stream_index) < len(Video(source, num_threads=threads).info.streams)
         what = "a video stream" if exists else "a valid stream"
         raise ValueError(f"The stream at index {stream_index} is not {what}: {reason}") from reason
+
+
+def open_audio(source: Any, stream_index: int | None) -> AudioFile:
+    """Opens the audio of a file with torchcodec's arguments.
+
+    Args:
+        source: As for :func:`open_video`.
+        stream_index: Index of the audio stream; ``None`` for FFmpeg's best stream.
+
+    Returns:
+        The audio.
+
+    Raises:
+        TypeError: If the source has another type.
+        ValueError: If the source is another tensor, or there is no such audio stream.
+    """
+    source = _source(source)
+    _check_stream(stream_index)
+    try:
+        return AudioFile(source, stream=stream_index)
+    except NoAudioError as reason:
+        if stream_index is None:
+            raise ValueError(f"The best audio stream is unknown and there is no specified stream: {reason}") from reason
+        raise ValueError(
+            f"The stream at index {stream_index} is not a valid stream, or not an audio stream: {reason}"
+        ) from reason
+
+
+def _check_stream(stream_index: Any) -> None:
+    if stream_index is not None and (not isinstance(stream_index, Integral) or stream_index < 0):
+        raise ValueError(f"{stream_index!r} is not a valid stream: stream_index is an int from 0 on, or None")

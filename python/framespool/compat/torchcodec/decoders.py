@@ -1,4 +1,4 @@
-"""torchcodec's decoders of videos and images."""
+"""torchcodec's decoders of videos, audio and images."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from framespool.compat._readahead import ReadaheadReader
+from framespool.compat.torchcodec._audio import AudioDecoder
 from framespool.compat.torchcodec._frame import Frame, FrameBatch
 from framespool.compat.torchcodec._images import (
     ImageReadMode,
@@ -22,13 +23,21 @@ from framespool.compat.torchcodec._images import (
     decode_webp,
 )
 from framespool.compat.torchcodec._mappings import mapped_frames
-from framespool.compat.torchcodec._metadata import CpuFallbackStatus, StreamMetadata, VideoStreamMetadata, metadata
+from framespool.compat.torchcodec._metadata import (
+    AudioStreamMetadata,
+    CpuFallbackStatus,
+    StreamMetadata,
+    VideoStreamMetadata,
+    metadata,
+)
 from framespool.compat.torchcodec._open import open_video
 from framespool.compat.torchcodec._torch import copied, needed
 from framespool.compat.torchcodec.transforms import translate
 from framespool.errors import Error
 
 __all__ = [
+    "AudioDecoder",
+    "AudioStreamMetadata",
     "CpuFallbackStatus",
     "ImageReadMode",
     "SimpleVideoDecoder",

@@ -1,0 +1,411 @@
+//! Reads windows of samples: packets, decoding, channels, sample rate.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::mix::Mix;
+use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
+use super::restart::{Restart, Run};
+use super::{AudioFormat, AudioWindow};
+use crate::error::{Error, Result};
+use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
+use crate::ffmpeg::{Demuxer, Packet};
+use crate::index::audio::AudioIndex;
+use crate::limits::{Limits, resize};
+use crate::source::{ByteSource, check_interrupt};
+
+/// Packets whose payloads are at most this far apart are read at once.
+const MAX_READ_GAP: u64 = 4 << 10;
+/// Maximum number of bytes that are read at once.
+const MAX_READ_BYTES: u64 = 1 << 20;
+/// Maximum number of samples of a window, over all channels: 1 GiB.
+const MAX_WINDOW_SAMPLES: u64 = 1 << 28;
+/// Number of kept resamplers: the rates of a dataset are few.
+const MAX_RESAMPLERS: usize = 16;
+
+/// Resamplers of this process, by rates; most recently used last.
+static RESAMPLERS: Mutex<Vec<((u32, u32), Arc<Resampler>)>> = Mutex::new(Vec::new());
+
+/// The resampler of two rates; `None` if a rate is out of range.
+fn resampler(from: u32, to: u32) -> Option<Arc<Resampler>> {
+    let lock = || RESAMPLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let rates = (from, to);
+    let take = |kept: &mut Vec<((u32, u32), Arc<Resampler>)>| {
+        let at = kept.iter().position(|(of, _)| *of == rates)?;
+        Some(kept.remove(at).1)
+    };
+    let known = take(&mut lock());
+    let resampler = match known {
+        Some(resampler) => resampler,
+        None => Arc::new(Resampler::new(from, to)?), // slow: not under the lock
+    };
+    let mut kept = lock();
+    take(&mut kept);
+    if kept.len() >= MAX_RESAMPLERS {
+        kept.remove(0);
+    }
+    kept.push((rates, resampler.clone()));
+    Some(resampler)
+}
+
+/// Reads windows of the sound of one file.
+pub struct AudioReader {
+    source: Arc<dyn ByteSource>,
+    index: Arc<AudioIndex>,
+    restart: Restart,
+    /// A decoder that is not in use.
+    decoder: Option<AudioDecoder>,
+    /// An open demuxer, and the packet that it returns next.
+    demuxer: Option<(Demuxer, usize)>,
+    bytes_read: u64,
+}
+
+impl AudioReader {
+    pub(super) fn new(source: Arc<dyn ByteSource>, index: Arc<AudioIndex>) -> Self {
+        let packet_samples = index.len as f64 / index.packets.len().max(1) as f64;
+        Self {
+            restart: Restart::of(&index.params, packet_samples),
+            source,
+            index,
+            decoder: None,
+            demuxer: None,
+            bytes_read: 0,
+        }
+    }
+
+    /// The index of the file.
+    pub fn index(&self) -> &Arc<AudioIndex> {
+        &self.index
+    }
+
+    /// Bytes of packets read so far, directly from the source.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// Number of samples of `seconds` seconds at the rate of `format`, and that rate.
+    pub fn num_samples(&self, seconds: f64, format: AudioFormat) -> (u64, u32) {
+        let rate = format.sample_rate.unwrap_or(self.index.params.sample_rate);
+        ((seconds * f64::from(rate)).round().max(0.0) as u64, rate)
+    }
+
+    /// As [`Self::read`], up to the end of the stream.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_to_end(&mut self, begin_seconds: f64, format: AudioFormat) -> Result<AudioWindow> {
+        let index = self.index.clone();
+        let rate = format.sample_rate.unwrap_or(index.params.sample_rate);
+        let samples = i128::from(index.len) * i128::from(rate);
+        // As many as the resampled stream has from the begin on.
+        let all = -(-samples).div_euclid(i128::from(index.params.sample_rate));
+        let before = ((begin_seconds - index.begin_seconds) * f64::from(rate)).round();
+        let seconds = (all as f64 - before).max(0.0) / f64::from(rate);
+        self.read(begin_seconds, seconds, format)
+    }
+
+    /// Reads the samples of a time span on the file's clock. Samples outside the
+    /// stream are 0, and not in `valid`. The samples lie on a grid that begins with the first
+    /// sample of the stream: the window begins with the one that is nearest to `begin_seconds`.
+    ///
+    /// # Errors
+    /// `Decode` for a damaged packet; those of reading; `Clip` if the channels cannot be converted;
+    /// `Limit` if the window is too long.
+    pub fn read(
+        &mut self,
+        begin_seconds: f64,
+        seconds: f64,
+        format: AudioFormat,
+    ) -> Result<AudioWindow> {
+        let index = self.index.clone();
+        let params = &index.params;
+        let (len, rate) = self.num_samples(seconds, format);
+        let channels = format.channels.unwrap_or(params.channels);
+        let site = &index.site;
+        Limits::check(
+            site,
+            "number of audio samples of a window",
+            len.saturating_mul(channels.into()),
+            MAX_WINDOW_SAMPLES,
+        )?;
+        let mix = Mix::new(params.channel_mask, params.channels, channels).ok_or_else(|| {
+            Error::Clip {
+                site: site.clone(),
+                reason: format!(
+                    "its sound has {} channels, for which there is no standard conversion to {channels}; use channels=None or 1",
+                    params.channels
+                ),
+            }
+        })?;
+        let resampler = resampler(params.sample_rate, rate).ok_or_else(|| Error::Clip {
+            site: site.clone(),
+            reason: format!(
+                "its sound has {} Hz, which cannot be converted to {rate} Hz: rates are from 1 to {MAX_RATE} Hz, and at most {MAX_DECIMATION} times lower than that of the file",
+                params.sample_rate
+            ),
+        })?;
+        // Far outside the stream, where the exact place does not matter: numbers stay small.
+        let farthest = 4.0 * MAX_WINDOW_SAMPLES as f64 + index.len as f64 * f64::from(rate);
+        let first = ((begin_seconds - index.begin_seconds) * f64::from(rate))
+            .round()
+            .clamp(-farthest, farthest) as i64;
+        let window = first..first + len as i64;
+        let stream_end = resampler.output_len(index.len.max(0) as u64) as i64;
+        let sounding = window.start.clamp(0, stream_end)..window.end.clamp(0, stream_end);
+        let mut samples = vec![0.0; len as usize * channels as usize];
+        let mut valid = Vec::new();
+        if !sounding.is_empty() {
+            let needed = resampler.input_range(sounding.clone());
+            let needed = needed.start.clamp(0, index.len)..needed.end.clamp(0, index.len);
+            let planes = mix.apply(self.decode(&needed)?);
+            let skip = (sounding.start - window.start) as usize;
+            let count = (sounding.end - sounding.start) as usize;
+            for (channel, plane) in planes.iter().enumerate() {
+                let output = &mut samples[channel * len as usize..][skip..skip + count];
+                resampler.run(plane, needed.start, sounding.start, output);
+            }
+            valid = self.valid(&sounding, rate, window.start);
+        }
+        Ok(AudioWindow {
+            samples,
+            channels,
+            sample_rate: rate,
+            begin_seconds: index.begin_seconds + first as f64 / f64::from(rate),
+            valid,
+        })
+    }
+
+    /// The samples of a window at `rate` that lie within packets.
+    fn valid(&self, window: &Range<i64>, rate: u32, begin: i64) -> Vec<Range<usize>> {
+        let (from, to) = (i128::from(self.index.params.sample_rate), i128::from(rate));
+        // The first sample at or after a position.
+        let after = |position: i64| -((-i128::from(position) * to).div_euclid(from)) as i64;
+        let input = |at: i64| (i128::from(at) * from).div_euclid(to) as i64;
+        let packets = self
+            .index
+            .packets_of(&(input(window.start)..input(window.end) + 1));
+        let mut valid: Vec<Range<usize>> = Vec::new();
+        for packet in &self.index.packets[packets] {
+            let end = packet.position + i64::from(packet.kept);
+            let span = after(packet.position).clamp(window.start, window.end)
+                ..after(end).clamp(window.start, window.end);
+            let span = (span.start - begin) as usize..(span.end - begin) as usize;
+            match valid.last_mut() {
+                _ if span.is_empty() => {}
+                Some(last) if last.end == span.start => last.end = span.end,
+                _ => valid.push(span),
+            }
+        }
+        valid
+    }
+
+    /// Decodes the samples at these positions, in planes of the stream's channels.
+    fn decode(&mut self, positions: &Range<i64>) -> Result<Vec<Vec<f32>>> {
+        let index = self.index.clone();
+        let channels = index.params.channels as usize;
+        let mut planes = vec![vec![0.0; (positions.end - positions.start) as usize]; channels];
+        let mut decoded: Vec<Vec<f32>> = Vec::new();
+        for run in self.restart.runs(index.packets_of(positions)) {
+            check_interrupt()?;
+            let Run { before, used } = run;
+            // What a decoder keeps of another window does not reach further than the packets before
+            // this one, of which the begin of the stream has none.
+            let mut decoder = match self.decoder.take().filter(|_| before.start > 0) {
+                Some(decoder) => decoder,
+                None => AudioDecoder::open(&index.site, &index.params)?,
+            };
+            self.read_packets(before.start..used.end, &mut |number, packet| {
+                decoded.iter_mut().for_each(Vec::clear);
+                let result = decoder.decode(packet, &mut decoded);
+                if number < used.start {
+                    // A decoder that starts here may miss what this packet refers to.
+                    return Ok(());
+                }
+                let entry = &index.packets[number];
+                let failed = |reason: String| {
+                    let rate = f64::from(index.params.sample_rate);
+                    let seconds = index.begin_seconds + entry.position as f64 / rate;
+                    Error::Decode {
+                        site: index.site.clone(),
+                        reason: format!(
+                            "audio packet {number} at {seconds:.3} s cannot be decoded: {reason}"
+                        ),
+                    }
+                };
+                let result = result.map_err(failed)?;
+                let fits = result.is_none_or(|Decoded { format, .. }| {
+                    format.sample_rate == index.params.sample_rate
+                        && format.channels == index.params.channels
+                });
+                if number + 1 == index.packets.len() {
+                    // What it still holds belongs to the last packet.
+                    let _ = decoder.drain(&mut decoded);
+                }
+                let got = decoded.first().map_or(0, Vec::len) as u64;
+                let stated = u64::from(entry.skipped) + u64::from(entry.kept);
+                if !fits || got < stated {
+                    return Err(failed(match fits {
+                        true => format!("it has {got} samples, {stated} are expected"),
+                        false => "its sample rate or its channels change".into(),
+                    }));
+                }
+                for (plane, decoded) in planes.iter_mut().zip(&decoded) {
+                    let kept = &decoded[entry.skipped as usize..][..entry.kept as usize];
+                    let begin = positions.start.max(entry.position);
+                    let end = positions.end.min(entry.position + i64::from(entry.kept));
+                    if begin < end {
+                        let from = (begin - entry.position) as usize;
+                        let to = (begin - positions.start) as usize;
+                        let count = (end - begin) as usize;
+                        plane[to..to + count].copy_from_slice(&kept[from..from + count]);
+                    }
+                }
+                Ok(())
+            })?;
+            if self.restart.allows_reuse(&index.params) {
+                decoder.flush();
+                self.decoder = Some(decoder);
+            }
+        }
+        Ok(planes)
+    }
+
+    /// Reads these packets in order.
+    fn read_packets(
+        &mut self,
+        packets: Range<usize>,
+        visit: &mut dyn FnMut(usize, &Packet) -> Result<()>,
+    ) -> Result<()> {
+        match self.index.direct {
+            true => self.read_direct(packets, visit),
+            false => self.read_through_demuxer(packets, visit),
+        }
+    }
+
+    fn read_direct(
+        &mut self,
+        packets: Range<usize>,
+        visit: &mut dyn FnMut(usize, &Packet) -> Result<()>,
+    ) -> Result<()> {
+        let index = self.index.clone();
+        let mut packet = Packet::new();
+        let mut bytes = Vec::new();
+        let mut next = packets.start;
+        while next < packets.end {
+            let begin = index.packets[next].place as u64;
+            let (mut end, mut stop) = (begin, next);
+            while let Some(entry) = index.packets[..packets.end].get(stop) {
+                let offset = entry.place as u64;
+                let is_near = offset >= end && offset - end <= MAX_READ_GAP;
+                let reached = offset.saturating_add(entry.size.into());
+                if stop > next && !(is_near && reached - begin <= MAX_READ_BYTES) {
+                    break;
+                }
+                (end, stop) = (reached, stop + 1);
+            }
+            resize(&index.site, &mut bytes, (end - begin) as usize)?;
+            bytes.truncate((end - begin) as usize);
+            self.source.read_exact_at(&index.site, begin, &mut bytes)?;
+            self.bytes_read += end - begin;
+            for (number, entry) in (next..stop).zip(&index.packets[next..stop]) {
+                let at = (entry.place as u64 - begin) as usize;
+                let data = packet
+                    .allocate(entry.size as usize)
+                    .ok_or_else(|| Error::malformed(&index.site, "out of memory for a packet"))?;
+                data.copy_from_slice(&bytes[at..at + entry.size as usize]);
+                visit(number, &packet)?;
+            }
+            next = stop;
+        }
+        Ok(())
+    }
+
+    /// Reads through libavformat, which seeks only approximately: packets are recognized by their
+    /// time and size.
+    fn read_through_demuxer(
+        &mut self,
+        packets: Range<usize>,
+        visit: &mut dyn FnMut(usize, &Packet) -> Result<()>,
+    ) -> Result<()> {
+        let index = self.index.clone();
+        let mut packet = Packet::new();
+        let (mut demuxer, at) = match self.demuxer.take() {
+            Some(opened) => opened,
+            None => (self.open()?, 0),
+        };
+        // The number of the next packet, if it is known.
+        let mut next = Some(at);
+        if at != packets.start {
+            next = None;
+            if !self.seek(&mut demuxer, packets.start) {
+                (demuxer, next) = (self.open()?, Some(0));
+            }
+        }
+        let is = |number: usize, packet: &Packet| {
+            index.packets.get(number).is_some_and(|entry| {
+                let time = packet.pts().unwrap_or(i64::MIN);
+                time.abs_diff(entry.place) <= 1 && packet.data().len() == entry.size as usize
+            })
+        };
+        let mut has_restarted = false;
+        while next.is_none_or(|next| next < packets.end) {
+            let has_packet = demuxer.next_packet(&mut packet)?;
+            let number = match next {
+                Some(next) => Some(next),
+                None if has_packet => self.find(&packet),
+                None => None,
+            };
+            let is_lost = match number {
+                // It went too far, or its times do not tell where it is.
+                None => !has_packet,
+                Some(number) => {
+                    (next.is_none() && number > packets.start)
+                        || !has_packet
+                        || !is(number, &packet)
+                }
+            };
+            if is_lost {
+                if std::mem::replace(&mut has_restarted, true) {
+                    return Err(Error::malformed(
+                        &index.site,
+                        format!(
+                            "audio packet {} is not found again; the file changed while it was read",
+                            number.unwrap_or(packets.start)
+                        ),
+                    ));
+                }
+                demuxer = self.open()?;
+                next = Some(0);
+                continue;
+            }
+            let Some(number) = number else { continue };
+            next = Some(number + 1);
+            if number >= packets.start {
+                visit(number, &packet)?;
+            }
+        }
+        self.demuxer = Some((demuxer, packets.end));
+        Ok(())
+    }
+
+    fn open(&self) -> Result<Demuxer> {
+        Demuxer::open_audio(self.source.clone(), Some(self.index.stream))
+    }
+
+    /// Seeks to before a packet; whether that was possible.
+    fn seek(&self, demuxer: &mut Demuxer, packet: usize) -> bool {
+        // A little earlier, since the position may be after a packet of the same time.
+        let time = self.index.packets[packet.saturating_sub(2)].place;
+        time != i64::MIN && demuxer.seek_before(time)
+    }
+
+    /// The number of a packet, if its time is that of exactly one.
+    fn find(&self, packet: &Packet) -> Option<usize> {
+        let (time, size) = (packet.pts()?, packet.data().len());
+        let entries = self.index.packets.iter().enumerate();
+        let mut same = entries
+            .filter(|(_, entry)| entry.place.abs_diff(time) <= 1 && entry.size as usize == size);
+        let (number, _) = same.next()?;
+        same.next().is_none().then_some(number)
+    }
+}

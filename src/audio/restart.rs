@@ -1,0 +1,144 @@
+//! Where decoding must start so that a packet's samples are exact.
+//!
+//! Codecs differ in what a packet's samples depend on. PCM and lossless codecs: on nothing before.
+//! MP3 and Vorbis: on a limited number of packets before. AAC-LC and
+//! AC-3: likewise, as their noise is made to depend on the packet alone. Others have a state that
+//! all packets before have changed: the filters of SBR, the predictors of Opus, AMR and WMA. Those are decoded in blocks of packets which begin at fixed packets of the stream, each
+//! with the same packets before it for the state to converge and with a new decoder, so that a
+//! sample does not depend on the window for which it was decoded.
+
+use std::ops::Range;
+
+use crate::media::AudioParams;
+
+/// The packets on which the samples of a packet depend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Restart {
+    /// The packet and this number before it.
+    After(usize),
+    /// Those of its block of `packets`, and this number before the block.
+    Blocks { packets: usize, after: usize },
+}
+
+/// A run of a decoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Packets whose samples are not used.
+    pub before: Range<usize>,
+    /// Packets whose samples are used.
+    pub used: Range<usize>,
+}
+
+/// Duration of a block in seconds. Shorter blocks need more decoders and more packets before them,
+/// longer ones more packets that no window asked for: clips last a few seconds.
+const BLOCK_SECONDS: f64 = 1.0;
+
+/// FFmpeg's number of AAC-LC.
+const AAC_LOW_COMPLEXITY: i32 = 1;
+
+impl Restart {
+    /// For a stream whose packets have about this number of samples.
+    pub fn of(params: &AudioParams, packet_samples: f64) -> Self {
+        let packets_in = |seconds: f64| {
+            let count = seconds * f64::from(params.sample_rate) / packet_samples.max(1.0);
+            (count.ceil() as usize).max(1)
+        };
+        let blocks = |after: usize| Self::Blocks {
+            packets: packets_in(BLOCK_SECONDS),
+            after,
+        };
+        match &params.codec.name[..] {
+            "flac" | "alac" => Self::After(0),
+            name if name.starts_with("pcm_") => Self::After(0),
+            // The reservoir reaches back 511 bytes (layer III), the overlap one packet.
+            "mp1" | "mp2" | "mp3" => Self::After(12),
+            "vorbis" => Self::After(1),
+            // The overlap is one packet, and scripts/ffmpeg.patch makes noise depend on the packet.
+            "aac" | "aac_latm" if cfg!(ffmpeg_patched) && params.profile == AAC_LOW_COMPLEXITY => {
+                Self::After(1)
+            }
+            // Other profiles predict from earlier packets, or have SBR with its own noise.
+            "aac" | "aac_latm" => blocks(3),
+            // The overlap is one packet; noise depends on the packet, see `AudioDecoder::open`.
+            "ac3" | "eac3" => Self::After(2),
+            // RFC 7845, 4.6 asks for 80 ms, after which predictors have almost converged.
+            "opus" => blocks(packets_in(0.5)),
+            _ => blocks(packets_in(0.5)),
+        }
+    }
+
+    /// Whether a decoder that has decoded other packets gives the same samples as a new one. That of
+    /// AC-3 continues its noise.
+    pub fn allows_reuse(self, params: &AudioParams) -> bool {
+        matches!(self, Self::After(_)) && !params.codec.name.ends_with("ac3")
+    }
+
+    /// The runs that decode these packets.
+    pub fn runs(self, packets: Range<usize>) -> Vec<Run> {
+        let run = |first: usize, used: Range<usize>, after: usize| Run {
+            before: first.saturating_sub(after)..used.start,
+            used,
+        };
+        if packets.is_empty() {
+            return Vec::new();
+        }
+        match self {
+            Self::After(after) => vec![run(packets.start, packets, after)],
+            Self::Blocks {
+                packets: per_block,
+                after,
+            } => {
+                let blocks = packets.start / per_block..=(packets.end - 1) / per_block;
+                let of_block = |block: usize| {
+                    let first = block * per_block;
+                    let end = packets.end.min(first + per_block);
+                    run(first, packets.start.max(first)..end, after)
+                };
+                blocks.map(of_block).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_decoded_from_the_same_start_in_every_window() {
+        let restart = Restart::Blocks {
+            packets: 10,
+            after: 3,
+        };
+        let start_of = |packet: usize, window: Range<usize>| {
+            let runs = restart.runs(window);
+            let run = runs.iter().find(|run| run.used.contains(&packet)).unwrap();
+            run.before.start
+        };
+        for packet in 0..60 {
+            let alone = start_of(packet, packet..packet + 1);
+            for begin in packet.saturating_sub(25)..=packet {
+                for end in packet + 1..packet + 25 {
+                    assert_eq!(start_of(packet, begin..end), alone);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_cover_the_window_once() {
+        for restart in [
+            Restart::After(2),
+            Restart::Blocks {
+                packets: 7,
+                after: 2,
+            },
+        ] {
+            for window in [0..0, 0..1, 5..9, 6..7, 7..30] {
+                let used = restart.runs(window.clone()).into_iter();
+                let used: Vec<usize> = used.flat_map(|run| run.used).collect();
+                assert_eq!(used, window.collect::<Vec<_>>());
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Reads the sound of clips. Audio indices stay in memory within a byte budget of their own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::VideoCatalog;
+use crate::audio::{AudioReader, AudioTrack, AudioWindow};
+use crate::dataset::MediaLocation;
+use crate::error::{Error, Result};
+use crate::index::audio::{AudioIndex, index_of};
+use crate::index::cache::IndexCache;
+use crate::loader::byte_lru::ByteLru;
+use crate::loader::stats::StatsCollector;
+use crate::loader::{AudioOptions, ClipMetadata, LoaderConfig};
+use crate::rng::RngKey;
+use crate::source::Identity;
+use crate::video::Video;
+
+/// Maximum bytes of audio indices in memory: about 20 000 ten-second clips.
+const MAX_INDEX_BYTES: usize = 256 << 20;
+
+/// Maximum number of idle readers with an open demuxer, each of which holds a file handle.
+const MAX_IDLE_READERS: usize = 16;
+
+/// The sound of the clips of a dataset.
+pub(super) struct ClipAudio {
+    options: Option<AudioOptions>,
+    store: Option<Arc<IndexCache>>,
+    indices: Mutex<ByteLru<u32, CachedAudio>>,
+    /// Idle readers with an open demuxer, by file, most recently used last.
+    readers: Mutex<Vec<(u32, AudioReader)>>,
+}
+
+/// The audio index of a file, or why it has none, and the identity of the file.
+#[derive(Clone)]
+struct CachedAudio {
+    identity: Identity,
+    index: Result<Arc<AudioIndex>>,
+}
+
+impl ClipAudio {
+    pub fn new(config: &LoaderConfig) -> Self {
+        Self {
+            options: config.options.audio.clone(),
+            store: config.index.clone(),
+            indices: Mutex::new(ByteLru::new(MAX_INDEX_BYTES)),
+            readers: Mutex::default(),
+        }
+    }
+}
+
+impl VideoCatalog {
+    /// The sound of a clip, whose random parameters are drawn with `key`; `None` if the loader
+    /// delivers none.
+    ///
+    /// # Errors
+    /// `NoAudio` if the file has no sound and silence is not allowed; those of indexing and reading.
+    pub(in crate::loader) fn audio_of(
+        &self,
+        clip: &ClipMetadata,
+        key: RngKey,
+        stats: &StatsCollector,
+    ) -> Result<Option<Arc<AudioWindow>>> {
+        let Some(options) = &self.audio.options else {
+            return Ok(None);
+        };
+        let file = self.clips.file_of(clip.video_id);
+        let video = self.files.open(file, stats)?;
+        let (begin, seconds) = span(clip, options);
+        let mut rng = key.audio_rng();
+        let begin = begin + options.shift * (2.0 * rng.next_f64() - 1.0);
+        let (low, high) = options.gain;
+        let gain = low + (high - low) * rng.next_f64();
+        let index = match self.audio_index(file, &video, options) {
+            Err(Error::NoAudio { .. }) if options.allows_silence => {
+                let len = (seconds * f64::from(options.sample_rate)).round() as usize;
+                let silence = AudioWindow::silence(len, options.format());
+                return Ok(Some(Arc::new(silence)));
+            }
+            index => index?,
+        };
+        let mut reader = self.audio_reader(file, &video, &index);
+        let before = reader.bytes_read();
+        let window = reader.read(begin, seconds, options.format());
+        let read = reader.bytes_read() - before;
+        stats.add(|s| s.bytes_read += read);
+        if window.is_ok() && !index.direct {
+            let mut readers = self.audio.readers.lock();
+            let readers = readers.as_deref_mut().unwrap_or_else(|e| e.get_mut());
+            readers.push((file, reader));
+            if readers.len() > MAX_IDLE_READERS {
+                readers.remove(0);
+            }
+        }
+        let mut window = window?;
+        if gain != 0.0 {
+            let factor = 10f64.powf(gain / 20.0) as f32;
+            window
+                .samples
+                .iter_mut()
+                .for_each(|sample| *sample *= factor);
+        }
+        Ok(Some(Arc::new(window)))
+    }
+
+    fn audio_index(
+        &self,
+        file: u32,
+        video: &Video,
+        options: &AudioOptions,
+    ) -> Result<Arc<AudioIndex>> {
+        let indices = || {
+            let indices = self.audio.indices.lock();
+            indices.unwrap_or_else(PoisonError::into_inner)
+        };
+        let identity = video.identity();
+        let known = indices().get(&file);
+        if let Some(known) = known.filter(|known| known.identity == identity) {
+            return known.index;
+        }
+        let path = match self.samples.location(file as usize) {
+            MediaLocation::Path(path) => Some(path.to_path_buf()),
+            _ => None,
+        };
+        let stored = self.audio.store.as_deref().zip(path.as_deref());
+        let index = match video.index().info.params.codec.is_image {
+            true => Err(Error::NoAudio {
+                site: video.index().site.clone(),
+                reason: "it is an image".into(),
+            }),
+            false => index_of(stored, video.source(), options.stream),
+        };
+        if let Ok(_) | Err(Error::NoAudio { .. }) = &index {
+            let bytes = index.as_ref().map_or(256, |index| index.memory_bytes());
+            let cached = CachedAudio {
+                identity,
+                index: index.clone(),
+            };
+            indices().insert(file, cached, bytes);
+        }
+        index
+    }
+
+    fn audio_reader(&self, file: u32, video: &Video, index: &Arc<AudioIndex>) -> AudioReader {
+        let idle = match index.direct {
+            true => None,
+            false => {
+                let readers = self.audio.readers.lock();
+                let mut readers = readers.unwrap_or_else(PoisonError::into_inner);
+                let at = readers
+                    .iter()
+                    .rposition(|(of, reader)| *of == file && Arc::ptr_eq(reader.index(), index));
+                at.map(|at| readers.remove(at).1)
+            }
+        };
+        idle.unwrap_or_else(|| AudioTrack::new(video.source().clone(), index.clone()).reader())
+    }
+}
+
+/// Begin and length in seconds of the sound of a clip: each frame is shown until the next one of the
+/// clip begins, and the last one as long as the others on average.
+fn span(clip: &ClipMetadata, options: &AudioOptions) -> (f64, f64) {
+    let real = || {
+        let frames = clip.pts_seconds.iter().zip(&clip.mask);
+        frames
+            .filter(|(_, is_real)| **is_real)
+            .map(|(&time, _)| time)
+    };
+    let (begin, last) = (
+        real().fold(f64::INFINITY, f64::min),
+        real().fold(f64::NEG_INFINITY, f64::max),
+    );
+    let (begin, last) = match begin <= last {
+        true => (begin, last),
+        false => (0.0, 0.0),
+    };
+    let step = match real().count() {
+        _ if options.fps.is_some() => 1.0 / options.fps.unwrap_or(1.0),
+        0 | 1 if clip.average_fps > 0.0 => 1.0 / clip.average_fps,
+        0 | 1 => 0.0,
+        frames => (last - begin) / (frames - 1) as f64,
+    };
+    let spanned = step * clip.pts_seconds.len() as f64;
+    match options.seconds {
+        Some(seconds) if options.centered => (begin + (spanned - seconds) / 2.0, seconds),
+        Some(seconds) => (begin, seconds),
+        None => (begin, spanned),
+    }
+}

@@ -2,7 +2,7 @@
 //! MP4/MOV files are read from their sample tables ([`mp4`]), other files by one pass of
 //! libavformat ([`libavformat`]).
 
-mod encryption;
+pub(crate) mod encryption;
 pub(crate) mod libavformat;
 pub mod mp4;
 

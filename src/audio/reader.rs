@@ -1,7 +1,10 @@
 //! Reads windows of samples: packets, decoding, channels, sample rate.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use lru::LruCache;
 
 use super::mix::Mix;
 use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
@@ -10,7 +13,7 @@ use super::{AudioFormat, AudioWindow};
 use crate::error::{Error, Result};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::index::audio::AudioIndex;
+use crate::index::audio::{AudioIndex, AudioPacket};
 use crate::limits::{Limits, resize};
 use crate::source::{ByteSource, check_interrupt};
 
@@ -20,32 +23,28 @@ const MAX_READ_GAP: u64 = 4 << 10;
 const MAX_READ_BYTES: u64 = 1 << 20;
 /// Maximum number of samples of a window, over all channels: 1 GiB.
 const MAX_WINDOW_SAMPLES: u64 = 1 << 28;
+/// The same for those of the stream, before channels are mixed and the rate is converted.
+const MAX_STORED_SAMPLES: u64 = 1 << 29;
+/// Farthest begin of a window, in samples from the begin of the stream.
+const FARTHEST_SAMPLE: i64 = 1 << 60;
 /// Number of kept resamplers: the rates of a dataset are few.
-const MAX_RESAMPLERS: usize = 16;
+const MAX_RESAMPLERS: NonZeroUsize = NonZeroUsize::new(16).expect("positive");
 
-/// Resamplers of this process, by rates; most recently used last.
-static RESAMPLERS: Mutex<Vec<((u32, u32), Arc<Resampler>)>> = Mutex::new(Vec::new());
+type Rates = (u32, u32);
+
+/// Resamplers of this process: their coefficients take a millisecond to compute.
+static RESAMPLERS: LazyLock<Mutex<LruCache<Rates, Arc<Resampler>>>> =
+    LazyLock::new(|| Mutex::new(LruCache::new(MAX_RESAMPLERS)));
 
 /// The resampler of two rates; `None` if a rate is out of range.
-fn resampler(from: u32, to: u32) -> Option<Arc<Resampler>> {
-    let lock = || RESAMPLERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let rates = (from, to);
-    let take = |kept: &mut Vec<((u32, u32), Arc<Resampler>)>| {
-        let at = kept.iter().position(|(of, _)| *of == rates)?;
-        Some(kept.remove(at).1)
-    };
-    let known = take(&mut lock());
-    let resampler = match known {
-        Some(resampler) => resampler,
-        None => Arc::new(Resampler::new(from, to)?), // slow: not under the lock
-    };
-    let mut kept = lock();
-    take(&mut kept);
-    if kept.len() >= MAX_RESAMPLERS {
-        kept.remove(0);
+fn resampler(rates: Rates) -> Option<Arc<Resampler>> {
+    let kept = || RESAMPLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept().get(&rates) {
+        return Some(known.clone());
     }
-    kept.push((rates, resampler.clone()));
-    Some(resampler)
+    let made = Arc::new(Resampler::new(rates.0, rates.1)?); // slow: not under the lock
+    kept().put(rates, made.clone());
+    Some(made)
 }
 
 /// Reads windows of the sound of one file.
@@ -137,15 +136,15 @@ impl AudioReader {
                 ),
             }
         })?;
-        let resampler = resampler(params.sample_rate, rate).ok_or_else(|| Error::Clip {
+        let resampler = resampler((params.sample_rate, rate)).ok_or_else(|| Error::Clip {
             site: site.clone(),
             reason: format!(
                 "its sound has {} Hz, which cannot be converted to {rate} Hz: rates are from 1 to {MAX_RATE} Hz, and at most {MAX_DECIMATION} times lower than that of the file",
                 params.sample_rate
             ),
         })?;
-        // Far outside the stream, where the exact place does not matter: numbers stay small.
-        let farthest = 4.0 * MAX_WINDOW_SAMPLES as f64 + index.len as f64 * f64::from(rate);
+        // Far outside of any stream the exact place does not matter, and numbers stay small.
+        let farthest = FARTHEST_SAMPLE as f64;
         let first = ((begin_seconds - index.begin_seconds) * f64::from(rate))
             .round()
             .clamp(-farthest, farthest) as i64;
@@ -157,6 +156,12 @@ impl AudioReader {
         if !sounding.is_empty() {
             let needed = resampler.input_range(sounding.clone());
             let needed = needed.start.clamp(0, index.len)..needed.end.clamp(0, index.len);
+            Limits::check(
+                site,
+                "number of stored audio samples of a window",
+                (needed.end.abs_diff(needed.start)).saturating_mul(params.channels.into()),
+                MAX_STORED_SAMPLES,
+            )?;
             let planes = mix.apply(self.decode(&needed)?);
             let skip = (sounding.start - window.start) as usize;
             let count = (sounding.end - sounding.start) as usize;
@@ -288,6 +293,12 @@ impl AudioReader {
         visit: &mut dyn FnMut(usize, &Packet) -> Result<()>,
     ) -> Result<()> {
         let index = self.index.clone();
+        let range = |entry: &AudioPacket| {
+            let offset = entry.place as u64;
+            offset..offset.saturating_add(entry.size.into())
+        };
+        self.source
+            .prefetch(&mut index.packets[packets.clone()].iter().map(range));
         let mut packet = Packet::new();
         let mut bytes = Vec::new();
         let mut next = packets.start;
@@ -303,6 +314,7 @@ impl AudioReader {
                 }
                 (end, stop) = (reached, stop + 1);
             }
+            check_interrupt()?;
             resize(&index.site, &mut bytes, (end - begin) as usize)?;
             bytes.truncate((end - begin) as usize);
             self.source.read_exact_at(&index.site, begin, &mut bytes)?;
@@ -349,6 +361,7 @@ impl AudioReader {
         };
         let mut has_restarted = false;
         while next.is_none_or(|next| next < packets.end) {
+            check_interrupt()?;
             let has_packet = demuxer.next_packet(&mut packet)?;
             let number = match next {
                 Some(next) => Some(next),

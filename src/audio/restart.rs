@@ -49,6 +49,11 @@ impl Restart {
         };
         match &params.codec.name[..] {
             "flac" | "alac" => Self::After(0),
+            // Its blocks do not end with packets, so that all packets before determine where one begins.
+            "pcm_dvd" => Self::Blocks {
+                packets: usize::MAX,
+                after: 0,
+            },
             name if name.starts_with("pcm_") => Self::After(0),
             // The reservoir reaches back 511 bytes (layer III), the overlap one packet.
             "mp1" | "mp2" | "mp3" => Self::After(12),

@@ -8,7 +8,7 @@ use crate::ffmpeg::Packet;
 use crate::source::{ByteSource, Identity};
 
 /// An error for a file whose video is encrypted in this way.
-pub(super) fn encrypted(site: &Site, scheme: &str) -> Error {
+pub(crate) fn encrypted(site: &Site, scheme: &str) -> Error {
     Error::Unsupported {
         site: site.clone(),
         what: format!("encrypted video (scheme {scheme})"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::packet_samples::PacketSamples;
 use super::{AudioIndex, AudioPacket};
+use crate::demux::encryption::encrypted;
 use crate::demux::libavformat::PayloadLocator;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded, DecodedFormat};
@@ -23,6 +24,9 @@ const FEW_PACKETS: usize = 16;
 
 /// Shortest time that counts as missing: times of packets of MPEG-PS deviate by milliseconds.
 const LEAST_GAP_SECONDS: f64 = 0.01;
+
+/// Longest time that counts as missing, in samples: 64 days at 48 kHz.
+const MAX_GAP_SAMPLES: f64 = (1u64 << 38) as f64;
 
 /// Number of packets whose times must agree that sound is missing before them.
 const PACKETS_OF_GAP: usize = 16;
@@ -242,6 +246,9 @@ impl SampleCounter {
     /// The number of samples of the next packet, `None` if it is the same for all packets, and that
     /// of those from there on that the decoder knows to be no sound.
     fn count(&mut self, packet: &Packet) -> Result<(Option<u32>, u32)> {
+        if let Some(scheme) = packet.encryption_scheme() {
+            return Err(encrypted(&self.site, &scheme));
+        }
         let is_first = self.num_packets < PACKETS_FOR_FORMAT || self.format.is_none();
         self.num_packets += 1;
         let decoded = match is_first || matches!(self.by, PacketSamples::Decoded) {
@@ -423,7 +430,7 @@ fn place(
         if ahead(&lateness[number]) > tolerance {
             let following = &lateness[number..lateness.len().min(number + PACKETS_OF_GAP)];
             let gap = following.iter().map(ahead).fold(f64::INFINITY, f64::min);
-            if gap > tolerance && gap < i64::MAX as f64 / 4.0 {
+            if gap > tolerance && gap < MAX_GAP_SAMPLES {
                 missing += gap.round() as i64;
             }
         }

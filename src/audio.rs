@@ -1,7 +1,7 @@
-//! Exact windows of a file's sound.
+//! Exact windows of a file's audio.
 //!
-//! Sample *n* of a stream is the same whatever is read before it: a decoder whose output depends on
-//! the packets before it always starts at the same ones (see [`restart`]), and each resampled sample
+//! Sample *n* of a stream does not depend on what is read before it: a decoder whose output depends
+//! on the packets before it always starts at the same ones (see [`restart`]), and each resampled sample
 //! depends on its position alone (see [`resample`]).
 
 mod mix;
@@ -32,7 +32,7 @@ pub struct AudioFormat {
 /// A window of samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AudioWindow {
-    /// Samples of one channel after the other; 0 where the file has no sound.
+    /// Samples of one channel after the other; 0 where the file has no audio.
     pub samples: Vec<f32>,
     /// Number of channels.
     pub channels: u32,
@@ -40,7 +40,7 @@ pub struct AudioWindow {
     pub sample_rate: u32,
     /// Time of the first sample, on the file's clock.
     pub begin_seconds: f64,
-    /// The samples of a channel for which the file has sound, ascending.
+    /// The samples of a channel for which the file has audio, ascending.
     pub valid: Vec<Range<usize>>,
 }
 
@@ -55,7 +55,7 @@ impl AudioWindow {
         self.samples.is_empty()
     }
 
-    /// Silence without sound in the file.
+    /// Silence without audio in the file.
     pub fn silence(len: usize, format: AudioFormat) -> Self {
         let channels = format.channels.unwrap_or(1);
         Self {
@@ -68,7 +68,7 @@ impl AudioWindow {
     }
 }
 
-/// An opened file with sound: its bytes and its index.
+/// An opened file with audio: its bytes and its index.
 #[derive(Clone)]
 pub struct AudioTrack {
     source: Arc<dyn ByteSource>,

@@ -140,7 +140,7 @@ pub enum Error {
     },
     /// The file has no audio stream, or the requested stream is not one.
     #[error(
-        "{site}: no audio stream ({reason}); give a file with sound, or allow silence with missing=\"zeros\""
+        "{site}: no audio stream ({reason}); give a file with audio, or allow silence with missing=\"zeros\""
     )]
     NoAudio {
         site: Site,

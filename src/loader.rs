@@ -105,7 +105,7 @@ pub struct ClipMetadata {
     pub content_key: Option<u128>,
     /// Whether the batch has its frames: see [`Loader::set_known_clips`].
     pub has_frames: bool,
-    /// Its sound, if the loader delivers sound.
+    /// Its audio, if the loader delivers audio.
     pub audio: Option<Arc<AudioWindow>>,
 }
 

@@ -114,7 +114,7 @@ impl RngKey {
         self.stream((number << Purpose::BITS) + Purpose::Transforms.stream())
     }
 
-    /// The stream of the random parameters of a clip's sound: the second of the sampling purpose, as
+    /// The stream of the random parameters of a clip's audio: the second of the sampling purpose, as
     /// all purposes are taken.
     pub fn audio_rng(self) -> Rng {
         self.stream((1 << Purpose::BITS) + Purpose::Sampling.stream())

@@ -274,14 +274,14 @@ class Video:
     ) -> tuple[Tensor, int, float]:
         """Samples of a time span, (C, S) float32, their rate, and the time of the first."""
     def audio_info(self, stream: int | None) -> tuple[int, str, int, int, float, float]:
-        """Stream, codec, sample rate, channels, begin and end in seconds of the sound."""
+        """Stream, codec, sample rate, channels, begin and end in seconds of the audio."""
     def frames(self, indices: list[int], steps: list[Transform], dtype: str, layout: str, seed: int) -> Clip: ...
     def frames_at(self, seconds: list[float], steps: list[Transform], dtype: str, layout: str, seed: int) -> Clip: ...
     def iterate(self, layout: str) -> FrameIterator: ...
 
 @final
 class AudioFile:
-    """The sound of a file, which may have no video. `name` is used in messages if `source` is bytes."""
+    """The audio of a file, which may have no video. `name` is used in messages if `source` is bytes."""
 
     def __new__(cls, source: _Source | Any, name: str, index: _Index, stream: int | None) -> AudioFile: ...
     def audio(

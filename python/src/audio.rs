@@ -1,4 +1,4 @@
-//! Sound of a video or of an audio file, as tensors.
+//! Audio of a video or of an audio file, as tensors.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +19,8 @@ use crate::interrupt::{or_raise_pending, run_interruptible};
 use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
 
-/// The sound of one file, opened when it is first asked for.
-pub struct Sound {
+/// The audio of one file, opened when it is first requested.
+pub struct FileAudio {
     source: Arc<dyn ByteSource>,
     /// The path from which the source was opened, if its indices can be stored.
     path: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Sound {
 /// Stream, codec, sample rate, channels, begin and end in seconds.
 type AudioInfo = (u32, String, u32, u32, f64, f64);
 
-impl Sound {
+impl FileAudio {
     pub fn new(
         source: Arc<dyn ByteSource>,
         path: Option<PathBuf>,
@@ -114,10 +114,10 @@ impl Sound {
     }
 }
 
-/// A file of which only the sound is used; it may have no video.
+/// A file of which only the audio is used; it may have no video.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct AudioFile {
-    sound: Sound,
+    audio: FileAudio,
     stream: Option<u32>,
     owner_pid: u32,
 }
@@ -138,7 +138,7 @@ impl AudioFile {
         };
         let mut cache = IndexCacheHandle::default();
         let mut path = None;
-        let sound = run_interruptible(py, || {
+        let audio = run_interruptible(py, || {
             let source: Arc<dyn ByteSource> = match source {
                 Err(object) => Arc::new(object),
                 Ok(Source::Path(given)) => {
@@ -153,17 +153,17 @@ impl AudioFile {
                 Ok(Source::Cell(cell)) => SourceCache::default().cell(cell).open()?,
                 Ok(Source::Bytes(bytes)) => Arc::new(MemorySource::new(name, bytes)),
                 Ok(Source::ImageSequence(_)) => {
-                    return Err(Error::Argument("an image sequence has no sound".into()));
+                    return Err(Error::Argument("an image sequence has no audio".into()));
                 }
             };
-            let sound = Sound::new(source, path, cache);
-            let reader = sound.reader(stream)?;
-            sound.put_back(stream, reader);
-            Ok(sound)
+            let audio = FileAudio::new(source, path, cache);
+            let reader = audio.reader(stream)?;
+            audio.put_back(stream, reader);
+            Ok(audio)
         })?;
-        sound.cache.log_error(py)?;
+        audio.cache.log_error(py)?;
         Ok(Self {
-            sound,
+            audio,
             stream,
             owner_pid: std::process::id(),
         })
@@ -183,17 +183,17 @@ impl AudioFile {
             sample_rate,
             channels,
         };
-        self.sound.read(py, (start, seconds), format, self.stream)
+        self.audio.read(py, (start, seconds), format, self.stream)
     }
 
     /// Returns stream, codec, sample rate, channels, begin and end in seconds.
     fn info(&self, py: Python<'_>) -> PyResult<(u32, String, u32, u32, f64, f64)> {
         check_same_process(py, "AudioFile", self.owner_pid)?;
-        self.sound.info(py, self.stream)
+        self.audio.info(py, self.stream)
     }
 }
 
-/// Adds the sound of the clips of a batch to its dict: samples (N, C, S), zeros after the shorter
+/// Adds the audio of the clips of a batch to its dict: samples (N, C, S), zeros after the shorter
 /// ones, and which of them the file has, (N, S). `by_clip`: the first dimensions.
 pub fn put_audio(
     py: Python<'_>,

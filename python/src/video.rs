@@ -19,7 +19,7 @@ use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use pyo3::prelude::*;
 
-use crate::audio::Sound;
+use crate::audio::FileAudio;
 use crate::batch_sampler::parse_choice;
 use crate::element_type::ElementType;
 use crate::errors::{OrRaise, check_same_process, warn_hdr};
@@ -60,7 +60,7 @@ pub struct Video {
     /// The packet reader of the last call, which keeps the demuxer open for containers that need
     /// one.
     reader: Mutex<Option<PacketReader>>,
-    sound: Sound,
+    audio: FileAudio,
     owner_pid: u32,
 }
 
@@ -338,7 +338,7 @@ impl Video {
         cache.log_error(py)?;
         let (clip_decoder, reader) = (Mutex::new(None), Mutex::new(None));
         Ok(Self {
-            sound: Sound::new(engine.source().clone(), stored_path, cache),
+            audio: FileAudio::new(engine.source().clone(), stored_path, cache),
             engine,
             threads,
             gpu,
@@ -367,17 +367,17 @@ impl Video {
             sample_rate,
             channels,
         };
-        self.sound.read(py, (start, seconds), format, stream)
+        self.audio.read(py, (start, seconds), format, stream)
     }
 
-    /// Returns stream, codec, sample rate, channels, begin and end in seconds of the sound.
+    /// Returns stream, codec, sample rate, channels, begin and end in seconds of the audio.
     fn audio_info(
         &self,
         py: Python<'_>,
         stream: Option<u32>,
     ) -> PyResult<(u32, String, u32, u32, f64, f64)> {
         self.check_process(py)?;
-        self.sound.info(py, stream)
+        self.audio.info(py, stream)
     }
 
     fn __len__(&self) -> usize {

@@ -55,7 +55,7 @@ impl Mix {
             return Some(Mix { rows: None });
         }
         let mask = match (layout_mask, from) {
-            // A single channel is mono, whatever its name.
+            // A single channel is mono, under any name.
             (0, _) | (_, 1) => default_layout(from)?,
             (STEREO_DOWNMIX, _) => FRONT_LEFT | FRONT_RIGHT,
             _ => layout_mask,
@@ -98,7 +98,7 @@ impl Mix {
         let len = planes.first().map_or(0, Vec::len);
         let mix = |row: &Vec<f32>| {
             let mut mixed = vec![0.0; len];
-            // A channel without gain is left out, since it may contain infinities.
+            // A channel without gain is omitted, since it may contain infinities.
             for (&gain, plane) in row.iter().zip(&planes).filter(|(gain, _)| **gain != 0.0) {
                 for (mixed, sample) in mixed.iter_mut().zip(plane) {
                     *mixed += gain * sample;

@@ -47,7 +47,7 @@ fn resampler(rates: Rates) -> Option<Arc<Resampler>> {
     Some(made)
 }
 
-/// Reads windows of the sound of one file.
+/// Reads windows of the audio of one file.
 pub struct AudioReader {
     source: Arc<dyn ByteSource>,
     index: Arc<AudioIndex>,
@@ -131,7 +131,7 @@ impl AudioReader {
             Error::Clip {
                 site: site.clone(),
                 reason: format!(
-                    "its sound has {} channels, for which there is no standard conversion to {channels}; use channels=None or 1",
+                    "its audio has {} channels, for which there is no standard conversion to {channels}; use channels=None or 1",
                     params.channels
                 ),
             }
@@ -139,7 +139,7 @@ impl AudioReader {
         let resampler = resampler((params.sample_rate, rate)).ok_or_else(|| Error::Clip {
             site: site.clone(),
             reason: format!(
-                "its sound has {} Hz, which cannot be converted to {rate} Hz: rates are from 1 to {MAX_RATE} Hz, and at most {MAX_DECIMATION} times lower than that of the file",
+                "its audio has {} Hz, which cannot be converted to {rate} Hz: rates are from 1 to {MAX_RATE} Hz, and at most {MAX_DECIMATION} times lower than that of the file",
                 params.sample_rate
             ),
         })?;
@@ -150,11 +150,11 @@ impl AudioReader {
             .clamp(-farthest, farthest) as i64;
         let window = first..first + len as i64;
         let stream_end = resampler.output_len(index.len.max(0) as u64) as i64;
-        let sounding = window.start.clamp(0, stream_end)..window.end.clamp(0, stream_end);
+        let audible = window.start.clamp(0, stream_end)..window.end.clamp(0, stream_end);
         let mut samples = vec![0.0; len as usize * channels as usize];
         let mut valid = Vec::new();
-        if !sounding.is_empty() {
-            let needed = resampler.input_range(sounding.clone());
+        if !audible.is_empty() {
+            let needed = resampler.input_range(audible.clone());
             let needed = needed.start.clamp(0, index.len)..needed.end.clamp(0, index.len);
             Limits::check(
                 site,
@@ -163,13 +163,13 @@ impl AudioReader {
                 MAX_STORED_SAMPLES,
             )?;
             let planes = mix.apply(self.decode(&needed)?);
-            let skip = (sounding.start - window.start) as usize;
-            let count = (sounding.end - sounding.start) as usize;
+            let skip = (audible.start - window.start) as usize;
+            let count = (audible.end - audible.start) as usize;
             for (channel, plane) in planes.iter().enumerate() {
                 let output = &mut samples[channel * len as usize..][skip..skip + count];
-                resampler.run(plane, needed.start, sounding.start, output);
+                resampler.run(plane, needed.start, audible.start, output);
             }
-            valid = self.valid(&sounding, rate, window.start);
+            valid = self.valid(&audible, rate, window.start);
         }
         Ok(AudioWindow {
             samples,

@@ -1,5 +1,5 @@
 //! Band-limited resampling between two integer sample rates, on a grid fixed to the start of the
-//! stream: output sample `m` lies at input position `m * in_rate / out_rate`, and its value depends
+//! stream: output sample `m` is at input position `m * in_rate / out_rate`, and its value depends
 //! only on `m` and the input. A window is therefore bit for bit the cut of the whole stream.
 //!
 //! `y[m] = sum over k of h(position - k) * x[k]`, with a sinc limited by a Kaiser window as `h`

@@ -30,7 +30,7 @@ pub(super) struct Run {
 }
 
 /// Duration of a block in seconds. Shorter blocks need more decoders and more packets before them,
-/// longer ones more packets that no window asked for: clips last a few seconds.
+/// longer ones more packets that no window needs: clips last a few seconds.
 const BLOCK_SECONDS: f64 = 1.0;
 
 /// FFmpeg's number of AAC-LC.
@@ -66,7 +66,7 @@ impl Restart {
             "aac" | "aac_latm" => blocks(3),
             // The overlap is one packet; noise depends on the packet, see `AudioDecoder::open`.
             "ac3" | "eac3" => Self::After(2),
-            // RFC 7845, 4.6 asks for 80 ms, after which predictors have almost converged.
+            // RFC 7845, 4.6 requires 80 ms, after which predictors have almost converged.
             "opus" => blocks(packets_in(0.5)),
             _ => blocks(packets_in(0.5)),
         }

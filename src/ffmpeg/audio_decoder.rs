@@ -42,7 +42,7 @@ pub(crate) struct DecodedFormat {
 pub(crate) struct Decoded {
     pub format: DecodedFormat,
     /// Number of samples from here on that the decoder, if it began with this packet of the stream,
-    /// knows to be no sound.
+    /// knows to be no audio.
     pub delay: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The audio index: the packets of a file's sound by sample number.
+//! The audio index: the packets of a file's audio by sample number.
 //!
 //! A position counts samples of the stream from its first audible one, after the encoder's delay.
 
@@ -56,7 +56,7 @@ pub struct AudioPacket {
     pub skipped: u32,
 }
 
-/// Everything about the sound of a file except the payload.
+/// Everything about the audio of a file except the payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AudioIndex {
     /// Name of the source, for error messages.

@@ -74,7 +74,7 @@ impl IndexCache {
             .map(Arc::new)
     }
 
-    /// Returns the cached index of the sound of the file at `path`, for the requested audio stream,
+    /// Returns the cached index of the audio of the file at `path`, for the requested audio stream,
     /// under the same conditions as [`Self::get`].
     pub fn get_audio(
         &self,

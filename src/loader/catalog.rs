@@ -48,7 +48,7 @@ pub struct VideoCatalog {
     pub(super) clips: ClipNumbers,
     /// Opens the files.
     pub(super) files: VideoOpener,
-    /// The sound of its clips.
+    /// The audio of its clips.
     audio: audio::ClipAudio,
     /// How long an unavailable server is waited for; `None` for the default.
     pub(super) outage_timeout: Option<Duration>,

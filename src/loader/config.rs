@@ -83,11 +83,11 @@ pub struct LoaderOptions {
     pub clip_store: Option<ClipStoreConfig>,
     /// Selects the work that runs on a GPU.
     pub gpu: GpuConfig,
-    /// The sound of each clip, if it is wanted.
+    /// The audio of each clip, if it is wanted.
     pub audio: Option<AudioOptions>,
 }
 
-/// The sound of the clips of a loader.
+/// The audio of the clips of a loader.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AudioOptions {
@@ -108,7 +108,7 @@ pub struct AudioOptions {
     pub gain: (f64, f64),
     /// Index of the audio stream among all streams of a file; `None` for the best one.
     pub stream: Option<u32>,
-    /// Whether a file without sound gives silence; otherwise it is an error.
+    /// Whether a file without audio gives silence; otherwise it is an error.
     pub allows_silence: bool,
 }
 
@@ -124,7 +124,7 @@ impl AudioOptions {
         }
     }
 
-    /// Bytes of the sound of a clip, as far as they are known.
+    /// Bytes of the audio of a clip, as far as they are known.
     pub(super) fn expected_bytes(&self) -> u64 {
         let seconds = self.seconds.unwrap_or(ASSUMED_AUDIO_SECONDS);
         let samples = (seconds * f64::from(self.sample_rate)).max(0.0) as u64;
@@ -296,7 +296,7 @@ impl LoaderConfig {
             .saturating_add(self.audio_bytes())
     }
 
-    /// Bytes of the sound of a cached clip.
+    /// Bytes of the audio of a cached clip.
     pub(super) fn audio_bytes(&self) -> u64 {
         self.options
             .audio

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import streams
 from recipe import BASE, JITTER, SINE, X264, first, flipped, joined, zeroed
 
-#: Files of sound alone, and the options of their encoders.
-SOUNDS = {
+#: Files with audio alone, and the options of their encoders.
+AUDIO = {
     "aac.m4a": "-c:a aac",
     "alac.m4a": "-c:a alac",
     "mp3.mp3": "-c:a libmp3lame -b:a 64k",
@@ -112,8 +112,8 @@ def recipes(add: Callable[..., None]) -> None:
     )
     add("odd/shorter_audio.mp4", "audio shorter than video", f"-i {BASE} {SINE} -map 0 -map 1 -c:v copy -t:a 1")
     add("odd/audio_only.mp4", "no video", f"{SINE} -t 1 -c:a aac", frames=())
-    for name, options in SOUNDS.items():
-        add(f"sound/{name}", "a tone of a second", f"{SINE} -t 1 {options}", frames=())
+    for name, options in AUDIO.items():
+        add(f"audio/{name}", "a tone of a second", f"{SINE} -t 1 {options}", frames=())
     add(
         "derived/cover_art_only.m4a",
         "audio with a cover picture",

@@ -23,7 +23,7 @@ DECORD_WRONG_AUDIO = {
     "tuple((r[-1].asnumpy() * 32768).tolist())": [7999, -15998],
     "tuple((r[20:5:-3].asnumpy()[1] * 32768).tolist())": [-40, -34, -28, -22, -16],
     "tuple((r.get_batch([7, 2, -1, 2]).asnumpy()[0] * 32768).tolist())": [7, 2, 7999, 2],
-    "A(sounds, sample_rate=8000).shape": [1, 24000],
+    "A(audio, sample_rate=8000).shape": [1, 24000],
 }
 
 

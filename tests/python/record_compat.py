@@ -160,7 +160,7 @@ def ask_audio_reader(decord: Any, videos: Path) -> dict[str, Any]:
     """Evaluates decord's expressions of audio with a module that has its names."""
     names = {"decord": decord, "np": np, "file": lambda: io.BytesIO(wav_file()), "A": decord.AudioReader}
     names |= {"AV": decord.AVReader, "r": decord.AudioReader(io.BytesIO(wav_file()), sample_rate=8000, mono=False)}
-    names |= {"sounds": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
+    names |= {"audio": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
     names |= {"video": lambda: io.BytesIO((videos / AUDIO_VIDEO).read_bytes())}
     return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in AUDIO_READER_OUTCOMES}
 
@@ -172,7 +172,7 @@ def ask_audio_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
     decoders = torchcodec.decoders
     names = {"torchcodec": torchcodec, "decoders": decoders, "torch": torch, "io": io, "Plain": Plain}
     names |= {"D": decoders.AudioDecoder, "a": decoders.AudioDecoder(wav_file()), "wav": wav_file()}
-    names |= {"sounds": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
+    names |= {"audio": str(videos / AUDIO_VIDEO), "silent": str(videos / READER_VIDEO)}
     return {ask: outcome(lambda ask=ask: eval(ask, names)) for ask in AUDIO_OUTCOMES}
 
 
@@ -203,7 +203,7 @@ def ask_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
     modules = {name: getattr(torchcodec, name) for name in ("decoders", "samplers", "transforms")}
     names = {"torchcodec": torchcodec, **modules, "torch": torch, "np": np, "d": decoder, "n": len(decoder)}
     names |= {"path": path, "broken": broken, "B": begin, "E": end, "mapping": MAPPING, "Plain": Plain}
-    names |= {"deep": str(videos / DEEP_VIDEO), "sounds": str(videos / AUDIO_VIDEO), "without": without}
+    names |= {"deep": str(videos / DEEP_VIDEO), "audio": str(videos / AUDIO_VIDEO), "without": without}
     names |= {"io": io, "data": Path(path).read_bytes()}
     with open(path, encoding="latin-1") as text, open(path, "rb") as file, open(path, "rb", buffering=0) as raw:
         names |= {"text": text, "file": file, "raw": raw}

@@ -1,4 +1,4 @@
-"""Sound: exact samples of any window, in files and in the batches of a loader."""
+"""Audio: exact samples of any window, in files and in the batches of a loader."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VIDEOS = {
     "eac3.mp4": (48000, ["-c:a", "eac3"], True, ["-cons_noisegen", "1"]),
     "wma.asf": (44100, ["-c:a", "wmav2"], True, []),
 }
-SOUNDS = {
+AUDIO_ONLY = {
     "tone.wav": (44100, ["-c:a", "pcm_s16le"], True, []),
     "float.wav": (48000, ["-c:a", "pcm_f32le"], True, []),
     "tone.flac": (44100, ["-c:a", "flac"], True, []),
@@ -61,8 +61,8 @@ SOUNDS = {
     "tone.ogg": (44100, VORBIS, True, []),
     "tone.opus": (48000, OPUS, False, []),
 }
-FILES = VIDEOS | SOUNDS
-#: Samples that the reference program, of an older release, returns before the sound: the delay of the encoder.
+FILES = VIDEOS | AUDIO_ONLY
+#: Samples that the reference program, of an older release, returns before the audio: the delay of the encoder.
 EARLIER = {"aac.mkv": 1024, "ac3.mkv": 256, "mp3.mkv": 1105}
 #: Largest difference from a decoder that began with the first packet, where a decoder only converges.
 CONVERGED = 1e-4
@@ -77,9 +77,9 @@ def run(command: list[str]) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def sounds(encoder, tmp_path_factory) -> Path:
+def audio_files(encoder, tmp_path_factory) -> Path:
     """The files of `FILES`."""
-    folder = tmp_path_factory.mktemp("sounds")
+    folder = tmp_path_factory.mktemp("audio_files")
     picture = ["-f", "lavfi", "-i", f"testsrc2=s=64x48:r=25:d={SECONDS}"]
 
     def make(name: str) -> None:
@@ -109,15 +109,15 @@ def reference(encoder: str, path: Path, channels: int, options: list[str]) -> np
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_windows_equal_the_cut_of_a_whole_decoding(name, sounds, encoder):
+def test_windows_equal_the_cut_of_a_whole_decoding(name, audio_files, encoder):
     rate, _, is_exact, options = FILES[name]
-    sound = fsp.video.AudioFile(sounds / name, index=False)
-    info = sound.info
-    whole = reference(encoder, sounds / name, info.channels, options)
+    audio = fsp.video.AudioFile(audio_files / name, index=False)
+    info = audio.info
+    whole = reference(encoder, audio_files / name, info.channels, options)
     assert info.sample_rate == rate
-    all_samples = sound.samples().numpy()
+    all_samples = audio.samples().numpy()
     assert all_samples.shape[0] == info.channels
-    # The reference program keeps padding after the end of the sound where newer releases remove it.
+    # The reference program keeps padding after the end of the audio where newer releases remove it.
     extra = whole.shape[1] - all_samples.shape[1]
     assert extra == 0 or 0 < extra <= 1152 and name.endswith((".mp4", ".m4a")), extra
     assert abs(info.duration_seconds - all_samples.shape[1] / rate) < 1e-9
@@ -130,11 +130,11 @@ def test_windows_equal_the_cut_of_a_whole_decoding(name, sounds, encoder):
     places = [0, 1, rate - 17, whole.shape[1] // 2, whole.shape[1] - length]
     for first in places:
         # Another file object for each window: nothing is left over from the window before.
-        alone = fsp.video.AudioFile(sounds / name, index=False)
+        alone = fsp.video.AudioFile(audio_files / name, index=False)
         window = alone.samples(info.begin_seconds + first / rate, 0.4).numpy()
         assert window.shape == (info.channels, length)
-        assert np.array_equal(window, all_samples[:, first : first + length]), "the same whatever is read before"
-        again = sound.samples(info.begin_seconds + first / rate, 0.4).numpy()
+        assert np.array_equal(window, all_samples[:, first : first + length]), "independent of what is read before"
+        again = audio.samples(info.begin_seconds + first / rate, 0.4).numpy()
         assert np.array_equal(window, again)
 
 
@@ -172,25 +172,25 @@ def test_each_decoder_and_demuxer(codec, encoder, tmp_path):
     path = tmp_path / f"tone.{extension}"
     source = ["-f", "lavfi", "-i", SIGNAL.format(rate=44100, seconds=1)]
     run([encoder, "-v", "error", *source, *options, str(path)])
-    sound = fsp.video.AudioFile(path, index=False)
-    whole = sound.samples().numpy()
-    expected = reference(encoder, path, sound.info.channels, ["-cons_noisegen", "1"] if "ac3" in codec else [])
-    assert sound.info.codec == codec and np.abs(whole).max() > 0.1
+    audio = fsp.video.AudioFile(path, index=False)
+    whole = audio.samples().numpy()
+    expected = reference(encoder, path, audio.info.channels, ["-cons_noisegen", "1"] if "ac3" in codec else [])
+    assert audio.info.codec == codec and np.abs(whole).max() > 0.1
     count = min(whole.shape[1], expected.shape[1])
-    assert count > 0.95 * sound.info.sample_rate and abs(whole.shape[1] - expected.shape[1]) <= 2048
+    assert count > 0.95 * audio.info.sample_rate and abs(whole.shape[1] - expected.shape[1]) <= 2048
     tolerance = 0 if "pcm" in codec else CONVERGED if "amr" in codec else ROUNDED
     assert np.abs(whole[:, :count] - expected[:, :count]).max() <= tolerance
-    begin, rate = sound.info.begin_seconds, sound.info.sample_rate
+    begin, rate = audio.info.begin_seconds, audio.info.sample_rate
     first, length = round(0.4 * rate), round(0.3 * rate)
     window = fsp.video.AudioFile(path, index=False).samples(begin + first / rate, length / rate).numpy()
     assert np.array_equal(window, whole[:, first : first + length])
 
 
-def test_all_components_of_the_build_are_tested(sounds):
+def test_all_components_of_the_build_are_tested(audio_files):
     script = Path(__file__).resolve().parents[2] / "scripts" / "build_ffmpeg.sh"
     command = f'source {script}; echo "$AUDIO_DECODERS" "$AUDIO_DEMUXERS"'
     decoders, demuxers = (set(line.split(",")) for line in run(["bash", "-c", command]).decode().split())
-    codecs = {fsp.video.AudioFile(sounds / name, index=False).info.codec for name in FILES} | set(CODECS)
+    codecs = {fsp.video.AudioFile(audio_files / name, index=False).info.codec for name in FILES} | set(CODECS)
     assert decoders == {DECODED_BY.get(codec, codec) for codec in codecs} | set(UNTESTED)
     extensions = {Path(name).suffix[1:] for name in FILES} | {extension for extension, _ in CODECS.values()}
     assert demuxers <= extensions, demuxers - extensions
@@ -198,13 +198,13 @@ def test_all_components_of_the_build_are_tested(sounds):
 
 @pytest.mark.parametrize("name", ["aac.mp4", "opus.mkv", "tone.mp3", "aac.ts", "tone.flac"])
 @pytest.mark.parametrize("rate", [16000, 8000, 48000, 22051, 96000])
-def test_resampled_windows_equal_the_cut_of_the_whole(name, rate, sounds):
-    sound = fsp.video.AudioFile(sounds / name, index=False)
-    begin = sound.info.begin_seconds
-    whole = sound.samples(sample_rate=rate).numpy()
-    assert whole.shape[1] == pytest.approx(sound.info.duration_seconds * rate, abs=1)
+def test_resampled_windows_equal_the_cut_of_the_whole(name, rate, audio_files):
+    audio = fsp.video.AudioFile(audio_files / name, index=False)
+    begin = audio.info.begin_seconds
+    whole = audio.samples(sample_rate=rate).numpy()
+    assert whole.shape[1] == pytest.approx(audio.info.duration_seconds * rate, abs=1)
     for first in (0, 1, 777, rate, whole.shape[1] - 1000):
-        window = sound.samples(begin + first / rate, 1000 / rate, sample_rate=rate).numpy()
+        window = audio.samples(begin + first / rate, 1000 / rate, sample_rate=rate).numpy()
         assert np.array_equal(window, whole[:, first : first + 1000])
 
 
@@ -213,16 +213,16 @@ def test_noise_of_the_decoder_does_not_depend_on_the_window(encoder, tmp_path):
     path = tmp_path / "noise.mp4"
     source = "anoisesrc=r=48000:d=8:a=0.3:seed=1"
     run([encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:a", "aac", "-b:a", "48k", str(path)])
-    sound = fsp.video.AudioFile(path, index=False)
-    whole = sound.samples().numpy()
+    audio = fsp.video.AudioFile(path, index=False)
+    whole = audio.samples().numpy()
     for first in (0, 40000, 100_001, 300_000):
         alone = fsp.video.AudioFile(path, index=False)
         window = alone.samples(first / 48000, 0.5).numpy()
         assert np.array_equal(window, whole[:, first : first + 24000])
 
 
-def test_sound_outside_the_file_is_silence(sounds):
-    video = fsp.Video(sounds / "flac.mkv", index=False)
+def test_audio_outside_the_file_is_silence(audio_files):
+    video = fsp.Video(audio_files / "flac.mkv", index=False)
     (info,) = video.info.audio_streams
     assert (info.codec, info.sample_rate, info.channels, info.begin_seconds) == ("flac", 44100, 2, 0.0)
     around = video.audio(-0.5, SECONDS + 1.0).numpy()
@@ -233,19 +233,19 @@ def test_sound_outside_the_file_is_silence(sounds):
     assert video.audio(SECONDS + 1.0).shape == (2, 0), "to the end"
 
 
-def test_late_sound_keeps_its_time(encoder, sounds, tmp_path):
-    """The sound begins 0.75 s after the pictures, and two packets are missing in its middle."""
+def test_late_audio_keeps_its_time(encoder, audio_files, tmp_path):
+    """The audio begins 0.75 s after the pictures, and two packets are missing in its middle."""
     path = tmp_path / "late.mkv"
-    inputs = ["-i", str(sounds / "flac.mkv"), "-itsoffset", "0.75", "-i", str(sounds / "flac.mkv")]
+    inputs = ["-i", str(audio_files / "flac.mkv"), "-itsoffset", "0.75", "-i", str(audio_files / "flac.mkv")]
     gap = ["-bsf:a", "noise=drop=eq(n\\,20)+eq(n\\,21)"]
     run([encoder, "-v", "error", *inputs, "-map", "0:v", "-map", "1:a", "-c", "copy", *gap, str(path)])
     video = fsp.Video(path, index=False)
     (info,) = video.info.audio_streams
     assert info.begin_seconds == pytest.approx(0.75, abs=1e-3)
-    whole = fsp.video.AudioFile(sounds / "flac.mkv", index=False).samples().numpy()
+    whole = fsp.video.AudioFile(audio_files / "flac.mkv", index=False).samples().numpy()
     got = video.audio().numpy()
     late = got.shape[1] - whole.shape[1]
-    assert abs(late) <= 44, "the sound after the gap is in its place, to the millisecond of Matroska"
+    assert abs(late) <= 44, "the audio after the gap is in its place, to the millisecond of Matroska"
     silent = ~got.any(axis=0)
     first, last = np.flatnonzero(silent)[[0, -1]]
     assert silent[first : last + 1].all() and 4000 < last + 1 - first < 10000
@@ -259,11 +259,11 @@ def test_late_sound_keeps_its_time(encoder, sounds, tmp_path):
 
 @pytest.mark.parametrize("channels", [1, 2])
 @pytest.mark.parametrize("name", ["aac_surround.mp4", "tone.flac", "mono.wav"])
-def test_channels_are_mixed_as_by_ffmpeg(name, channels, encoder, sounds, tmp_path):
-    path = sounds / name
+def test_channels_are_mixed_as_by_ffmpeg(name, channels, encoder, audio_files, tmp_path):
+    path = audio_files / name
     if name == "mono.wav":
         path = tmp_path / name
-        run([encoder, "-v", "error", "-i", str(sounds / "tone.wav"), "-ac", "1", "-c:a", "pcm_f32le", str(path)])
+        run([encoder, "-v", "error", "-i", str(audio_files / "tone.wav"), "-ac", "1", "-c:a", "pcm_f32le", str(path)])
     raw = run([encoder, "-v", "error", "-i", str(path), "-ac", str(channels), "-f", "s16le", "-"])
     whole = np.frombuffer(raw, "<i2").reshape(-1, channels).T / 32768
     mixed = fsp.video.AudioFile(path, index=False).samples(channels=channels).numpy()
@@ -278,27 +278,27 @@ def loader_of(dataset, sampler=None, **more) -> fsp.ClipLoader:
 
 
 @pytest.fixture(scope="module")
-def videos_with_sound(sounds) -> list[str]:
+def videos_with_audio(audio_files) -> list[str]:
     names = ("aac.mp4", "aac.ts", "opus.mkv", "flac.mkv", "mp3.avi", "pcm16.mov")
-    return [str(sounds / name) for name in names]
+    return [str(audio_files / name) for name in names]
 
 
 @pytest.fixture(scope="module")
-def whole_sounds(videos_with_sound) -> list[tuple[float, np.ndarray]]:
+def whole_audio(videos_with_audio) -> list[tuple[float, np.ndarray]]:
     """Begin and samples of each, mono at 16 kHz."""
-    files = [fsp.video.AudioFile(path, index=False) for path in videos_with_sound]
+    files = [fsp.video.AudioFile(path, index=False) for path in videos_with_audio]
     return [(each.info.begin_seconds, each.samples(sample_rate=16000, channels=1).numpy()[0]) for each in files]
 
 
-def check(batch, whole_sounds, shift=0.0) -> list[int]:
-    """Compares the sound of each clip with the cut of the file's; returns the numbers of the clips."""
+def check(batch, whole_audio, shift=0.0) -> list[int]:
+    """Compares the audio of each clip with the cut of the file's; returns the numbers of the clips."""
     length = batch.audio.shape[-1]
     audio, mask = batch.audio.numpy().reshape(-1, length), batch.audio_mask.numpy().reshape(-1, length)
     times = batch.pts_seconds.numpy()
     times = times.reshape(-1, times.shape[-1])
     each = len(audio) // len(batch.video_ids)
     for row, video in enumerate(np.repeat(batch.video_ids.numpy(), each)):
-        begin, whole = whole_sounds[video]
+        begin, whole = whole_audio[video]
         first = round((times[row].min() + shift - begin) * 16000)
         padded = np.concatenate([np.zeros(32000, "f4"), whole, np.zeros(64000, "f4")])
         assert np.array_equal(audio[row], padded[32000 + first : 32000 + first + length])
@@ -321,80 +321,80 @@ def check(batch, whole_sounds, shift=0.0) -> list[int]:
     ],
     ids=str,
 )
-def test_clips_have_their_sound(order, videos_with_sound, whole_sounds):
-    loader = loader_of(videos_with_sound, **order)
+def test_clips_have_their_audio(order, videos_with_audio, whole_audio):
+    loader = loader_of(videos_with_audio, **order)
     for _ in range(2):
         clips = []
         for batch in loader:
             assert batch.audio.shape[-2:] == (1, 16000) and batch.audio.dtype == "float32"
-            clips += check(batch, whole_sounds)
+            clips += check(batch, whole_audio)
         assert sorted(clips) == sorted([*range(18)] * order.get("repeats", 1))
 
 
-def test_order_and_sound_are_resumed(videos_with_sound):
-    batches = [(b.clip_ids.tolist(), b.audio.numpy()) for b in loader_of(videos_with_sound, shuffle=True)]
+def test_order_and_audio_are_resumed(videos_with_audio):
+    batches = [(b.clip_ids.tolist(), b.audio.numpy()) for b in loader_of(videos_with_audio, shuffle=True)]
     for after in range(len(batches)):
-        first = loader_of(videos_with_sound, shuffle=True)
+        first = loader_of(videos_with_audio, shuffle=True)
         iterator = iter(first)
         for _ in range(after):
             next(iterator)
-        resumed = loader_of(videos_with_sound, shuffle=True)
+        resumed = loader_of(videos_with_audio, shuffle=True)
         resumed.load_state_dict(first.state_dict())
         rest = [(b.clip_ids.tolist(), b.audio.numpy()) for b in resumed]
         assert [clips for clips, _ in rest] == [clips for clips, _ in batches[after:]]
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(rest, batches[after:], strict=True))
 
 
-def test_ranks_share_the_clips(videos_with_sound, whole_sounds):
-    ranks = [loader_of(videos_with_sound, shuffle=True, num_shards=2, shard_id=rank) for rank in (0, 1)]
-    clips = [clip for loader in ranks for batch in loader for clip in check(batch, whole_sounds)]
+def test_ranks_share_the_clips(videos_with_audio, whole_audio):
+    ranks = [loader_of(videos_with_audio, shuffle=True, num_shards=2, shard_id=rank) for rank in (0, 1)]
+    clips = [clip for loader in ranks for batch in loader for clip in check(batch, whole_audio)]
     assert sorted(clips) == [*range(18)]
 
 
-def test_clips_on_disk_have_their_sound(videos_with_sound, whole_sounds, tmp_path):
+def test_clips_on_disk_have_their_audio(videos_with_audio, whole_audio, tmp_path):
     sampler = S.RandomClips(sequence_length=8, fps=8)
     cache = fsp.Cache("64MiB", disk=tmp_path / "clips", disk_size="1GiB")
-    loader = loader_of(videos_with_sound, sampler, shuffle=True, cache=cache)
+    loader = loader_of(videos_with_audio, sampler, shuffle=True, cache=cache)
     for _ in range(4):
-        assert sorted(clip for batch in loader for clip in check(batch, whole_sounds)) == [*range(6)]
+        assert sorted(clip for batch in loader for clip in check(batch, whole_audio)) == [*range(6)]
     assert loader.stats()["disk_clips_read"] > 0
 
 
-def test_views_have_sounds_of_their_own(videos_with_sound, whole_sounds):
+def test_views_have_audio_of_their_own(videos_with_audio, whole_audio):
     views = {
         "long": fsp.View(S.RandomClips(sequence_length=16, fps=8), [T.Resize((16, 16))]),
         "short": fsp.View(
             S.RandomClips(sequence_length=4, fps=8, clips_per_video=2), [T.Resize((8, 8))], within="long"
         ),
     }
-    loader = fsp.ClipLoader(videos_with_sound, batch_size=2, views=views, audio=fsp.Audio(seconds=0.5), index=False)
+    loader = fsp.ClipLoader(videos_with_audio, batch_size=2, views=views, audio=fsp.Audio(seconds=0.5), index=False)
     for batch in loader:
         assert batch["long"].audio.shape == (2, 1, 1, 8000) and batch["short"].audio.shape == (2, 2, 1, 8000)
-        check(batch["long"], whole_sounds)
-        check(batch["short"], whole_sounds)
+        check(batch["long"], whole_audio)
+        check(batch["short"], whole_audio)
 
 
-def test_buckets_keep_the_sound(videos_with_sound, whole_sounds):
+def test_buckets_keep_the_audio(videos_with_audio, whole_audio):
     buckets = fsp.Buckets(sizes=[(16, 16), (16, 32)], frames=(17, 9))
-    loader = loader_of(videos_with_sound, S.RandomClips(sequence_length=9, fps=8), buckets=buckets, transforms=[])
+    loader = loader_of(videos_with_audio, S.RandomClips(sequence_length=9, fps=8), buckets=buckets, transforms=[])
     seen = []
     for batch in loader:
         assert batch.audio.shape[-1] == batch.frames.shape[1] * 2000
-        seen += check(batch, whole_sounds)
+        seen += check(batch, whole_audio)
     assert sorted(seen) == [*range(6)]
 
 
 @pytest.mark.parametrize(("align", "shift"), [("start", 0.0), ("center", -0.5)])
-def test_length_in_seconds(align, shift, videos_with_sound, whole_sounds):
-    loader = loader_of(videos_with_sound, audio=fsp.Audio(seconds=2.0, align=align))
+def test_length_in_seconds(align, shift, videos_with_audio, whole_audio):
+    loader = loader_of(videos_with_audio, audio=fsp.Audio(seconds=2.0, align=align))
     for batch in loader:
         assert batch.audio.shape[1:] == (1, 32000)
-        check(batch, whole_sounds, shift)
+        check(batch, whole_audio, shift)
 
 
-def test_random_shift_and_gain(videos_with_sound, whole_sounds):
+def test_random_shift_and_gain(videos_with_audio, whole_audio):
     def epochs(**more):
-        loader = loader_of(videos_with_sound[3:4], S.Windows(sequence_length=25), batch_size=6, **more)
+        loader = loader_of(videos_with_audio[3:4], S.Windows(sequence_length=25), batch_size=6, **more)
         return [next(iter(loader)).audio.numpy() for _ in range(2)]
 
     def batches(**more):
@@ -407,7 +407,7 @@ def test_random_shift_and_gain(videos_with_sound, whole_sounds):
     assert all(0.1 <= factor <= 10**-0.5 for factor in factors) and len(set(factors)) == 6
     assert not np.array_equal(first, second), "another epoch"
     (shifted, _), _ = batches(audio=fsp.Audio(shift=0.01))
-    _, whole = whole_sounds[3]
+    _, whole = whole_audio[3]
     padded = np.concatenate([np.zeros(160, "f4"), whole, np.zeros(32000, "f4")])
     shifts = []
     for window, begin in zip(shifted[:, 0], range(0, 96000, 16000), strict=True):
@@ -416,26 +416,26 @@ def test_random_shift_and_gain(videos_with_sound, whole_sounds):
     assert len(shifts) == len(set(shifts)) == 6
 
 
-def test_strided_and_reversed_clips_have_the_sound_of_their_time(videos_with_sound, whole_sounds):
-    strided = loader_of(videos_with_sound, S.RandomClips(sequence_length=5, stride=4))
+def test_strided_and_reversed_clips_have_the_audio_of_their_time(videos_with_audio, whole_audio):
+    strided = loader_of(videos_with_audio, S.RandomClips(sequence_length=5, stride=4))
     for batch in strided:
         assert batch.audio.shape[-1] == pytest.approx(5 * 4 / 25 * 16000, abs=20)
-        check(batch, whole_sounds)
-    backward = loader_of(videos_with_sound, lambda info, rng: [40, 38, 36, 34])
+        check(batch, whole_audio)
+    backward = loader_of(videos_with_audio, lambda info, rng: [40, 38, 36, 34])
     for batch in backward:
         assert batch.audio.shape[-1] == pytest.approx(4 * 2 / 25 * 16000, abs=20)
-        check(batch, whole_sounds)
+        check(batch, whole_audio)
 
 
 @pytest.fixture(scope="module")
-def with_silent(sounds, encoder, videos_with_sound, tmp_path_factory) -> list[str]:
-    """The videos, and one without sound."""
+def with_silent(audio_files, encoder, videos_with_audio, tmp_path_factory) -> list[str]:
+    """The videos, and one without audio."""
     silent = tmp_path_factory.mktemp("silent") / "silent.mp4"
-    run([encoder, "-v", "error", "-i", videos_with_sound[0], "-an", "-c:v", "copy", str(silent)])
-    return [*videos_with_sound[:3], str(silent)]
+    run([encoder, "-v", "error", "-i", videos_with_audio[0], "-an", "-c:v", "copy", str(silent)])
+    return [*videos_with_audio[:3], str(silent)]
 
 
-def test_files_without_sound(with_silent):
+def test_files_without_audio(with_silent):
     with pytest.raises(fsp.errors.NoAudioError, match=r"silent\.mp4: no audio stream.*h264"):
         list(loader_of(with_silent))
     with pytest.raises(fsp.errors.NoAudioError, match="silent"):
@@ -449,7 +449,7 @@ def test_files_without_sound(with_silent):
 
 
 @pytest.mark.parametrize("order", [{}, {"shuffle": True}, {"shuffle": "full", "cache": "0MiB"}], ids=str)
-def test_on_error_applies_to_the_sound(order, with_silent):
+def test_on_error_applies_to_the_audio(order, with_silent):
     skipping = loader_of(with_silent, on_error="skip", **order)
     assert sorted(clip for batch in skipping for clip in batch.clip_ids.tolist()) == [*range(9)]
     assert skipping.stats()["errors"] == {"no_audio": 3}
@@ -458,40 +458,40 @@ def test_on_error_applies_to_the_sound(order, with_silent):
     assert len(made) == 12 and set(made) <= {*range(9)}
 
 
-def test_damage_is_an_error_at_its_place(sounds, tmp_path):
+def test_damage_is_an_error_at_its_place(audio_files, tmp_path):
     """FLAC has checksums; the second half of the file stays readable."""
-    data = bytearray((sounds / "tone.flac").read_bytes())
+    data = bytearray((audio_files / "tone.flac").read_bytes())
     at = len(data) // 2
     data[at : at + 64] = bytes(value ^ 0x55 for value in data[at : at + 64])
     path = tmp_path / "damaged.flac"
     path.write_bytes(data)
-    sound = fsp.video.AudioFile(path, index=False)
-    whole = fsp.video.AudioFile(sounds / "tone.flac", index=False).samples().numpy()
-    assert np.array_equal(sound.samples(0.0, 1.0).numpy(), whole[:, :44100])
+    audio = fsp.video.AudioFile(path, index=False)
+    whole = fsp.video.AudioFile(audio_files / "tone.flac", index=False).samples().numpy()
+    assert np.array_equal(audio.samples(0.0, 1.0).numpy(), whole[:, :44100])
     with pytest.raises(fsp.errors.Error, match=r"damaged\.flac.*audio packet"):
-        sound.samples()
+        audio.samples()
 
 
 @pytest.mark.parametrize(
     "name", ["aac.mp4", "aac.ts", "opus.mkv", "flac.mkv", "mp3.avi", "eac3.mp4", "wma.asf", "tone.ogg"]
 )
-def test_damaged_files_give_samples_or_an_error(name, sounds, tmp_path):
-    data = (sounds / name).read_bytes()
+def test_damaged_files_give_samples_or_an_error(name, audio_files, tmp_path):
+    data = (audio_files / name).read_bytes()
     draw = np.random.default_rng(len(data))
     for round_ in range(25):
         damaged = bytearray(data[: draw.integers(1, len(data))] if round_ % 5 == 4 else data)
         for at in draw.integers(0, len(damaged), 1 + 40 * (round_ % 3)):
             damaged[at] ^= 1 << draw.integers(8)
         try:
-            sound = fsp.video.AudioFile(bytes(damaged))
-            assert sound.samples(0.5, 0.5, sample_rate=16000, channels=1).shape == (1, 8000)
+            audio = fsp.video.AudioFile(bytes(damaged))
+            assert audio.samples(0.5, 0.5, sample_rate=16000, channels=1).shape == (1, 8000)
         except fsp.errors.Error as error:
             assert "bytes" in str(error) or "audio" in str(error)
 
 
-def test_indices_are_cached(sounds, tmp_path):
+def test_indices_are_cached(audio_files, tmp_path):
     path, cache = tmp_path / "aac.mkv", tmp_path / "cache"
-    shutil.copy(sounds / "aac.mkv", path)
+    shutil.copy(audio_files / "aac.mkv", path)
     video = fsp.Video(path, index=cache)
     expected = video.audio(1.0, 0.5).numpy()
     assert fsp.video.AudioFile(path, index=cache).samples(1.0, 0.5).numpy().tolist() == expected.tolist()
@@ -502,8 +502,8 @@ def test_indices_are_cached(sounds, tmp_path):
     assert fsp.Video(path, index=cache).info.num_frames == video.info.num_frames, "both are cached"
 
 
-def test_sources(sounds, videos_with_sound, tmp_path, nginx):
-    path = sounds / "tone.m4a"
+def test_sources(audio_files, videos_with_audio, tmp_path, nginx):
+    path = audio_files / "tone.m4a"
     expected = fsp.video.AudioFile(path, index=False).samples(1.0, 0.25).numpy()
     with open(path, "rb") as file:
         assert np.array_equal(fsp.video.AudioFile(file).samples(1.0, 0.25).numpy(), expected)
@@ -514,15 +514,15 @@ def test_sources(sounds, videos_with_sound, tmp_path, nginx):
         pickle.dumps(fsp.video.AudioFile(path.read_bytes()))
 
 
-def test_threads_share_a_file(sounds):
-    sound = fsp.video.AudioFile(sounds / "aac.ts", index=False)
-    whole = sound.samples().numpy()
-    begin, wrong = sound.info.begin_seconds, []
+def test_threads_share_a_file(audio_files):
+    audio = fsp.video.AudioFile(audio_files / "aac.ts", index=False)
+    whole = audio.samples().numpy()
+    begin, wrong = audio.info.begin_seconds, []
 
     def read(seed: int) -> None:
         draw = np.random.default_rng(seed)
         for first in draw.integers(0, whole.shape[1] - 4800, 20):
-            window = sound.samples(begin + first / 48000, 0.1).numpy()
+            window = audio.samples(begin + first / 48000, 0.1).numpy()
             if not np.array_equal(window, whole[:, first : first + 4800]):
                 wrong.append(first)
 
@@ -550,8 +550,8 @@ def test_wrong_options(arguments, message):
         fsp.Audio(**arguments)
 
 
-def test_wrong_arguments(sounds):
-    sound = fsp.video.AudioFile(sounds / "tone.wav", index=False)
+def test_wrong_arguments(audio_files):
+    audio = fsp.video.AudioFile(audio_files / "tone.wav", index=False)
     for arguments, message in (
         ({"seconds": -1.0}, "seconds must be greater than 0"),
         ({"start": "1"}, "start must be a number"),
@@ -560,9 +560,9 @@ def test_wrong_arguments(sounds):
         ({"seconds": 1e6}, "number of audio samples of a window"),
     ):
         with pytest.raises(fsp.errors.Error, match=message):
-            sound.samples(**arguments)
+            audio.samples(**arguments)
     with pytest.raises(fsp.errors.ArgumentError, match="audio must be Audio"):
-        loader_of([str(sounds / "aac.mp4")], audio=16000)
+        loader_of([str(audio_files / "aac.mp4")], audio=16000)
 
 
 def test_a_wave_file_of_one_second_is_the_second(tmp_path):
@@ -571,6 +571,6 @@ def test_a_wave_file_of_one_second_is_the_second(tmp_path):
     header = struct.pack(
         "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + 16000, b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data", 16000
     )
-    sound = fsp.video.AudioFile(header + values.tobytes())
-    assert sound.info == fsp.video.AudioInfo(0, "pcm_s16le", 8000, 1, 0.0, 1.0)
-    assert np.array_equal(sound.samples().numpy()[0], values.astype("f4") / 32768)
+    audio = fsp.video.AudioFile(header + values.tobytes())
+    assert audio.info == fsp.video.AudioInfo(0, "pcm_s16le", 8000, 1, 0.0, 1.0)
+    assert np.array_equal(audio.samples().numpy()[0], values.astype("f4") / 32768)

@@ -46,7 +46,15 @@ def test_loaders_share_their_parameters():
     clips, images = (inspect.signature(loader.__init__).parameters for loader in (fsp.ClipLoader, fsp.ImageLoader))
     assert len(clips) - 1 == 25
     # They differ in what a clip has and an image does not: its frames, the memory of the clip cache, and the index.
-    assert set(clips) - set(images) == {"clip_sampler", "frame_columns", "group_clips", "index", "views", "buckets", "audio"}
+    assert set(clips) - set(images) == {
+        "clip_sampler",
+        "frame_columns",
+        "group_clips",
+        "index",
+        "views",
+        "buckets",
+        "audio",
+    }
     assert set(images) - set(clips) == {"exact", "mask_fill", "masks"}
     shared = set(clips) & set(images) - {"batch_size", "cache", "layout", "transforms"}
     assert all(clips[name] == images[name] for name in shared), "the same default and annotation"

@@ -98,7 +98,7 @@ class Batch(BatchMethods):
             `None`.
         mix_weights: (N,) float32 with `MixUp` or `CutMix`: part of each clip that is its own, from 0 to 1. Otherwise
             `None`.
-        audio: (N, C, S) float32 with `audio=` of the loader, from -1 to 1: the sound of each clip, zeros after the
+        audio: (N, C, S) float32 with `audio=` of the loader, from -1 to 1: the audio of each clip, zeros after the
             shorter ones; see `Audio`. Otherwise `None`.
         audio_mask: (N, S) bool with `audio=`: the samples that the file has. Otherwise `None`.
 
@@ -374,7 +374,7 @@ class ClipLoader(BaseLoader[Batch]):
         index: The index cache, shared by all processes of a machine: a folder, `False` for none, or `None` or `"auto"`
             for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache); or an `options.Index`, which also
             has how the indexing of videos is reported. See docs/howto/indexing.md.
-        audio: The sound of each clip, in `batch.audio`: see `Audio`. `None`: none.
+        audio: The audio of each clip, in `batch.audio`: see `Audio`. `None`: none.
         frame_columns: Further columns with a value for each frame: by name a list with one entry per sample.
             `batch.columns` has the values of the frames of each clip, with the shape of `indices`. An entry is
             - a list or array of numbers, one for each frame of the video, or of the segment that is the sample; or

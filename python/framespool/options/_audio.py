@@ -1,4 +1,4 @@
-"""The sound of clips."""
+"""The audio of clips."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from framespool._common.validate_args import choice, integer, number, span, stre
 
 @dataclass(frozen=True)
 class Audio:
-    """The sound of the clips of a loader: `ClipLoader(audio=...)`.
+    """The audio of the clips of a loader: `ClipLoader(audio=...)`.
 
     `batch.audio` is (N, C, S) float32, from -1 to 1, and `batch.audio_mask` (N, S) bool, false where the file has no
-    sound: before its begin, after its end and in gaps. It is the sound of the time that a clip spans on the clock of
-    the file: from the start of its first frame, each frame lasting until the next one of the clip. With `fps` of the
-    clip sampler that is `sequence_length / fps` seconds for every clip; otherwise S is that of the longest clip of the
-    batch. Clips that are reversed, or whose frames have gaps, have the sound of the whole time in its own direction
-    and speed.
+    audio: before its begin, after its end and in gaps.
 
-    Samples are exact: encoder delay and padding are removed, and sample *n* of a file is the same whatever was read
-    before it. They are resampled on a grid that begins with the sound of the file. See docs/howto/audio.md.
+    It is the audio of the time that a clip spans on the clock of the file: from the start of its first frame, each frame lasting until the next one of the clip. With `fps` of the
+    clip sampler that is `sequence_length / fps` seconds for every clip; otherwise S is that of the longest clip of the
+    batch.
+
+    Clips that are reversed, or whose frames have gaps, have the audio of the whole time in its own direction and speed.
+
+    Samples are exact: encoder delay and padding are removed, and sample *n* of a file does not depend on what was
+    read before it. They are resampled on a grid that begins with the audio of the file. See docs/howto/audio.md.
 
     Args:
         sample_rate: Samples per second, 1 to 768000.
@@ -30,7 +32,7 @@ class Audio:
             the clip.
         shift: Largest random shift of the begin, earlier or later, in seconds, drawn for each clip and epoch.
         gain: Range (low, high) in dB of a random gain, drawn for each clip and epoch. Samples may then exceed 1.
-        missing: What a file without sound is: `"error"`, a `NoAudioError`, to which `on_error` of the loader applies;
+        missing: What a file without audio is: `"error"`, a `NoAudioError`, to which `on_error` of the loader applies;
             `"zeros"`, silence.
         stream: Index of the audio stream among all streams of a file (`video.info.streams`). `None`: the stream that
             FFmpeg's `av_find_best_stream` selects.

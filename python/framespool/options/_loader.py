@@ -86,7 +86,7 @@ class LoaderOptions:
     pin_memory: Any
     index: Any
     buckets: Any = None
-    #: The sound of clips, as the engine takes it.
+    #: The audio of clips, as the engine takes it.
     audio: Any = None
     deinterlace: str = "weave"
 

@@ -1,4 +1,4 @@
-"""The sound of one file."""
+"""The audio of one file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """What is known about the sound of a file.
+    """What is known about the audio of a file.
 
     Attributes:
         stream: Index of the audio stream among all streams of the file.
@@ -49,10 +49,10 @@ class AudioInfo:
 
 
 class AudioFile:
-    """Random access to the sound of a file, exact to the sample.
+    """Random access to the audio of a file, exact to the sample.
 
-    The file may have video besides, or be a WAV, FLAC, MP3, M4A, Ogg, Opus or other file of sound. Sample *n* is the
-    same whatever was read before it: encoder delay and padding are removed as by the `ffmpeg` program, and reading
+    The file may have video besides, or be a WAV, FLAC, MP3, M4A, Ogg, Opus or other file of audio. Sample *n* does
+    not depend on what was read before it: encoder delay and padding are removed as by the `ffmpeg` program, and reading
     starts early enough for the decoder. See docs/howto/audio.md.
 
     An `AudioFile` may be used from several threads. It does not survive `os.fork()`. It can be pickled if it was opened
@@ -74,10 +74,10 @@ class AudioFile:
 
     Example:
         >>> import framespool as fsp
-        >>> sound = fsp.video.AudioFile("talk.mp4")
-        >>> sound
+        >>> audio = fsp.video.AudioFile("talk.mp4")
+        >>> audio
         AudioFile('talk.mp4', 3.0 s, 1 channel, 44100 Hz, aac)
-        >>> sound.samples(start=0.5, seconds=1.0).shape
+        >>> audio.samples(start=0.5, seconds=1.0).shape
         (1, 44100)
     """
 
@@ -95,7 +95,7 @@ class AudioFile:
 
     @property
     def info(self) -> AudioInfo:
-        """Metadata of the sound."""
+        """Metadata of the audio."""
         return AudioInfo(*self._native.info())
 
     def samples(
@@ -109,14 +109,14 @@ class AudioFile:
         """Returns the samples of a time span.
 
         Args:
-            start: Time of the first sample in seconds; the nearest sample counts. `None`: the begin of the sound.
-            seconds: Length. `None`: up to the end of the sound.
+            start: Time of the first sample in seconds; the nearest sample counts. `None`: the begin of the audio.
+            seconds: Length. `None`: up to the end of the audio.
             sample_rate: Samples per second of the result. `None`: those of the file. Samples are resampled on a grid
-                that begins with the sound, so that any span equals the cut of the whole.
+                that begins with the audio, so that any span equals the cut of the whole.
             channels: Number of channels of the result, 1 or 2, mixed as by FFmpeg's `-ac`. `None`: those of the file.
 
         Returns:
-            Tensor (C, S) float32, from -1 to 1; zeros where the file has no sound.
+            Tensor (C, S) float32, from -1 to 1; zeros where the file has no audio.
 
         Raises:
             DecodeError: If a packet of the span is damaged.

@@ -325,19 +325,19 @@ class Video:
         channels: int | None = None,
         stream: int | None = None,
     ) -> Tensor:
-        """Returns the sound of a time span, exact to the sample.
+        """Returns the audio of a time span, exact to the sample.
 
         Args:
             start: Time of the first sample in seconds, on the clock of `pts_seconds`; the nearest sample counts.
-                `None`: the begin of the sound.
-            seconds: Length. `None`: up to the end of the sound.
+                `None`: the begin of the audio.
+            seconds: Length. `None`: up to the end of the audio.
             sample_rate: Samples per second of the result. `None`: those of the file. Samples are resampled on a grid
-                that begins with the sound, so that any span equals the cut of the whole.
+                that begins with the audio, so that any span equals the cut of the whole.
             channels: Number of channels of the result, 1 or 2, mixed as by FFmpeg's `-ac`. `None`: those of the file.
             stream: Index of the audio stream among all streams. `None`: the one that FFmpeg selects.
 
         Returns:
-            Tensor (C, S) float32, from -1 to 1; zeros where the file has no sound.
+            Tensor (C, S) float32, from -1 to 1; zeros where the file has no audio.
 
         Raises:
             NoAudioError: If there is no audio stream, or `stream` is not one.

@@ -1,4 +1,4 @@
-//! Builds the index of a file's sound: from the sample table of an MP4 file where that suffices, else
+//! Builds the index of a file's audio: from the sample table of an MP4 file where that suffices, else
 //! in one pass of libavformat over its audio packets.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LEAST_GAP_SECONDS: f64 = 0.01;
 /// Longest time that counts as missing, in samples: 64 days at 48 kHz.
 const MAX_GAP_SAMPLES: f64 = (1u64 << 38) as f64;
 
-/// Number of packets whose times must agree that sound is missing before them.
+/// Number of packets whose times must agree that audio is missing before them.
 const PACKETS_OF_GAP: usize = 16;
 
 /// Number of packets after which an interrupt is noticed.
@@ -244,7 +244,7 @@ impl SampleCounter {
     }
 
     /// The number of samples of the next packet, `None` if it is the same for all packets, and that
-    /// of those from there on that the decoder knows to be no sound.
+    /// of those from there on that the decoder knows to be no audio.
     fn count(&mut self, packet: &Packet) -> Result<(Option<u32>, u32)> {
         if let Some(scheme) = packet.encryption_scheme() {
             return Err(encrypted(&self.site, &scheme));
@@ -439,7 +439,7 @@ fn place(
     Ok(AudioIndex {
         site,
         stream,
-        // Times are rounded to ticks; that the sound begins with the clock is no coincidence.
+        // Times are rounded to ticks; that the audio begins with the clock is no coincidence.
         begin_seconds: if begin.abs() > tick {
             begin / rate
         } else {

@@ -1,4 +1,4 @@
-//! Reads the sound of clips. Audio indices stay in memory within a byte budget of their own.
+//! Reads the audio of clips. Audio indices stay in memory within a byte budget of their own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ const MAX_INDEX_BYTES: usize = 256 << 20;
 /// Maximum number of idle readers with an open demuxer, each of which holds a file handle.
 const MAX_IDLE_READERS: usize = 16;
 
-/// The sound of the clips of a dataset.
+/// The audio of the clips of a dataset.
 pub(super) struct ClipAudio {
     options: Option<AudioOptions>,
     store: Option<Arc<IndexCache>>,
@@ -49,11 +49,11 @@ impl ClipAudio {
 }
 
 impl VideoCatalog {
-    /// The sound of a clip, whose random parameters are drawn with `key`; `None` if the loader
+    /// The audio of a clip, whose random parameters are drawn with `key`; `None` if the loader
     /// delivers none.
     ///
     /// # Errors
-    /// `NoAudio` if the file has no sound and silence is not allowed; those of indexing and reading.
+    /// `NoAudio` if the file has no audio and silence is not allowed; those of indexing and reading.
     pub(in crate::loader) fn audio_of(
         &self,
         clip: &ClipMetadata,
@@ -156,7 +156,7 @@ impl VideoCatalog {
     }
 }
 
-/// Begin and length in seconds of the sound of a clip: each frame is shown until the next one of the
+/// Begin and length in seconds of the audio of a clip: each frame is shown until the next one of the
 /// clip begins, and the last one as long as the others on average.
 fn span(clip: &ClipMetadata, options: &AudioOptions) -> (f64, f64) {
     let real = || {

@@ -82,10 +82,10 @@ impl Seeds {
         self.roots.iter().flat_map(videos).collect()
     }
 
-    /// Files of sound up to a length.
-    pub fn sounds(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
-        let sounds = |root: &PathBuf| {
-            let entries = std::fs::read_dir(root.join("video").join("sound"));
+    /// Files with audio up to a length.
+    pub fn audio(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
+        let audio = |root: &PathBuf| {
+            let entries = std::fs::read_dir(root.join("video").join("audio"));
             let paths = entries
                 .into_iter()
                 .flatten()
@@ -93,7 +93,7 @@ impl Seeds {
                 .map(|entry| entry.path());
             smallest(paths, most_bytes, most)
         };
-        self.roots.iter().flat_map(sounds).collect()
+        self.roots.iter().flat_map(audio).collect()
     }
 
     /// Images up to a length, the smallest of each folder first.

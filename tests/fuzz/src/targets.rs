@@ -2,6 +2,7 @@
 //! A target is a function of bytes that panics on failure. It does not depend on earlier inputs.
 
 mod archives;
+mod audio;
 mod cache_record;
 mod decode;
 mod entries;
@@ -12,7 +13,6 @@ mod order;
 mod pixels;
 mod remote;
 mod sampling;
-mod sound;
 mod still;
 
 use crate::seeds::Seeds;
@@ -79,7 +79,7 @@ pub const TARGETS: &[Target] = &[
     sampling::SAMPLING,
     order::ORDER,
     pixels::TRANSFORMS,
-    sound::SOUND,
+    audio::AUDIO,
     remote::URLS,
     remote::ANSWERS,
     decode::DECODE,

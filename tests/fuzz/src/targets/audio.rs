@@ -1,4 +1,4 @@
-//! Damaged files of sound, indexed and read: any window gives as many samples as asked for, the same
+//! Damaged files with audio, indexed and read: any window gives as many samples as requested, the same
 //! each time, or an error.
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use framespool::source::{ByteSource, MemorySource};
 use super::index::limits;
 use super::{MIB, Target, USUAL, check_error};
 
-pub const SOUND: Target = Target {
-    name: "sound",
-    about: "files of sound, indexed and decoded",
-    seeds: |seeds| seeds.sounds(60_000, 40),
+pub const AUDIO: Target = Target {
+    name: "audio",
+    about: "files with audio, indexed and decoded",
+    seeds: |seeds| seeds.audio(60_000, 40),
     run,
     longest: 60_000,
     memory_bytes: 256 * MIB,

@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 from framespool.transforms import Transform
 
 __all__ = [
+    "AudioFile",
     "Clip",
     "SampleTable",
     "FrameIterator",

@@ -15,9 +15,9 @@ class Audio:
     `batch.audio` is (N, C, S) float32, from -1 to 1, and `batch.audio_mask` (N, S) bool, false where the file has no
     audio: before its begin, after its end and in gaps.
 
-    It is the audio of the time that a clip spans on the clock of the file: from the start of its first frame, each frame lasting until the next one of the clip. With `fps` of the
-    clip sampler that is `sequence_length / fps` seconds for every clip; otherwise S is that of the longest clip of the
-    batch.
+    It is the audio of the time that a clip spans on the clock of the file: from the start of its first frame, each
+    frame lasting until the next one of the clip. With `fps` of the clip sampler that is `sequence_length / fps`
+    seconds for every clip; otherwise S is that of the longest clip of the batch.
 
     Clips that are reversed, or whose frames have gaps, have the audio of the whole time in its own direction and speed.
 

@@ -239,6 +239,9 @@ def test_a_server_gives_the_frames_of_a_loader(videos, name):
             expected = rule(total, fps)
         except (ValueError, ZeroDivisionError):
             assert total == 1
+            if rule is sglang_qwen:  # `qwen_vl` takes an image as a video of one frame
+                assert vllm.load_bytes(data, clip_sampler=sampler)[1]["frames_indices"] == [0]
+                continue
             with pytest.raises(fsp.Error):
                 vllm.load_bytes(data, clip_sampler=sampler)
             with pytest.raises(fsp.Error):

@@ -527,6 +527,7 @@ def test_what_is_not_possible_is_refused(path: Path, tmp_path: Path) -> None:
     dataset = read(path)
     for keywords, message in [
         ({"group_clips": True}, "group_clips=True needs samples of one source"),
+        ({"audio": fsp.Audio()}, "audio= needs samples of one source"),
         ({"views": {"a": fsp.View(fsp.samplers.Windows(sequence_length=2))}}, "views= needs|omit clip_sampler"),
         ({"frame_columns": {"x": []}}, "frame_columns= needs"),
         ({"repeats": 2}, "omit repeats=2"),

@@ -463,6 +463,7 @@ class ClipLoader(BaseLoader[Batch]):
         dataset = as_dataset(dataset)
         if dataset._has_sources:
             refused = {"group_clips=True": group_clips, "views=": views, "frame_columns=": frame_columns}
+            refused["audio="] = audio
             for name in (name for name, given in refused.items() if given):
                 raise ArgumentError(f"{name} needs samples of one source, but these have several")
             self._start_samples(dataset, clip_sampler, options)

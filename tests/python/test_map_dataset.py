@@ -126,7 +126,7 @@ def test_collated_items_are_a_batch_of_clip_dataset(short_clips):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_items_have_the_sound_of_a_loader(videos, workers):
+def test_items_have_the_audio_of_a_loader(videos, workers):
     dataset = [str(videos / "odd" / "data_streams.mp4")] * 3
     sampler = fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3)
     keywords = {**KEYWORDS, "audio": fsp.Audio(sample_rate=8000, channels=2, shift=0.2, gain=(-6, 6))}

@@ -81,7 +81,7 @@ def test_views_match_the_local_loader(cluster, few):
 
 
 @pytest.mark.parametrize("sampling", [fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3), RANDOM])
-def test_sound_matches_the_local_loader(cluster, videos, sampling):
+def test_audio_matches_the_local_loader(cluster, videos, sampling):
     """With random shifts and gains; by time and by frames."""
     few = [str(videos / "odd" / "data_streams.mp4")] * 3
     keywords = {"audio": fsp.Audio(sample_rate=8000, channels=2, shift=0.2, gain=(-6, 6)), "index": False}
@@ -94,7 +94,7 @@ def test_sound_matches_the_local_loader(cluster, videos, sampling):
                 wanted, got = getattr(mine, name), getattr(sent, name)
                 assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype) and wanted.numpy().any()
                 assert np.array_equal(got.numpy(), wanted.numpy()), name
-            assert len({sound.tobytes() for sound in sent.audio.numpy()}) == len(sent)
+            assert len({samples.tobytes() for samples in sent.audio.numpy()}) == len(sent)
 
 
 def test_mixes_and_folders_match_the_local_loader(cluster, few, tmp_path):

@@ -73,7 +73,7 @@ def test_rows_are_the_clips_of_a_plain_loader(cluster, few, sampling, keywords, 
     assert_equal(read(few, sampling, parallelism, **keywords), expected_rows(few, sampling, **keywords))
 
 
-def test_rows_have_the_sound_of_their_clips(cluster, videos):
+def test_rows_have_the_audio_of_their_clips(cluster, videos):
     dataset = [str(videos / "odd" / "data_streams.mp4")] * 2
     sampler = fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3)
     keywords = {"audio": fsp.Audio(sample_rate=8000, shift=0.1), "transforms": RESIZED, "seed": 5}

@@ -50,7 +50,7 @@ def test_grouped_shuffle_comes_through_workers(short_clips, workers):
     assert sorted(flat(found)) == list(range(len(flat(found))))
 
 
-def test_sound_comes_through_workers(videos):
+def test_audio_comes_through_workers(videos):
     dataset = [str(videos / "odd" / "data_streams.mp4")] * 3
     sampler = fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3)
     keywords = {**KEYWORDS, "audio": fsp.Audio(sample_rate=8000, channels=2, shift=0.2, gain=(-6, 6))}

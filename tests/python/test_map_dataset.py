@@ -228,7 +228,10 @@ def test_second_pass_over_an_epoch_warns_once(short_clips, said, workers, more):
     # The epoch is chosen, or nothing is random.
     assert two_passes(choose=True) == []
     fixed = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=3)
-    assert two_passes(fixed, transforms=[T.Resize((16, 16)), T.RandomHorizontalFlip(0.0)]) == []
+    same = {"transforms": [T.Resize((16, 16)), T.RandomHorizontalFlip(0.0)]}
+    assert two_passes(fixed, **same) == []
+    assert two_passes(fixed, **same, audio=fsp.Audio(sample_rate=100, gain=(-3, -3), missing="zeros")) == []
+    assert two_passes(fixed, **same, audio=fsp.Audio(sample_rate=100, shift=0.1, missing="zeros")) != []
 
 
 def test_sampler_with_replacement_warns(short_clips, said):

@@ -290,6 +290,9 @@ class VideoDataset(MapBase):
 
     def _is_random(self, clip: int) -> bool:
         """Whether a clip of this epoch differs from the same clip in the next ones."""
+        audio = self.keywords.get("audio")
+        if audio is not None and (audio.shift or audio.gain[0] != audio.gain[1]):
+            return True
         try:
             epochs = [self.describe(clip, epoch=self.epoch + ahead) for ahead in range(_COMPARED_EPOCHS)]
         except Error:

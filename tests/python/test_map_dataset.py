@@ -125,6 +125,31 @@ def test_collated_items_are_a_batch_of_clip_dataset(short_clips):
     assert all(torch.equal(ours[name], theirs[name]) for name in ours if name not in ("columns", "video"))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_items_have_the_audio_of_a_loader(videos, workers):
+    dataset = [str(videos / "odd" / "data_streams.mp4")] * 3
+    sampler = fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3)
+    keywords = {**KEYWORDS, "audio": fsp.Audio(sample_rate=8000, channels=2, shift=0.2, gain=(-6, 6))}
+    made = VideoDataset(dataset, sampler, **keywords)
+    loader = fsp.ClipLoader(dataset, sampler, batch_size=4, shuffle="full", **keywords)
+    for epoch in (0, 2):
+        made.set_epoch(epoch)
+        loader.set_epoch(epoch)
+        right = {}
+        for batch in loader:
+            rows = zip(batch.clip_ids.tolist(), batch.audio.torch(), batch.audio_mask.torch(), strict=True)
+            right |= {clip: (audio.clone(), mask.clone()) for clip, audio, mask in rows}
+        assert len({audio.numpy().tobytes() for audio, _ in right.values()}) == len(right) == 9
+        seen = 0
+        for batch in DataLoader(made, batch_size=4, num_workers=workers):
+            assert batch["audio"].shape[1:] == (2, 4000) and batch["audio"].dtype == torch.float32
+            rows = zip(batch["clip_ids"].tolist(), batch["audio"], batch["audio_mask"], strict=True)
+            for clip, audio, mask in rows:
+                assert torch.equal(audio, right[clip][0]) and torch.equal(mask, right[clip][1])
+                seen += 1
+        assert seen == 9
+
+
 def test_ranks_and_random_sampler(short_clips):
     dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS)
     seen = []
@@ -203,7 +228,10 @@ def test_second_pass_over_an_epoch_warns_once(short_clips, said, workers, more):
     # The epoch is chosen, or nothing is random.
     assert two_passes(choose=True) == []
     fixed = fsp.samplers.UniformClips(sequence_length=2, clips_per_video=3)
-    assert two_passes(fixed, transforms=[T.Resize((16, 16)), T.RandomHorizontalFlip(0.0)]) == []
+    same = {"transforms": [T.Resize((16, 16)), T.RandomHorizontalFlip(0.0)]}
+    assert two_passes(fixed, **same) == []
+    assert two_passes(fixed, **same, audio=fsp.Audio(sample_rate=100, gain=(-3, -3), missing="zeros")) == []
+    assert two_passes(fixed, **same, audio=fsp.Audio(sample_rate=100, shift=0.1, missing="zeros")) != []
 
 
 def test_sampler_with_replacement_warns(short_clips, said):

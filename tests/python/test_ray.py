@@ -80,6 +80,23 @@ def test_views_match_the_local_loader(cluster, few):
                     assert np.array_equal(mine[name][field].numpy(), sent[name][field].numpy()), (name, field)
 
 
+@pytest.mark.parametrize("sampling", [fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3), RANDOM])
+def test_audio_matches_the_local_loader(cluster, videos, sampling):
+    """With random shifts and gains; by time and by frames."""
+    few = [str(videos / "odd" / "data_streams.mp4")] * 3
+    keywords = {"audio": fsp.Audio(sample_rate=8000, channels=2, shift=0.2, gain=(-6, 6)), "index": False}
+    here = local(few, sampling, **keywords)
+    with spread(few, sampling, num_workers=2, **keywords) as there:
+        assert there.state_dict() == here.state_dict()
+        for mine, sent in zip(here, there, strict=True):
+            assert digest(mine) == digest(sent)
+            for name in ("audio", "audio_mask"):
+                wanted, got = getattr(mine, name), getattr(sent, name)
+                assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype) and wanted.numpy().any()
+                assert np.array_equal(got.numpy(), wanted.numpy()), name
+            assert len({samples.tobytes() for samples in sent.audio.numpy()}) == len(sent)
+
+
 def test_mixes_and_folders_match_the_local_loader(cluster, few, tmp_path):
     """A mix has weights; a folder keeps its samples in a table of the engine."""
     for number, (path, _) in enumerate(few[:4]):

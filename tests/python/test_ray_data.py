@@ -73,6 +73,18 @@ def test_rows_are_the_clips_of_a_plain_loader(cluster, few, sampling, keywords, 
     assert_equal(read(few, sampling, parallelism, **keywords), expected_rows(few, sampling, **keywords))
 
 
+def test_rows_have_the_audio_of_their_clips(cluster, videos):
+    dataset = [str(videos / "odd" / "data_streams.mp4")] * 2
+    sampler = fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3)
+    keywords = {"audio": fsp.Audio(sample_rate=8000, shift=0.1), "transforms": RESIZED, "seed": 5}
+    loader = fsp.ClipLoader(dataset, sampler, batch_size=6, **keywords)
+    batch = next(iter(loader))
+    wanted = zip(batch.clip_ids.tolist(), batch.audio.numpy(), batch.audio_mask.numpy(), strict=True)
+    wanted = [{"clip_id": clip, "audio": audio, "audio_mask": mask} for clip, audio, mask in wanted]
+    assert batch.audio.shape == (6, 1, 4000) and batch.audio.numpy().any()
+    assert_equal(read(dataset, sampler, 2, **keywords), wanted)
+
+
 def test_blocks_are_arrow_tables_with_one_batch_each(cluster, few):
     source = fsp.ray.ClipSource(few, RANDOM, batch_size=5, transforms=SIZED)
     tasks = source.get_read_tasks(2)

@@ -50,6 +50,22 @@ def test_grouped_shuffle_comes_through_workers(short_clips, workers):
     assert sorted(flat(found)) == list(range(len(flat(found))))
 
 
+def test_audio_comes_through_workers(videos):
+    dataset = [str(videos / "odd" / "data_streams.mp4")] * 3
+    sampler = fsp.samplers.RandomClips(sequence_length=4, fps=8, clips_per_video=3)
+    keywords = {**KEYWORDS, "audio": fsp.Audio(sample_rate=8000, channels=2, shift=0.2, gain=(-6, 6))}
+    loader = fsp.ClipLoader(dataset, sampler, **keywords)
+    clips = ClipDataset(dataset, sampler, **keywords)
+    for workers in (0, 2):
+        clips.set_epoch(1)
+        loader.set_epoch(1)
+        for got, wanted in zip(DataLoader(clips, batch_size=None, num_workers=workers), loader, strict=True):
+            assert got["clip_ids"].tolist() == wanted.clip_ids.tolist()
+            assert got["audio"].shape[1:] == (2, 4000) and got["audio"].any()
+            for name in ("frames", "audio", "audio_mask"):
+                assert torch.equal(got[name], getattr(wanted, name).torch()), name
+
+
 class Reopening(torch.utils.data.Dataset):
     """A video that the parent has decoded with several threads, opened again by each worker, as ForkedError advises."""
 

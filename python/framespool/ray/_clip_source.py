@@ -39,8 +39,9 @@ class ClipSource:
 
     Columns: `frames` (a tensor of T frames in the loader's layout), `label`, `indices`, `pts_seconds`, `mask`,
     `video_id` (index of the video in the whole dataset), `clip_id`, `view_id` (number of the clip within its video),
-    `path` of the file (`None` for bytes), and the columns of the dataset. With `group_clips=True` a row is a video with
-    all its clips. Use transforms that give all frames the same size, so that `frames` has one shape.
+    `path` of the file (`None` for bytes), the columns of the dataset, and with `audio=` `audio` (C, S) and
+    `audio_mask` (S,). With `group_clips=True` a row is a video with all its clips. Use transforms that give all frames
+    the same size, so that `frames` has one shape.
 
     Rows are those of a `ClipLoader` with `shuffle=False`, each once, also with random clips and transforms, and do not
     depend on the number of read tasks. Each read task has a contiguous range of the clips and makes a block per batch.
@@ -264,6 +265,8 @@ def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
     kept = slice(None) if kept.all() else kept  # a slice copies nothing
     names = {"labels": "label", "video_ids": "video_id", "clip_ids": "clip_id", "view_ids": "view_id"}
     names |= {name: name for name in ("indices", "pts_seconds", "mask")}
+    if batch.audio is not None:
+        names |= {"audio": "audio", "audio_mask": "audio_mask"}
     rows = {own: getattr(batch, name).cpu().numpy()[kept] for name, own in names.items()}
     rows["path"] = np.array([_path(dataset.samples[video][0]) for video in rows["video_id"]], dtype=object)
     if isinstance(batch.frames, list):

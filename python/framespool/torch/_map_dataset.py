@@ -29,6 +29,7 @@ from framespool.video._info import VideoColumns
 #: Arguments of `ClipLoader` that are about single clips.
 _KEYWORDS = (
     *("transforms", "device", "seed", "on_error", "num_threads", "cache", "layout", "dtype", "index", "frame_columns"),
+    "audio",
 )
 
 #: Epochs in which a clip is compared to find whether it is random, and clips after which none is expected to be.
@@ -55,8 +56,8 @@ class VideoDataset(MapBase):
 
     An item is a dict with the names of `Batch`, without the first dimension: `frames` (T, C, H, W) or as `layout`
     says, `labels`, `indices` (T,), `pts_seconds` (T,), `mask` (T,), `video_ids`, `clip_ids`, `view_ids`, `geometry`,
-    `video`, a `VideoColumns`, and `columns`, a dict. `torch.utils.data.default_collate` makes of them the batch of a
-    `ClipDataset`, if the transforms give one size.
+    `video`, a `VideoColumns`, `columns`, a dict, and with `audio=` `audio` (C, S) and `audio_mask` (S,).
+    `torch.utils.data.default_collate` makes of them the batch of a `ClipDataset`, if the transforms give one size.
 
     No file is opened and no thread starts before the first access, so every start method works.
 
@@ -65,8 +66,8 @@ class VideoDataset(MapBase):
         clip_sampler: As for `framespool.ClipLoader`.
         keywords: `layout`, which is `"TCHW"`, `"CTHW"` or `"THWC"`, and arguments of `framespool.ClipLoader` that are
             about single clips: `transforms` (no callable), `device`, `seed`, `on_error` (`"raise"` or `"replace"`),
-            `num_threads`, `cache`, `dtype`, `index` and `frame_columns`. By default the cores of the rank are divided
-            among the workers.
+            `num_threads`, `cache`, `dtype`, `index`, `frame_columns` and `audio`. By default the cores of the rank are
+            divided among the workers.
 
     Raises:
         UnsupportedError: If PyTorch is not installed.
@@ -289,6 +290,9 @@ class VideoDataset(MapBase):
 
     def _is_random(self, clip: int) -> bool:
         """Whether a clip of this epoch differs from the same clip in the next ones."""
+        audio = self.keywords.get("audio")
+        if audio is not None and (audio.shift or audio.gain[0] != audio.gain[1]):
+            return True
         try:
             epochs = [self.describe(clip, epoch=self.epoch + ahead) for ahead in range(_COMPARED_EPOCHS)]
         except Error:

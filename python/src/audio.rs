@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::Error;
 use framespool::audio::{AudioFormat, AudioReader, AudioTrack, AudioWindow};
-use framespool::index::audio::{AudioIndex, index_of};
+use framespool::index::audio::AudioIndex;
+use framespool::index::cache::audio_index_of;
 use framespool::loader::ClipMetadata;
 use framespool::source::{self, ByteSource, MemorySource};
 use pyo3::prelude::*;
@@ -54,7 +55,7 @@ impl FileAudio {
         }
         drop(opened);
         let store = self.cache.store.as_deref().zip(self.path.as_deref());
-        let index = index_of(store, &self.source, stream)?;
+        let index = audio_index_of(store, &self.source, stream)?;
         Ok(AudioTrack::new(self.source.clone(), index).reader())
     }
 

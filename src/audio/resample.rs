@@ -119,7 +119,6 @@ impl Resampler {
 
     /// Computes the samples from `output_begin` on. `input` begins at sample `input_begin` of the
     /// stream; samples outside of it count as zero.
-    #[allow(unsafe_code)] // calls a function compiled for more instructions than the build assumes
     pub(crate) fn run(
         &self,
         input: &[f32],
@@ -134,22 +133,9 @@ impl Resampler {
                 output,
             );
         }
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: AVX2 was detected.
-            return unsafe { self.filter_avx2(input, input_begin, output_begin, output) };
-        }
         self.filter(input, input_begin, output_begin, output);
     }
 
-    /// Computes the same bits as `filter`: neither fuses multiplications with additions.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn filter_avx2(&self, input: &[f32], input_begin: i64, output_begin: i64, output: &mut [f32]) {
-        self.filter(input, input_begin, output_begin, output);
-    }
-
-    #[inline(always)] // compiled for the instructions of its caller
     fn filter(&self, input: &[f32], input_begin: i64, output_begin: i64, output: &mut [f32]) {
         let mut padded = [vec![0.0; self.taps], vec![0.0; self.taps]];
         let [padded, other_padded] = &mut padded;
@@ -497,18 +483,6 @@ mod tests {
                     "{in_rate} {out_rate} {begin}"
                 );
             }
-        }
-    }
-
-    #[test]
-    fn avx2_and_the_portable_code_compute_the_same_bits() {
-        for (in_rate, out_rate) in [(44_100, 16_000), (44_100, 22_051)] {
-            let resampler = resampler(in_rate, out_rate);
-            let input = noise(5000);
-            let run = whole(&resampler, &input);
-            let mut portable = vec![0.0; run.len()];
-            resampler.filter(&input, 0, 0, &mut portable);
-            assert_eq!(bits(&run), bits(&portable));
         }
     }
 

@@ -6,39 +6,11 @@ mod build;
 mod packet_samples;
 
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::SystemTime;
 
-use super::cache::IndexCache;
-use crate::error::{Result, Site};
-use crate::limits::Limits;
+use crate::error::Site;
 use crate::media::AudioParams;
-use crate::source::ByteSource;
 
 pub use build::build;
-
-/// Returns the index of audio stream `stream` of a file, or of the best one: from the index cache,
-/// with the path from which `source` was opened, or else built and then cached.
-///
-/// # Errors
-/// Those of [`build`].
-pub fn index_of(
-    store: Option<(&IndexCache, &Path)>,
-    source: &Arc<dyn ByteSource>,
-    stream: Option<u32>,
-) -> Result<Arc<AudioIndex>> {
-    let since = SystemTime::now();
-    let stored = store.and_then(|(store, path)| store.get_audio(path, &**source, stream));
-    if let Some(index) = stored {
-        return Ok(index);
-    }
-    let index = Arc::new(build(source, stream, &Limits::default())?);
-    if let Some((store, path)) = store {
-        store.put_audio(path, &**source, stream, since, &index);
-    }
-    Ok(index)
-}
 
 /// Entry of the table of audio packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

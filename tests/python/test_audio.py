@@ -345,6 +345,13 @@ def test_order_and_audio_are_resumed(videos_with_audio):
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(rest, batches[after:], strict=True))
 
 
+def test_a_state_of_another_audio_is_refused(videos_with_audio):
+    state = loader_of(videos_with_audio, audio=fsp.Audio(16000)).state_dict()
+    for other in (fsp.Audio(8000), fsp.Audio(16000, shift=0.1), None):
+        with pytest.raises(fsp.errors.ArgumentError, match="transforms"):
+            loader_of(videos_with_audio, audio=other).load_state_dict(state)
+
+
 def test_ranks_share_the_clips(videos_with_audio, whole_audio):
     ranks = [loader_of(videos_with_audio, shuffle=True, num_shards=2, shard_id=rank) for rank in (0, 1)]
     clips = [clip for loader in ranks for batch in loader for clip in check(batch, whole_audio)]

@@ -565,7 +565,9 @@ class BaseLoader(Generic[B]):
         if self._configuration is None:
             method = self._settings["frames"]["deinterlace"]
             # The default adds nothing, so that states of earlier releases still fit.
-            before = [] if method == "weave" else [{"deinterlace": method}]
+            before: list[Any] = [] if method == "weave" else [{"deinterlace": method}]
+            audio = self._settings["options"]["audio"]
+            before += [] if audio is None else [{"audio": audio}]
             self._configuration = _checkpoint.configuration(
                 _checkpoint.fingerprint(self.dataset, self.dataset.stream),
                 self._sampler_spec,

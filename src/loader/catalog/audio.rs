@@ -6,8 +6,8 @@ use super::VideoCatalog;
 use crate::audio::{AudioReader, AudioTrack, AudioWindow};
 use crate::dataset::MediaLocation;
 use crate::error::{Error, Result};
-use crate::index::audio::{AudioIndex, index_of};
-use crate::index::cache::IndexCache;
+use crate::index::audio::AudioIndex;
+use crate::index::cache::{IndexCache, audio_index_of};
 use crate::loader::byte_lru::ByteLru;
 use crate::loader::stats::StatsCollector;
 use crate::loader::{AudioOptions, ClipMetadata, LoaderConfig};
@@ -127,7 +127,7 @@ impl VideoCatalog {
                 site: video.index().site.clone(),
                 reason: "it is an image".into(),
             }),
-            false => index_of(stored, video.source(), options.stream),
+            false => audio_index_of(stored, video.source(), options.stream),
         };
         if let Ok(_) | Err(Error::NoAudio { .. }) = &index {
             let bytes = index.as_ref().map_or(256, |index| index.memory_bytes());

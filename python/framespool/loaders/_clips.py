@@ -87,11 +87,11 @@ class Batch(BatchMethods):
             `video_metadata()`.
         columns: The values of `dataset.columns` by name: a Tensor (N,) of int64, float64 or bool if all values of the
             column are numbers, (N, K) if they are lists of K numbers, else a list.
-        content_keys: (N, 16) uint8, digest of everything that determines the frames of the clip, but not its audio:
-            the file and its version, frame indices, transforms, the version of the library and, with random
-            transforms, seed, epoch and clip. Zeros if a change of the file could not be noticed: bytes in memory, and servers that send neither an
-            ETag nor a time. `None` with `MixUp`, `CutMix` and other functions among the transforms that may change
-            frames.
+        content_keys: (N, 16) uint8, digest of everything that determines the frames of the clip, but not its audio: the
+            file and its version, frame indices, transforms, the version of the library and, with random transforms,
+            seed, epoch and clip. Zeros if a change of the file could not be noticed: bytes in memory, and servers that
+            send neither an ETag nor a time. `None` with `MixUp`, `CutMix` and other functions among the transforms that
+            may change frames.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of the frames of each clip without padding;
             its length is the number of its `indices` that are not -1. Otherwise `None`.
         mixed_with: (N,) int64 with `MixUp` or `CutMix`: row of the clip that was mixed into each clip. Otherwise

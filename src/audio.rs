@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::error::{Result, Site};
 use crate::index::audio::AudioIndex;
+use crate::limits::Limits;
 use crate::source::ByteSource;
 
 pub use reader::AudioReader;
@@ -55,17 +57,40 @@ impl AudioWindow {
         self.samples.is_empty()
     }
 
-    /// Silence without audio in the file.
-    pub fn silence(len: usize, format: AudioFormat) -> Self {
-        let channels = format.channels.unwrap_or(1);
-        Self {
-            samples: vec![0.0; len * channels as usize],
+    /// Silence, for a file without audio.
+    ///
+    /// # Errors
+    /// `Limit` if it is too long.
+    pub(crate) fn silence(site: &Site, seconds: f64, format: AudioFormat) -> Result<Self> {
+        let (channels, rate) = (
+            format.channels.unwrap_or(1),
+            format.sample_rate.unwrap_or(0),
+        );
+        let len = samples_in(seconds, rate);
+        check_window(site, len, channels)?;
+        Ok(Self {
+            samples: vec![0.0; len as usize * channels as usize],
             channels,
-            sample_rate: format.sample_rate.unwrap_or(0),
+            sample_rate: rate,
             begin_seconds: 0.0,
             valid: Vec::new(),
-        }
+        })
     }
+}
+
+/// Maximum number of samples of a window, over all channels: 1 GiB.
+const MAX_WINDOW_SAMPLES: u64 = 1 << 28;
+
+/// Number of samples of a channel in this time.
+fn samples_in(seconds: f64, rate: u32) -> u64 {
+    (seconds * f64::from(rate)).round().max(0.0) as u64
+}
+
+/// Checks the size of a window, which may come from the times in a file.
+fn check_window(site: &Site, len: u64, channels: u32) -> Result<()> {
+    let what = "number of audio samples of a window";
+    let samples = len.saturating_mul(channels.into());
+    Limits::check(site, what, samples, MAX_WINDOW_SAMPLES).map(drop)
 }
 
 /// An opened file with audio: its bytes and its index.

@@ -173,6 +173,16 @@ impl Video {
         check_same_process(py, "Video", self.owner_pid)
     }
 
+    fn check_audio(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process(py)?;
+        let index = self.engine.index();
+        if !index.info.params.codec.is_image {
+            return Ok(());
+        }
+        let (site, reason) = (index.site.clone(), "it has images only".into());
+        Err(Error::NoAudio { site, reason }).or_raise(py)
+    }
+
     fn new_clip_decoder(&self, pipeline: TransformPipeline) -> framespool::Result<ClipDecoder> {
         let clip_decoder = ClipDecoder::with_gpu(pipeline, self.threads, self.gpu.clone());
         match (self.decoder, &self.gpu) {
@@ -362,7 +372,7 @@ impl Video {
         channels: Option<u32>,
         stream: Option<u32>,
     ) -> PyResult<(Tensor, u32, f64)> {
-        self.check_process(py)?;
+        self.check_audio(py)?;
         let format = AudioFormat {
             sample_rate,
             channels,
@@ -376,7 +386,7 @@ impl Video {
         py: Python<'_>,
         stream: Option<u32>,
     ) -> PyResult<(u32, String, u32, u32, f64, f64)> {
-        self.check_process(py)?;
+        self.check_audio(py)?;
         self.audio.info(py, stream)
     }
 

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 
 use super::mix::Mix;
 use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
 use super::restart::{Restart, Run};
-use super::{AudioFormat, AudioWindow};
+use super::{AudioFormat, AudioWindow, check_window, samples_in};
 use crate::error::{Error, Result};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
@@ -21,9 +21,8 @@ use crate::source::{ByteSource, check_interrupt};
 const MAX_READ_GAP: u64 = 4 << 10;
 /// Maximum number of bytes that are read at once.
 const MAX_READ_BYTES: u64 = 1 << 20;
-/// Maximum number of samples of a window, over all channels: 1 GiB.
-const MAX_WINDOW_SAMPLES: u64 = 1 << 28;
-/// The same for those of the stream, before channels are mixed and the rate is converted.
+/// Maximum number of samples of a window over all channels of the stream, before they are mixed and
+/// resampled.
 const MAX_STORED_SAMPLES: u64 = 1 << 29;
 /// Farthest begin of a window, in samples from the begin of the stream.
 const FARTHEST_SAMPLE: i64 = 1 << 60;
@@ -33,17 +32,21 @@ const MAX_RESAMPLERS: NonZeroUsize = NonZeroUsize::new(16).expect("positive");
 type Rates = (u32, u32);
 
 /// Resamplers of this process: their coefficients take a millisecond to compute.
-static RESAMPLERS: LazyLock<Mutex<LruCache<Rates, Arc<Resampler>>>> =
-    LazyLock::new(|| Mutex::new(LruCache::new(MAX_RESAMPLERS)));
+static RESAMPLERS: Mutex<Option<LruCache<Rates, Arc<Resampler>>>> = Mutex::new(None);
 
-/// The resampler of two rates; `None` if a rate is out of range.
+/// The resampler of two rates; `None` if a rate is out of range. Waits for no lock, which in a
+/// forked child could be one that no thread releases.
 fn resampler(rates: Rates) -> Option<Arc<Resampler>> {
-    let kept = || RESAMPLERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = kept().get(&rates) {
-        return Some(known.clone());
+    let known = RESAMPLERS.try_lock().ok();
+    let known = known.and_then(|mut kept| kept.as_mut()?.get(&rates).cloned());
+    if known.is_some() {
+        return known;
     }
-    let made = Arc::new(Resampler::new(rates.0, rates.1)?); // slow: not under the lock
-    kept().put(rates, made.clone());
+    let made = Arc::new(Resampler::new(rates.0, rates.1)?);
+    if let Ok(mut kept) = RESAMPLERS.try_lock() {
+        kept.get_or_insert_with(|| LruCache::new(MAX_RESAMPLERS))
+            .put(rates, made.clone());
+    }
     Some(made)
 }
 
@@ -82,12 +85,6 @@ impl AudioReader {
         self.bytes_read
     }
 
-    /// Number of samples of `seconds` seconds at the rate of `format`, and that rate.
-    pub fn num_samples(&self, seconds: f64, format: AudioFormat) -> (u64, u32) {
-        let rate = format.sample_rate.unwrap_or(self.index.params.sample_rate);
-        ((seconds * f64::from(rate)).round().max(0.0) as u64, rate)
-    }
-
     /// As [`Self::read`], up to the end of the stream.
     ///
     /// # Errors
@@ -118,15 +115,11 @@ impl AudioReader {
     ) -> Result<AudioWindow> {
         let index = self.index.clone();
         let params = &index.params;
-        let (len, rate) = self.num_samples(seconds, format);
+        let rate = format.sample_rate.unwrap_or(params.sample_rate);
+        let len = samples_in(seconds, rate);
         let channels = format.channels.unwrap_or(params.channels);
         let site = &index.site;
-        Limits::check(
-            site,
-            "number of audio samples of a window",
-            len.saturating_mul(channels.into()),
-            MAX_WINDOW_SAMPLES,
-        )?;
+        check_window(site, len, channels)?;
         let mix = Mix::new(params.channel_mask, params.channels, channels).ok_or_else(|| {
             Error::Clip {
                 site: site.clone(),
@@ -359,7 +352,7 @@ impl AudioReader {
                 time.abs_diff(entry.place) <= 1 && packet.data().len() == entry.size as usize
             })
         };
-        let mut has_restarted = false;
+        let (mut has_restarted, mut has_visited) = (false, false);
         while next.is_none_or(|next| next < packets.end) {
             check_interrupt()?;
             let has_packet = demuxer.next_packet(&mut packet)?;
@@ -378,7 +371,7 @@ impl AudioReader {
                 }
             };
             if is_lost {
-                if std::mem::replace(&mut has_restarted, true) {
+                if std::mem::replace(&mut has_restarted, true) || has_visited {
                     return Err(Error::malformed(
                         &index.site,
                         format!(
@@ -394,6 +387,7 @@ impl AudioReader {
             let Some(number) = number else { continue };
             next = Some(number + 1);
             if number >= packets.start {
+                has_visited = true;
                 visit(number, &packet)?;
             }
         }

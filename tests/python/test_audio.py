@@ -442,11 +442,16 @@ def with_silent(audio_files, encoder, videos_with_audio, tmp_path_factory) -> li
     return [*videos_with_audio[:3], str(silent)]
 
 
-def test_files_without_audio(with_silent):
+def test_files_without_audio(with_silent, photos, tmp_path):
+    for number in (1, 2):
+        shutil.copy(photos[0][0], tmp_path / f"{number}.jpg")
+    images = fsp.datasets.ImageSequence(tmp_path, fps=25)
     with pytest.raises(fsp.errors.NoAudioError, match=r"silent\.mp4: no audio stream.*h264"):
         list(loader_of(with_silent))
     with pytest.raises(fsp.errors.NoAudioError, match="silent"):
         fsp.Video(with_silent[-1], index=False).audio()
+    with pytest.raises(fsp.errors.NoAudioError, match="images only"):
+        fsp.Video(images, index=False).audio()
     with pytest.raises(fsp.errors.NoAudioError, match="stream 0 is not one"):
         fsp.video.AudioFile(with_silent[0], index=False, stream=0)
     for batch in loader_of(with_silent, audio=fsp.Audio(missing="zeros")):

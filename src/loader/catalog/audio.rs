@@ -72,8 +72,8 @@ impl VideoCatalog {
         let gain = low + (high - low) * rng.next_f64();
         let index = match self.audio_index(file, &video, options) {
             Err(Error::NoAudio { .. }) if options.allows_silence => {
-                let len = (seconds * f64::from(options.sample_rate)).round() as usize;
-                let silence = AudioWindow::silence(len, options.format());
+                let site = &video.index().site;
+                let silence = AudioWindow::silence(site, seconds, options.format())?;
                 return Ok(Some(Arc::new(silence)));
             }
             index => index?,

@@ -17,8 +17,9 @@ use crate::index::audio::{AudioIndex, AudioPacket};
 use crate::limits::{Limits, resize};
 use crate::source::{ByteSource, check_interrupt};
 
-/// Packets whose payloads are at most this far apart are read at once.
-const MAX_READ_GAP: u64 = 4 << 10;
+/// Packets whose payloads are at most this far apart are read at once: headers of blocks are between
+/// them, not pictures.
+const MAX_READ_GAP: u64 = 64;
 /// Maximum number of bytes that are read at once.
 const MAX_READ_BYTES: u64 = 1 << 20;
 /// Maximum number of samples of a window over all channels of the stream, before they are mixed and

@@ -240,7 +240,6 @@ def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):
         ),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, memory_budget="1GiB"), "use cache=, a size"),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, lookahead_clips=0), r"use .*Cache\(lookahead="),
-        (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, audio=True), "the audio of videos is not read"),
         (lambda: fsp.samplers.RandomClips(sequence_length=4, short="drop"), "use padding="),
         (lambda: fsp.samplers.Windows(sequence_length=4, pad_mode="edge"), "use padding="),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, strict=True), r"use device=.*on_fallback=\"raise\""),

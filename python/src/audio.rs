@@ -26,8 +26,10 @@ pub struct FileAudio {
     /// The path from which the source was opened, if its indices can be stored.
     path: Option<PathBuf>,
     cache: IndexCacheHandle,
-    /// By the requested stream.
+    /// Readers that are not in use, by the requested stream.
     opened: Mutex<Vec<(Option<u32>, AudioReader)>>,
+    /// Indices, by the requested stream: another thread may use the reader.
+    indices: Mutex<Vec<(Option<u32>, Arc<AudioIndex>)>>,
 }
 
 /// Stream, codec, sample rate, channels, begin and end in seconds.
@@ -44,6 +46,7 @@ impl FileAudio {
             path,
             cache,
             opened: Mutex::default(),
+            indices: Mutex::default(),
         }
     }
 
@@ -54,8 +57,17 @@ impl FileAudio {
             return Ok(opened.swap_remove(at).1);
         }
         drop(opened);
-        let store = self.cache.store.as_deref().zip(self.path.as_deref());
-        let index = audio_index_of(store, &self.source, stream)?;
+        let indices = || self.indices.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = indices().iter().find(|(of, _)| *of == stream).cloned();
+        let index = match known {
+            Some((_, index)) => index,
+            None => {
+                let store = self.cache.store.as_deref().zip(self.path.as_deref());
+                let index = audio_index_of(store, &self.source, stream)?;
+                indices().push((stream, index.clone()));
+                index
+            }
+        };
         Ok(AudioTrack::new(self.source.clone(), index).reader())
     }
 
@@ -88,12 +100,12 @@ impl FileAudio {
             window
         })?;
         let dims = vec![window.channels as usize, window.len()];
-        let samples = window.samples.iter().map(|sample| sample.to_ne_bytes());
-        Ok((
-            Tensor::copied(samples, dims, ElementType::F32),
-            window.sample_rate,
-            window.begin_seconds,
-        ))
+        let samples = Tensor::filled_with(dims, ElementType::F32, |bytes| {
+            for (to, sample) in bytes.chunks_exact_mut(4).zip(&window.samples) {
+                to.copy_from_slice(&sample.to_ne_bytes());
+            }
+        })?;
+        Ok((samples, window.sample_rate, window.begin_seconds))
     }
 
     pub fn info(&self, py: Python<'_>, stream: Option<u32>) -> PyResult<AudioInfo> {
@@ -214,9 +226,11 @@ pub fn put_audio(
         ElementType::F32,
         |bytes| {
             let rows = bytes.chunks_exact_mut(4 * len.max(1));
-            let planes = windows
-                .iter()
-                .flat_map(|window| window.samples.chunks_exact(window.len().max(1)));
+            // A window may be empty: then each of its channels is an empty row.
+            let planes = windows.iter().flat_map(|window| {
+                let own = window.len();
+                (0..channels).map(move |channel| &window.samples[channel * own..][..own])
+            });
             for (row, plane) in rows.zip(planes) {
                 for (to, sample) in row.chunks_exact_mut(4).zip(plane) {
                     to.copy_from_slice(&sample.to_ne_bytes());

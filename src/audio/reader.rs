@@ -11,7 +11,7 @@ use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
 use super::restart::{Restart, Run};
 use super::{AudioFormat, AudioWindow, check_window, samples_in};
 use crate::error::{Error, Result};
-use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
+use crate::ffmpeg::audio_decoder::{AudioDecoder, CUSTOM_CHANNELS, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::audio::{AudioIndex, AudioPacket};
 use crate::limits::{Limits, resize};
@@ -25,6 +25,8 @@ const MAX_READ_BYTES: u64 = 1 << 20;
 /// Maximum number of samples of a window over all channels of the stream, before they are mixed and
 /// resampled.
 const MAX_STORED_SAMPLES: u64 = 1 << 29;
+/// Number of packets that show how many samples packets have.
+const PACKETS_FOR_LENGTH: usize = 16;
 /// Farthest begin of a window, in samples from the begin of the stream.
 const FARTHEST_SAMPLE: i64 = 1 << 60;
 /// Number of kept resamplers: the rates of a dataset are few.
@@ -65,9 +67,11 @@ pub struct AudioReader {
 
 impl AudioReader {
     pub(super) fn new(source: Arc<dyn ByteSource>, index: Arc<AudioIndex>) -> Self {
-        let packet_samples = index.len as f64 / index.packets.len().max(1) as f64;
+        let samples = |packet: &AudioPacket| packet.kept.saturating_add(packet.skipped);
+        let first = index.packets.iter().take(PACKETS_FOR_LENGTH).map(samples);
+        let packet_samples = first.max().unwrap_or(0);
         Self {
-            restart: Restart::of(&index.params, packet_samples),
+            restart: Restart::of(&index.params, packet_samples.into()),
             source,
             index,
             decoder: None,
@@ -121,7 +125,11 @@ impl AudioReader {
         let channels = format.channels.unwrap_or(params.channels);
         let site = &index.site;
         check_window(site, len, channels)?;
-        let mix = Mix::new(params.channel_mask, params.channels, channels).ok_or_else(|| {
+        let mask = match params.channel_mask {
+            CUSTOM_CHANNELS if channels == params.channels => 0,
+            mask => mask,
+        };
+        let mix = Mix::new(mask, params.channels, channels).ok_or_else(|| {
             Error::Clip {
                 site: site.clone(),
                 reason: format!(
@@ -143,7 +151,8 @@ impl AudioReader {
             .round()
             .clamp(-farthest, farthest) as i64;
         let window = first..first + len as i64;
-        let stream_end = resampler.output_len(index.len.max(0) as u64) as i64;
+        let stream_end = resampler.output_len(index.len.max(0) as u64);
+        let stream_end = i64::try_from(stream_end).unwrap_or(i64::MAX);
         let audible = window.start.clamp(0, stream_end)..window.end.clamp(0, stream_end);
         let mut samples = vec![0.0; len as usize * channels as usize];
         let mut valid = Vec::new();
@@ -204,9 +213,14 @@ impl AudioReader {
         let channels = index.params.channels as usize;
         let mut planes = vec![vec![0.0; (positions.end - positions.start) as usize]; channels];
         let mut decoded: Vec<Vec<f32>> = Vec::new();
-        for run in self.restart.runs(index.packets_of(positions)) {
+        let size_of = |packet: usize| index.packets[packet].size;
+        for run in self.restart.runs(index.packets_of(positions), size_of) {
             check_interrupt()?;
-            let Run { before, used } = run;
+            let Run {
+                before,
+                used,
+                needed,
+            } = run;
             // What a decoder keeps of another window does not reach further than the packets before
             // this one, of which the begin of the stream has none.
             let mut decoder = match self.decoder.take().filter(|_| before.start > 0) {
@@ -216,8 +230,7 @@ impl AudioReader {
             self.read_packets(before.start..used.end, &mut |number, packet| {
                 decoded.iter_mut().for_each(Vec::clear);
                 let result = decoder.decode(packet, &mut decoded);
-                if number < used.start {
-                    // A decoder that starts here may miss what this packet refers to.
+                if number < needed {
                     return Ok(());
                 }
                 let entry = &index.packets[number];
@@ -232,6 +245,9 @@ impl AudioReader {
                     }
                 };
                 let result = result.map_err(failed)?;
+                if number < used.start {
+                    return Ok(());
+                }
                 let fits = result.is_none_or(|Decoded { format, .. }| {
                     format.sample_rate == index.params.sample_rate
                         && format.channels == index.params.channels
@@ -242,7 +258,9 @@ impl AudioReader {
                 }
                 let got = decoded.first().map_or(0, Vec::len) as u64;
                 let stated = u64::from(entry.skipped) + u64::from(entry.kept);
-                if !fits || got < stated {
+                // FLAC packets of several frames state only the length of the first.
+                let has_more = got > stated && entry.kept > 0 && index.params.codec.name == "flac";
+                if !fits || got < stated || has_more {
                     return Err(failed(match fits {
                         true => format!("it has {got} samples, {stated} are expected"),
                         false => "its sample rate or its channels change".into(),
@@ -404,7 +422,8 @@ impl AudioReader {
     fn seek(&self, demuxer: &mut Demuxer, packet: usize) -> bool {
         // A little earlier, since the position may be after a packet of the same time.
         let time = self.index.packets[packet.saturating_sub(2)].place;
-        time != i64::MIN && demuxer.seek_before(time)
+        // After a seek in an MPEG program stream, frames have the times of others.
+        time != i64::MIN && demuxer.container() != "mpeg" && demuxer.seek_before(time)
     }
 
     /// The number of a packet, if its time is that of exactly one.

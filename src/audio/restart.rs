@@ -16,6 +16,8 @@ use crate::media::AudioParams;
 pub(super) enum Restart {
     /// The packet and this number before it.
     After(usize),
+    /// The packet, and those before it that have the bytes of its reservoir.
+    Reservoir,
     /// Those of its block of `packets`, and this number before the block.
     Blocks { packets: usize, after: usize },
 }
@@ -27,7 +29,19 @@ pub(super) struct Run {
     pub before: Range<usize>,
     /// Packets whose samples are used.
     pub used: Range<usize>,
+    /// The first packet on which the used ones are known to depend. Those before it let the decoder
+    /// converge, and may refer to packets that it does not get.
+    pub needed: usize,
 }
+
+/// How far the reservoir of MP3 reaches back, in bytes of payload (ISO/IEC 11172-3, 2.4.2.7).
+const RESERVOIR_BYTES: u32 = 511;
+/// Header, checksum and side information of a packet of MP3, at most.
+const MP3_HEADER_BYTES: u32 = 38;
+/// Packets before the one where the reservoir begins: the overlap, and the state of the filter bank.
+const MP3_OVERLAP_PACKETS: usize = 2;
+/// Packets that are decoded before an MP3 packet at most: 2.6 s at 22 kHz.
+const MAX_RESERVOIR_PACKETS: usize = 100;
 
 /// Duration of a block in seconds. Shorter blocks need more decoders and more packets before them,
 /// longer ones more packets that no window needs: clips last a few seconds.
@@ -55,13 +69,11 @@ impl Restart {
                 after: 0,
             },
             name if name.starts_with("pcm_") => Self::After(0),
-            // The reservoir reaches back 511 bytes (layer III), the overlap one packet.
-            "mp1" | "mp2" | "mp3" => Self::After(12),
+            "mp3" => Self::Reservoir,
+            "mp1" | "mp2" => Self::After(MP3_OVERLAP_PACKETS),
             "vorbis" => Self::After(1),
             // The overlap is one packet, and scripts/ffmpeg.patch makes noise depend on the packet.
-            "aac" | "aac_latm" if cfg!(ffmpeg_patched) && params.profile == AAC_LOW_COMPLEXITY => {
-                Self::After(1)
-            }
+            "aac" if cfg!(ffmpeg_patched) && params.profile == AAC_LOW_COMPLEXITY => Self::After(1),
             // Other profiles predict from earlier packets, or have SBR with its own noise.
             "aac" | "aac_latm" => blocks(3),
             // The overlap is one packet; noise depends on the packet, see `AudioDecoder::open`.
@@ -75,20 +87,34 @@ impl Restart {
     /// Whether a decoder that has decoded other packets gives the same samples as a new one. That of
     /// AC-3 continues its noise.
     pub fn allows_reuse(self, params: &AudioParams) -> bool {
-        matches!(self, Self::After(_)) && !params.codec.name.ends_with("ac3")
+        !matches!(self, Self::Blocks { .. }) && !params.codec.name.ends_with("ac3")
     }
 
-    /// The runs that decode these packets.
-    pub fn runs(self, packets: Range<usize>) -> Vec<Run> {
-        let run = |first: usize, used: Range<usize>, after: usize| Run {
+    /// The runs that decode these packets, given the size of each packet in bytes.
+    pub fn runs(self, packets: Range<usize>, size_of: impl Fn(usize) -> u32) -> Vec<Run> {
+        let run = |first: usize, used: Range<usize>, after: usize, needed: usize| Run {
             before: first.saturating_sub(after)..used.start,
             used,
+            needed,
         };
         if packets.is_empty() {
             return Vec::new();
         }
         match self {
-            Self::After(after) => vec![run(packets.start, packets, after)],
+            Self::After(after) => {
+                let first = packets.start;
+                vec![run(first, packets, after, first.saturating_sub(after))]
+            }
+            Self::Reservoir => {
+                let first = packets.start;
+                let (mut after, mut bytes) = (0, 0);
+                while bytes < RESERVOIR_BYTES && after < first.min(MAX_RESERVOIR_PACKETS) {
+                    after += 1;
+                    bytes += size_of(first - after).saturating_sub(MP3_HEADER_BYTES);
+                }
+                // What the packets before refer to in turn may be missing.
+                vec![run(first, packets, after + MP3_OVERLAP_PACKETS, first)]
+            }
             Self::Blocks {
                 packets: per_block,
                 after,
@@ -97,7 +123,7 @@ impl Restart {
                 let of_block = |block: usize| {
                     let first = block * per_block;
                     let end = packets.end.min(first + per_block);
-                    run(first, packets.start.max(first)..end, after)
+                    run(first, packets.start.max(first)..end, after, first)
                 };
                 blocks.map(of_block).collect()
             }
@@ -116,7 +142,7 @@ mod tests {
             after: 3,
         };
         let start_of = |packet: usize, window: Range<usize>| {
-            let runs = restart.runs(window);
+            let runs = restart.runs(window, |_| 0);
             let run = runs.iter().find(|run| run.used.contains(&packet)).unwrap();
             run.before.start
         };
@@ -140,10 +166,22 @@ mod tests {
             },
         ] {
             for window in [0..0, 0..1, 5..9, 6..7, 7..30] {
-                let used = restart.runs(window.clone()).into_iter();
+                let used = restart.runs(window.clone(), |_| 0).into_iter();
                 let used: Vec<usize> = used.flat_map(|run| run.used).collect();
                 assert_eq!(used, window.collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn a_reservoir_is_as_long_as_packets_are_small() {
+        let before = |size: u32| {
+            let run = &Restart::Reservoir.runs(200..201, |_| size)[0];
+            (200 - run.before.start, run.needed)
+        };
+        assert_eq!(before(418), (2 + 2, 200));
+        assert_eq!(before(48), (52 + 2, 200));
+        assert_eq!(before(0), (100 + 2, 200));
+        assert_eq!(Restart::Reservoir.runs(1..2, |_| 10)[0].before, 0..1);
     }
 }

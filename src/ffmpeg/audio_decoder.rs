@@ -80,15 +80,19 @@ pub(super) fn audio_params(
     })
 }
 
+/// The mask of channels in an order for which there is no mask, such as ambisonic ones.
+pub(crate) const CUSTOM_CHANNELS: u64 = u64::MAX;
+
 /// Number of channels and WAVE mask of a layout.
 fn layout(layout: &ffi::AVChannelLayout) -> (u32, u64) {
-    let native = ffi::AVChannelOrder::AV_CHANNEL_ORDER_NATIVE as u32;
+    let is = |order: u32, other: ffi::AVChannelOrder| order == other as u32;
     // SAFETY: the order is read as an integer, since unknown values would be undefined; the mask is
     // the active member of the union in the native order.
     let mask = unsafe {
-        match ptr::addr_of!(layout.order).cast::<u32>().read() == native {
-            true => layout.u.mask,
-            false => 0,
+        match ptr::addr_of!(layout.order).cast::<u32>().read() {
+            order if is(order, ffi::AVChannelOrder::AV_CHANNEL_ORDER_NATIVE) => layout.u.mask,
+            order if is(order, ffi::AVChannelOrder::AV_CHANNEL_ORDER_UNSPEC) => 0,
+            _ => CUSTOM_CHANNELS,
         }
     };
     (u32::try_from(layout.nb_channels).unwrap_or(0), mask)
@@ -144,7 +148,7 @@ impl AudioDecoder {
             // The index knows which samples are padding: the decoder must return all.
             (*c).flags2 |= ffi::AV_CODEC_FLAG2_SKIP_MANUAL as c_int;
             let channels = c_int::try_from(params.channels).unwrap_or(0);
-            let is_set = params.channel_mask != 0
+            let is_set = ![0, CUSTOM_CHANNELS].contains(&params.channel_mask)
                 && ffi::av_channel_layout_from_mask(&mut (*c).ch_layout, params.channel_mask) >= 0
                 && (*c).ch_layout.nb_channels == channels;
             if !is_set && channels > 0 {
@@ -237,7 +241,7 @@ impl AudioDecoder {
                     if all.format != format {
                         return Err("its sample rate or its channels change".into());
                     }
-                    all.delay += self.delay();
+                    all.delay = all.delay.saturating_add(self.delay());
                 }
                 ffi::AVERROR_EOF => return Ok(decoded),
                 code if code == ffi::AVERROR(libc::EAGAIN) => return Ok(decoded),

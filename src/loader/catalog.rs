@@ -1,6 +1,6 @@
 //! The videos of a dataset: the numbers of their clips, their indices, and the frames of each clip.
 
-mod audio;
+pub(super) mod audio;
 mod counting;
 mod numbering;
 mod opening;

@@ -124,9 +124,9 @@ impl AudioOptions {
         }
     }
 
-    /// Bytes of the audio of a clip, as far as they are known.
-    pub(super) fn expected_bytes(&self) -> u64 {
-        let seconds = self.seconds.unwrap_or(ASSUMED_AUDIO_SECONDS);
+    /// Bytes of the audio of a clip that spans this time.
+    pub(super) fn bytes(&self, spanned_seconds: f64) -> u64 {
+        let seconds = self.seconds.unwrap_or(spanned_seconds);
         let samples = (seconds * f64::from(self.sample_rate)).max(0.0) as u64;
         samples.saturating_mul(4 * u64::from(self.channels))
     }
@@ -296,12 +296,12 @@ impl LoaderConfig {
             .saturating_add(self.audio_bytes())
     }
 
-    /// Bytes of the audio of a cached clip.
+    /// Bytes of the audio of a cached clip, as far as they are known.
     pub(super) fn audio_bytes(&self) -> u64 {
         self.options
             .audio
             .as_ref()
-            .map_or(0, AudioOptions::expected_bytes)
+            .map_or(0, |audio| audio.bytes(ASSUMED_AUDIO_SECONDS))
     }
 
     /// Mean number of bytes of a clip in the output format, in which clips of videos with more than

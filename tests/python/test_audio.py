@@ -208,17 +208,70 @@ def test_resampled_windows_equal_the_cut_of_the_whole(name, rate, audio_files):
         assert np.array_equal(window, whole[:, first : first + 1000])
 
 
-def test_noise_of_the_decoder_does_not_depend_on_the_window(encoder, tmp_path):
+@pytest.mark.parametrize(("name", "options"), [("noise.mp4", []), ("noise.ts", ["-mpegts_flags", "latm"])])
+def test_noise_of_the_decoder_does_not_depend_on_the_window(name, options, encoder, tmp_path):
     """AAC's noise substitution draws random numbers for packet after packet."""
-    path = tmp_path / "noise.mp4"
+    path = tmp_path / name
     source = "anoisesrc=r=48000:d=8:a=0.3:seed=1"
-    run([encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:a", "aac", "-b:a", "48k", str(path)])
+    run([encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:a", "aac", "-b:a", "48k", *options, str(path)])
     audio = fsp.video.AudioFile(path, index=False)
     whole = audio.samples().numpy()
+    begin = audio.info.begin_seconds
     for first in (0, 40000, 100_001, 300_000):
         alone = fsp.video.AudioFile(path, index=False)
-        window = alone.samples(first / 48000, 0.5).numpy()
+        window = alone.samples(begin + first / 48000, 0.5).numpy()
         assert np.array_equal(window, whole[:, first : first + 24000])
+
+
+#: Files whose windows were once not the cut of the whole: the extension, and the encoder's options.
+HARD = {
+    "reservoir of many packets": ("mp3", ["-ar", "22050", "-ac", "1", "-c:a", "libmp3lame", "-q:a", "9"]),
+    "reservoir of small packets": ("mp3", ["-ar", "24000", "-ac", "1", "-c:a", "libmp3lame", "-b:a", "8k"]),
+    "frames of one size in a program stream": ("vob", ["-ar", "48000", "-c:a", "ac3", "-b:a", "64k"]),
+    "several frames in a packet": ("3gp", ["-ar", "8000", "-ac", "1", "-c:a", "libopencore_amrnb"]),
+}
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_windows_of_hard_files_equal_the_cut_of_the_whole(kind, encoder, tmp_path):
+    extension, options = HARD[kind]
+    path = tmp_path / f"hard.{extension}"
+    source = "aevalsrc=0.4*sin(2*PI*(300+100*t)*t)*lt(mod(t\\,0.7)\\,0.4):s=48000:d=8"
+    run([encoder, "-v", "error", "-f", "lavfi", "-i", source, *options, str(path)])
+    audio = fsp.video.AudioFile(path, index=False)
+    whole, begin, rate = audio.samples().numpy(), audio.info.begin_seconds, audio.info.sample_rate
+    draw = np.random.default_rng(1)
+    for first in draw.integers(0, whole.shape[1] - rate // 10, 30):
+        alone = fsp.video.AudioFile(path, index=False)
+        window = alone.samples(begin + first / rate, 0.1).numpy()
+        assert np.array_equal(window, whole[:, first : first + window.shape[1]])
+
+
+def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):
+    data = bytearray((audio_files / "aac.mp4").read_bytes())
+    audio = fsp.video.AudioFile(audio_files / "aac.mp4", index=False)
+    whole = audio.samples(channels=1).numpy()[0]
+    at = data.index(b"mdat") + (len(data) - data.index(b"mdat")) // 2
+    data[at : at + 1500] = b"\xff" * 1500
+    damaged = fsp.video.AudioFile(bytes(data))
+    failed = 0
+    for first in range(0, len(whole) - 1024, 1024):
+        try:
+            window = damaged.samples(first / 44100, 1024 / 44100, channels=1).numpy()[0]
+        except fsp.errors.DecodeError:
+            failed += 1
+        else:
+            assert np.array_equal(window, whole[first : first + 1024]), first
+    assert 0 < failed < 20
+
+
+def test_a_clip_without_length_shifts_no_other(videos_with_audio, photos):
+    dataset = [photos[0][0], videos_with_audio[3]]
+    sampler = S.Segments(num_segments=4, mode="middle")
+    (batch,) = loader_of(dataset, sampler, batch_size=2, audio=fsp.Audio(missing="zeros", channels=2))
+    audio, mask = batch.audio.numpy(), batch.audio_mask.numpy()
+    assert not audio[0].any() and not mask[0].any()
+    assert np.abs(audio[1]).max() > 0.1 and mask[1].any()
 
 
 def test_audio_outside_the_file_is_silence(audio_files):

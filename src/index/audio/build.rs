@@ -28,6 +28,9 @@ const LEAST_GAP_SECONDS: f64 = 0.01;
 /// Longest time that counts as missing, in samples: 64 days at 48 kHz.
 const MAX_GAP_SAMPLES: f64 = (1u64 << 38) as f64;
 
+/// Position after which no audio counts as missing, so that numbers stay exact.
+const MAX_POSITION: i64 = 1 << 52;
+
 /// Number of packets whose times must agree that audio is missing before them.
 const PACKETS_OF_GAP: usize = 16;
 
@@ -103,7 +106,8 @@ fn read_all(
             size: len as u32,
             pts: packet.pts(),
             samples,
-            skipped: (first.saturating_add(delay), last),
+            // A frame that was decoded repeats what the container states of its packet.
+            skipped: (if first > 0 { first } else { delay }, last),
             is_hidden: packet.is_discard(),
         });
     }
@@ -430,7 +434,7 @@ fn place(
         if ahead(&lateness[number]) > tolerance {
             let following = &lateness[number..lateness.len().min(number + PACKETS_OF_GAP)];
             let gap = following.iter().map(ahead).fold(f64::INFINITY, f64::min);
-            if gap > tolerance && gap < MAX_GAP_SAMPLES {
+            if gap > tolerance && gap < MAX_GAP_SAMPLES && missing < MAX_POSITION {
                 missing += gap.round() as i64;
             }
         }

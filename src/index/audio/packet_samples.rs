@@ -19,7 +19,9 @@ pub(super) enum PacketSamples {
 impl PacketSamples {
     pub fn of(params: &AudioParams) -> Self {
         match &params.codec.name[..] {
-            "aac" | "aac_latm" | "ac3" | "alac" | "amr_nb" | "amr_wb" => Self::Constant,
+            "aac" | "aac_latm" | "ac3" | "alac" => Self::Constant,
+            "amr_nb" => Self::Header(|data| amr(data, &AMR_NB_BYTES, 160)),
+            "amr_wb" => Self::Header(|data| amr(data, &AMR_WB_BYTES, 320)),
             "mp1" | "mp2" | "mp3" => Self::Header(mpeg_audio),
             "opus" => Self::Header(opus),
             "flac" => Self::Header(flac),
@@ -63,6 +65,21 @@ fn opus(data: &[u8]) -> Option<u32> {
         _ => u32::from(data.get(1)? & 0x3f),
     };
     Some(samples * frames).filter(|&all| all <= 5760)
+}
+
+/// Bytes of a frame of each type of AMR with its header (3GPP TS 26.101 and 26.201, annex A).
+const AMR_NB_BYTES: [usize; 9] = [13, 14, 16, 18, 20, 21, 27, 32, 6];
+const AMR_WB_BYTES: [usize; 10] = [18, 24, 33, 37, 41, 47, 51, 59, 61, 6];
+
+/// The samples of all frames of a packet of AMR; frames of other types have no data.
+fn amr(mut data: &[u8], bytes: &[usize], samples: u32) -> Option<u32> {
+    let mut all = 0;
+    while let Some(&header) = data.first() {
+        let len = bytes.get(usize::from(header >> 3 & 15)).copied();
+        all += samples;
+        data = data.get(len.unwrap_or(1)..).unwrap_or_default();
+    }
+    Some(all).filter(|&all| all > 0)
 }
 
 /// RFC 9639, 9.1.
@@ -134,6 +151,9 @@ mod tests {
         assert_eq!(flac_header(6, &[99]), Some(100));
         assert_eq!(flac_header(7, &[1, 0]), Some(257));
         assert_eq!(flac_header(0, &[]), None);
+        let frames = [[0x3c; 32], [0x3c; 32]].concat();
+        assert_eq!(amr(&frames, &AMR_NB_BYTES, 160), Some(320));
+        assert_eq!(amr(&[0x7c, 0x7c], &AMR_NB_BYTES, 160), Some(320));
         // Two independent frames of one block, and one of a dependent substream.
         let frame = |kind: u8| [0x0b, 0x77, kind << 6, 2, 0, 0x80];
         let packet = [frame(0), frame(0), frame(1)].concat();

@@ -14,6 +14,9 @@ use crate::media::{AudioParams, Codec};
 /// Entries of another format are rebuilt.
 const AUDIO_FORMAT: u8 = 1;
 
+/// Maximum number of samples of an index: numbers stay exact, and sums cannot overflow.
+const MAX_LEN: i64 = 1 << 55;
+
 /// Maximum length of a codec name.
 const MAX_NAME_BYTES: u64 = 256;
 
@@ -82,7 +85,9 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioIndex> {
         profile: i32::try_from(reader.signed_varint()?).ok()?,
     };
     let begin_seconds = f64::from_bits(reader.u64_le()?);
-    let len = reader.signed_varint().filter(|&len| len >= 0)?;
+    let len = reader
+        .signed_varint()
+        .filter(|len| (0..=MAX_LEN).contains(len))?;
     let count = reader
         .varint()
         .filter(|&count| count <= limits.packets)

@@ -156,33 +156,40 @@ impl VideoCatalog {
     }
 }
 
-/// Begin and length in seconds of the audio of a clip: each frame is shown until the next one of the
-/// clip begins, and the last one as long as the others on average.
+/// Begin and length in seconds of the audio of a clip.
 fn span(clip: &ClipMetadata, options: &AudioOptions) -> (f64, f64) {
-    let real = || {
-        let frames = clip.pts_seconds.iter().zip(&clip.mask);
-        frames
-            .filter(|(_, is_real)| **is_real)
-            .map(|(&time, _)| time)
-    };
-    let (begin, last) = (
-        real().fold(f64::INFINITY, f64::min),
-        real().fold(f64::NEG_INFINITY, f64::max),
-    );
-    let (begin, last) = match begin <= last {
-        true => (begin, last),
-        false => (0.0, 0.0),
-    };
-    let step = match real().count() {
-        _ if options.fps.is_some() => 1.0 / options.fps.unwrap_or(1.0),
-        0 | 1 if clip.average_fps > 0.0 => 1.0 / clip.average_fps,
-        0 | 1 => 0.0,
-        frames => (last - begin) / (frames - 1) as f64,
-    };
-    let spanned = step * clip.pts_seconds.len() as f64;
+    let frames = clip.pts_seconds.iter().zip(&clip.mask);
+    let real = frames
+        .filter(|(_, is_real)| **is_real)
+        .map(|(&time, _)| time);
+    let (begin, spanned) = spanned(real, clip.pts_seconds.len(), clip.average_fps, options.fps);
     match options.seconds {
         Some(seconds) if options.centered => (begin + (spanned - seconds) / 2.0, seconds),
         Some(seconds) => (begin, seconds),
         None => (begin, spanned),
     }
+}
+
+/// Begin and length in seconds of a clip, from the times of its real frames: each frame is shown
+/// until the next one of the clip begins, and the last one as long as the others on average.
+pub(in crate::loader) fn spanned(
+    times: impl Iterator<Item = f64>,
+    num_frames: usize,
+    average_fps: f64,
+    fps: Option<f64>,
+) -> (f64, f64) {
+    let (mut begin, mut last, mut real) = (f64::INFINITY, f64::NEG_INFINITY, 0u32);
+    for time in times {
+        (begin, last, real) = (begin.min(time), last.max(time), real + 1);
+    }
+    if begin > last {
+        (begin, last) = (0.0, 0.0);
+    }
+    let step = match (fps, real) {
+        (Some(fps), _) => 1.0 / fps,
+        (None, 0 | 1) if average_fps > 0.0 => 1.0 / average_fps,
+        (None, 0 | 1) => 0.0,
+        (None, real) => (last - begin) / f64::from(real - 1),
+    };
+    (begin, step * num_frames as f64)
 }

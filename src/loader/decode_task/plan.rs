@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::super::LoaderConfig;
 use super::super::catalog::VideoCatalog;
+use super::super::catalog::audio::spanned;
 use super::super::lookahead::SequenceNumber;
 use super::super::pace::WorkerKind;
 use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests};
@@ -364,7 +365,13 @@ impl TaskBuilder<'_> {
             let Some(bytes) = clip_bytes(self.index, view, &resolved, self.scheduler) else {
                 return Some(request);
             };
-            let bytes = bytes.saturating_add(self.task_params.config.audio_bytes() as usize);
+            let audio = self.task_params.config.options.audio.as_ref();
+            let audio = audio.map_or(0, |audio| {
+                let times = resolved.frames.iter().map(|&f| self.index.pts_seconds(f));
+                let (frames, rate) = (resolved.frames.len(), self.index.average_fps());
+                audio.bytes(spanned(times, frames, rate, audio.fps).1)
+            });
+            let bytes = bytes.saturating_add(audio as usize);
             match self.scheduler.reserve(bytes, request.seq) {
                 Ok(memory) => reserved = Some(memory),
                 Err(shortage) => {

@@ -462,8 +462,8 @@ class ClipLoader(BaseLoader[Batch]):
             clip_sampler, options = self._views.first(options)
         dataset = as_dataset(dataset)
         if dataset._has_sources:
-            refused = {"group_clips=True": group_clips, "views=": views, "frame_columns=": frame_columns}
-            refused["audio="] = audio
+            refused: dict[str, Any] = {"group_clips=True": group_clips, "views=": views, "audio=": audio}
+            refused["frame_columns="] = frame_columns
             for name in (name for name, given in refused.items() if given):
                 raise ArgumentError(f"{name} needs samples of one source, but these have several")
             self._start_samples(dataset, clip_sampler, options)

@@ -27,6 +27,8 @@ const MAX_READ_BYTES: u64 = 1 << 20;
 const MAX_STORED_SAMPLES: u64 = 1 << 29;
 /// Number of packets that show how many samples packets have.
 const PACKETS_FOR_LENGTH: usize = 16;
+/// Maximum number of samples that the decoder of Opus holds back: the delay of its resampler.
+const MAX_LAG: i64 = 240;
 /// Farthest begin of a window, in samples from the begin of the stream.
 const FARTHEST_SAMPLE: i64 = 1 << 60;
 /// Number of kept resamplers: the rates of a dataset are few.
@@ -227,13 +229,31 @@ impl AudioReader {
                 Some(decoder) => decoder,
                 None => AudioDecoder::open(&index.site, &index.params)?,
             };
-            self.read_packets(before.start..used.end, &mut |number, packet| {
+            // Opus: how many of the samples so far the decoder still holds. It returns them with the
+            // next packet, so that one more is read.
+            let may_lag = index.params.codec.name == "opus";
+            let mut lag = 0;
+            let end = index.packets.len().min(used.end + usize::from(may_lag));
+            let heard = match (
+                index.packets.get(used.start),
+                index.packets.get(used.end - 1),
+            ) {
+                (Some(first), Some(last)) => first.position..last.position + i64::from(last.kept),
+                _ => 0..0,
+            };
+            self.read_packets(before.start..end, &mut |number, packet| {
                 decoded.iter_mut().for_each(Vec::clear);
                 let result = decoder.decode(packet, &mut decoded);
-                if number < needed {
+                let entry = &index.packets[number];
+                let stated = i64::from(entry.skipped) + i64::from(entry.kept);
+                let mut received = decoded.first().map_or(0, Vec::len) as i64;
+                let lag_before = lag;
+                if may_lag && entry.kept > 0 && result.is_ok() {
+                    lag = (lag + stated - received).max(0);
+                }
+                if number < needed || (number >= used.end && lag_before == 0) {
                     return Ok(());
                 }
-                let entry = &index.packets[number];
                 let failed = |reason: String| {
                     let rate = f64::from(index.params.sample_rate);
                     let seconds = index.begin_seconds + entry.position as f64 / rate;
@@ -255,26 +275,31 @@ impl AudioReader {
                 if number + 1 == index.packets.len() {
                     // What it still holds belongs to the last packet.
                     let _ = decoder.drain(&mut decoded);
+                    received = decoded.first().map_or(0, Vec::len) as i64;
                 }
-                let got = decoded.first().map_or(0, Vec::len) as u64;
-                let stated = u64::from(entry.skipped) + u64::from(entry.kept);
                 // FLAC packets of several frames state only the length of the first.
-                let has_more = got > stated && entry.kept > 0 && index.params.codec.name == "flac";
-                if !fits || got < stated || has_more {
+                let has_more =
+                    received > stated && entry.kept > 0 && index.params.codec.name == "flac";
+                let least = stated - if may_lag { MAX_LAG } else { 0 };
+                if !fits || received < least || has_more {
                     return Err(failed(match fits {
-                        true => format!("it has {got} samples, {stated} are expected"),
+                        true => format!("it has {received} samples, {stated} are expected"),
                         false => "its sample rate or its channels change".into(),
                     }));
                 }
-                for (plane, decoded) in planes.iter_mut().zip(&decoded) {
-                    let kept = &decoded[entry.skipped as usize..][..entry.kept as usize];
-                    let begin = positions.start.max(entry.position);
-                    let end = positions.end.min(entry.position + i64::from(entry.kept));
-                    if begin < end {
-                        let from = (begin - entry.position) as usize;
-                        let to = (begin - positions.start) as usize;
-                        let count = (end - begin) as usize;
-                        plane[to..to + count].copy_from_slice(&kept[from..from + count]);
+                // Position of the first decoded sample, and those of the ones that are used.
+                let first = entry.position - i64::from(entry.skipped) - lag_before;
+                let kept = match may_lag {
+                    true => heard.start.max(first)..heard.end.min(first + received),
+                    false => entry.position..entry.position + i64::from(entry.kept),
+                };
+                let begin = positions.start.max(kept.start);
+                let end = positions.end.min(kept.end);
+                if begin < end {
+                    let from = (begin - first) as usize..(end - first) as usize;
+                    let to = (begin - positions.start) as usize..(end - positions.start) as usize;
+                    for (plane, decoded) in planes.iter_mut().zip(&decoded) {
+                        plane[to.clone()].copy_from_slice(&decoded[from.clone()]);
                     }
                 }
                 Ok(())

@@ -247,6 +247,22 @@ def test_windows_of_hard_files_equal_the_cut_of_the_whole(kind, encoder, tmp_pat
         assert np.array_equal(window, whole[:, first : first + window.shape[1]])
 
 
+def test_speech_of_opus_is_as_late_as_its_decoder(encoder, tmp_path):
+    """At 8 kHz, FFmpeg's decoder returns the last samples of each packet with the next one."""
+    path = tmp_path / "speech.opus"
+    options = ["-ar", "8000", "-ac", "1", "-c:a", "libopus", "-application", "voip", "-b:a", "8k"]
+    source = "aevalsrc=0.4*sin(2*PI*(300+50*t)*t)*lt(mod(t\\,0.7)\\,0.4):s=48000:d=4"
+    run([encoder, "-v", "error", "-f", "lavfi", "-i", source, *options, str(path)])
+    whole = fsp.video.AudioFile(path, index=False).samples().numpy()
+    expected = reference(encoder, path, 1, [])
+    assert abs(whole.shape[1] - expected.shape[1]) <= 24
+    # The first block is decoded from the begin, as the reference.
+    assert np.abs(whole[:, :40000] - expected[:, :40000]).max() <= ROUNDED and np.abs(whole).max() > 0.1
+    for first in (0, 5000, 47_900, 100_000, whole.shape[1] - 4800):
+        window = fsp.video.AudioFile(path, index=False).samples(first / 48000, 0.1).numpy()
+        assert np.array_equal(window, whole[:, first : first + 4800])
+
+
 def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):
     data = bytearray((audio_files / "aac.mp4").read_bytes())
     audio = fsp.video.AudioFile(audio_files / "aac.mp4", index=False)

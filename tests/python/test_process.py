@@ -87,6 +87,35 @@ def test_concurrent_loaders_deliver_the_same_batches(paths, expected):
     assert found == {number: expected for number in range(6)}
 
 
+def test_no_interrupt_is_lost_while_a_clip_sampler_is_read():
+    """The native code reads the arguments of a clip sampler without running handlers of signals."""
+    program = """
+clip_sampler = fsp.samplers.RandomClips(sequence_length=8, stride=2)
+lost = []
+sys.unraisablehook = lost.append
+signal.signal(signal.SIGINT, signal.default_int_handler)
+done = threading.Event()
+def fire():
+    while not done.wait(0.0005):
+        os.kill(os.getpid(), signal.SIGINT)
+shots = threading.Thread(target=fire)
+interrupts = 0
+while interrupts < 400:
+    try:
+        if not shots.ident:
+            shots.start()
+        while True:
+            clip_sampler.clips_in(100)
+    except KeyboardInterrupt:
+        interrupts += 1
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+done.set()
+shots.join()
+print(len(lost))
+"""
+    assert run(program) == ["0"]
+
+
 # FRAMESPOOL_INTERRUPTS=500 tries more of them; give it time with --timeout.
 def test_loader_resumes_from_state_after_ctrl_c(paths):
     program = """

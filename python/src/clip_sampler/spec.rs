@@ -270,9 +270,12 @@ fn spacing(
 /// Reads an enum: its variant, and the fields of that.
 fn read<T: DeserializeOwned>(variant: &str, fields: &Bound<'_, PyDict>) -> Result<T> {
     let values = fields.iter().filter(|(_, value)| !value.is_none());
-    let values = values
-        .map(|(name, value)| (name.to_string(), to_json(&value)))
-        .collect();
+    // Not `str(name)`, in which Python runs pending signal handlers: it would lose what they raise.
+    let entry = |(name, value): (Bound<'_, PyAny>, _)| match name.extract::<String>() {
+        Ok(name) => Ok((name, to_json(&value))),
+        Err(_) => Err(Error::Argument("arguments must have names".into())),
+    };
+    let values = values.map(entry).collect::<Result<_>>()?;
     let spec = Value::Object(
         [(variant.to_owned(), Value::Object(values))]
             .into_iter()

@@ -1,9 +1,9 @@
 """Plots the newest records as SVG.
 
-    benches/plots.py                   draws README.md's plot, the only committed one, into docs/benchmarks
+    benches/plots.py                   draws README.md's chart, the only committed one, into docs/benchmarks
     benches/plots.py --out FOLDER      draws all plots into a folder, to look at them
 
-The build of the documentation draws the others (scripts/docs_hooks.py). Only the standard library is needed. The same
+The build of the documentation draws the plots (scripts/docs_hooks.py). Only the standard library is needed. The same
 records give the same bytes.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from suite import machine
 from suite.benches import BENCHES
 from suite.environments import ROOT
-from suite.published_tables import PLOTS, README_PLOT
+from suite.published_tables import PLOTS, README_CHART
 from suite.record import Found, Records
 from suite.svg import HATCH, Drawing
 
@@ -34,6 +34,8 @@ ROW, LINE, GAP = 22, 16, 24
 #: Width of a letter of the labels, in the widest of the usual fonts.
 LETTER = 6.6
 LONGEST_TITLE = 110
+CHART_FILE = "one-random-clip.svg"
+CHART_CAPTION = "CPU milliseconds per clip; one random clip of each video per epoch"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,23 @@ def in_order(found: Found) -> list[dict[str, Any]]:
         return row["right"] is False, not row["own"], 0.0 if row["own"] else sign * row["value"]["median"]
 
     return sorted(found.table["rows"], key=place)
+
+
+def draw_chart(records: Records) -> str:
+    """README.md's chart: bars with names and values, the longest first."""
+    found = records.newest(*README_CHART)
+    if found is None:
+        raise ValueError(f"no record has the table {README_CHART}")
+    rows = sorted(found.table["rows"], key=lambda row: -row["value"]["median"])
+    left, height, size = 8.2 * max(len(row["label"]) for row in rows) + 14, 30, 14
+    scale = (WIDTH - left - 60) / rows[0]["value"]["median"]
+    drawing = Drawing(WIDTH, height * len(rows), CHART_CAPTION, background=None)
+    for number, row in enumerate(rows):
+        top, length = height * number, scale * row["value"]["median"]
+        drawing.text(left - 8, top + 20, row["label"], size=size, color=TEXT, at="end")
+        drawing.box(left, top + 4, length, height - 8, OWN if row["own"] else PEER)
+        drawing.text(left + length + 8, top + 20, f"{row['value']['median']:.3g}", size=size, color=TEXT)
+    return str(drawing)
 
 
 def draw(picture: Picture) -> str:
@@ -137,10 +156,11 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = arguments.out or DOCS
     folder.mkdir(parents=True, exist_ok=True)
-    for picture in pictures(Records()):
-        if arguments.out or picture.bench == README_PLOT:
-            (folder / picture.file_name).write_text(draw(picture), encoding="utf-8")
-            print(f"drawn: {picture.file_name}")
+    records = Records()
+    drawn = {picture.file_name: draw(picture) for picture in pictures(records)} if arguments.out else {}
+    for name, text in {CHART_FILE: draw_chart(records), **drawn}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        print(f"drawn: {name}")
     return 0
 
 

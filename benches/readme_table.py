@@ -16,15 +16,13 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import plots
 from suite import machine
-from suite.benches import BENCHES
-from suite.published_tables import HEADLINES, PLOTS_MARK, README_PLOT, SENTENCES, Headline
-from suite.record import Found, Records
+from suite.published_tables import HEADLINES, PLOTS_MARK, README_ROWS, SENTENCES, Headline, Measured, Quoted
+from suite.record import FOLDER, Found, Records
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- measured:begin -->", "<!-- measured:end -->"
-#: Each file, whether it shows only the headlines marked for README, and the prefix of its links to records.
-FILES = {"README.md": (True, ""), "docs/benchmarks.md": (False, "../")}
 
 #: Longer notes are only in the record.
 LONGEST_NOTE = 25
@@ -32,16 +30,19 @@ COLUMNS = 120
 
 #: The committed plot with a legend. The mark is invisible in the repository, where the other plots are not.
 PLOTS_IN_DOCS = [
-    "Lines at the bars show the middle half of the values, or the range where there are few values; some older",
-    "records have only medians. Blue: framespool. Gray: a peer. Hatched: a peer with wrong output or none.",
+    f"![{plots.CHART_CAPTION}](benchmarks/{plots.CHART_FILE})",
     "",
-    f"![{BENCHES[README_PLOT].title}](benchmarks/{README_PLOT.replace('_', '-')}.svg)",
+    f"*{plots.CHART_CAPTION}.*",
     "",
     PLOTS_MARK,
     "",
 ]
 
-HEADER = """\
+README_HEADER = """\
+| you load | framespool | fastest other loader | times faster | record |
+| --- | --- | --- | --- | --- |"""
+
+DOCS_HEADER = """\
 | task | data | framespool | fastest peer with correct output | ratio | fastest peer | record |
 | --- | --- | --- | --- | --- | --- | --- |"""
 
@@ -93,12 +94,7 @@ class Notes:
 def line(headline: Headline, found: Found, notes: Notes) -> str | None:
     """A row: framespool's figure, the fastest peer with correct output, and the fastest of all peers."""
     base = found.baseline
-    lower = found.table["better"] == "lower"
-    peers = sorted(
-        (row for row in found.table["rows"] if not row["own"] and row["right"] is not None and row["ratio"]),
-        key=lambda row: row["ratio"]["median"],
-        reverse=not lower,
-    )
+    peers = fastest_first(found)
     correct = [row for row in peers if row["right"]]
     if base is None or not correct:
         return None
@@ -116,6 +112,15 @@ def line(headline: Headline, found: Found, notes: Notes) -> str | None:
         notes.place(found),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def fastest_first(found: Found) -> list[dict[str, Any]]:
+    """The peers whose output was checked."""
+    return sorted(
+        (row for row in found.table["rows"] if not row["own"] and row["right"] is not None and row["ratio"]),
+        key=lambda row: row["ratio"]["median"],
+        reverse=found.table["better"] != "lower",
+    )
 
 
 def peer(row: dict[str, Any]) -> str:
@@ -140,21 +145,51 @@ def wrapped(text: str) -> str:
     return textwrap.fill(text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def block(records: Records, short: bool, links: str) -> str:
-    """The text between the two marker lines."""
-    shown_tables = [each for each in (*HEADLINES, *SENTENCES) if each.readme or not short]
-    origins = [found for each in shown_tables if (found := records.newest(each.bench, each.table))]
-    notes = Notes(links, list(dict.fromkeys(map(machine_words, origins))))
+def readme_block(records: Records) -> str:
+    """README.md's text between the two marker lines: few rows, and what they have in common."""
+    notes = Notes("", [])
+    rows = [quoted_row(each) if isinstance(each, Quoted) else measured_row(each, records, notes) for each in README_ROWS]
+    legend = wrapped(
+        "Figures are medians, on the CPU of a machine with two cores unless the row names a GPU. Each loader was "
+        "measured at its best setting, in turn with framespool, and its output was compared. "
+        "[Benchmarks](docs/benchmarks.md) has the data, the method, all results, and "
+        "[where framespool is not ahead](docs/benchmarks.md#where-framespool-is-not-ahead)."
+    )
+    return "\n".join(["", README_HEADER, *rows, "", legend, ""])
+
+
+def measured_row(each: Measured, records: Records, notes: Notes) -> str:
+    found = records.newest(each.bench, each.table)
+    if found is None or found.baseline is None:
+        raise ValueError(f"README.md: no record of {each.bench} has the table {each.table}")
+    peers = fastest_first(found)
+    correct = next(row for row in peers if row["right"])
+    unit = found.table["unit"]
+    own = f"{number(found.baseline['value']['median'])} {unit}"
+    shown = f"[{found.record['date']}]({notes.links}benches/record/{found.path.name})"
+    return f"| {each.question} | {own} | {peer(correct)} | {times(correct['ratio']['median'])} | {shown} |"
+
+
+def quoted_row(each: Quoted) -> str:
+    own, other, ratio = (float(quote) for quote in each.quotes)
+    shown = f"[{Path(each.record).name[:10]}]({(FOLDER / each.record).relative_to(ROOT)})"
+    return (
+        f"| {each.question} | {number(own)} {each.unit} | {each.peer}: {number(other)} | {times(ratio)} | {shown} |"
+    )
+
+
+def docs_block(records: Records) -> str:
+    """The same of docs/benchmarks.md: all tables, sentences and the chart."""
+    origins = [found for each in (*HEADLINES, *SENTENCES) if (found := records.newest(each.bench, each.table))]
+    notes = Notes("../", list(dict.fromkeys(map(machine_words, origins))))
     rows = []
     for headline in HEADLINES:
         found = records.newest(headline.bench, headline.table)
-        if found and (headline.readme or not short):
-            rows += [row] if (row := line(headline, found, notes)) else []
+        rows += [row] if found and (row := line(headline, found, notes)) else []
     sentences = []
     for each in SENTENCES:
         found = records.newest(each.bench, each.table)
-        if found and (each.readme or not short):
-            sentences += [row] if (row := sentence(each.words, each.label, found, notes)) else []
+        sentences += [row] if found and (row := sentence(each.words, each.label, found, notes)) else []
     legend = wrapped(
         "Figures are medians of the CPU time of the whole process, unless the row has another unit. The output of "
         "every library is verified; the libraries run in turns. The ratio is the peer's figure divided by "
@@ -163,7 +198,11 @@ def block(records: Records, short: bool, links: str) -> str:
         "wrong output. `cache=` limits the memory of framespool's clip cache; peers have none. "
         f"{notes.machines_in_words()}"
     )
-    return "\n".join(["", HEADER, *rows, "", *sentences, "", legend, "", *([] if short else PLOTS_IN_DOCS)])
+    return "\n".join(["", DOCS_HEADER, *rows, "", *sentences, "", legend, "", *PLOTS_IN_DOCS])
+
+
+#: What stands between the marker lines of each file.
+FILES = {"README.md": readme_block, "docs/benchmarks.md": docs_block}
 
 
 def between(text: str, name: str) -> tuple[int, int]:
@@ -182,7 +221,7 @@ def main() -> int:
     arguments = parser.parse_args()
     records = Records(arguments.records) if arguments.records else Records()
     if arguments.print:
-        print(block(records, *FILES["README.md"]))
+        print(readme_block(records))
         return 0
     differ = 0
     for name in arguments.files or FILES:
@@ -194,7 +233,7 @@ def main() -> int:
             print(error, file=sys.stderr)
             differ += 1
             continue
-        wanted = text[:begin] + block(records, *FILES[name]) + text[end:]
+        wanted = text[:begin] + FILES[name](records) + text[end:]
         if wanted == text:
             continue
         if arguments.check:

@@ -22,7 +22,7 @@ sys.path.append(str(ROOT / "benches"))
 
 import plots  # noqa: E402
 from suite.benches import BENCHES  # noqa: E402
-from suite.published_tables import PLOTS_MARK, README_PLOT  # noqa: E402
+from suite.published_tables import PLOTS_MARK  # noqa: E402
 from suite.record import Records  # noqa: E402
 
 #: Folder of the site with copies of repository files.
@@ -38,7 +38,7 @@ _BIN = ROOT / ".venv" / "bin"
 
 def on_files(files: Any, config: Any) -> Any:
     """Draws the plots, and copies the files outside docs/ that pages link to into the site, as text."""
-    for picture in _other_plots():
+    for picture in plots.pictures(Records()):
         files.append(File.generated(config, f"benchmarks/{picture.file_name}", content=plots.draw(picture)))
     docs = Path(config.docs_dir)
     for page in [file for file in files if file.is_documentation_page()]:
@@ -107,14 +107,16 @@ def _help() -> str:
     return "\n\n".join(parts)
 
 
-def _other_plots() -> list[plots.Picture]:
-    """Those that docs/ does not contain."""
-    return [picture for picture in plots.pictures(Records()) if picture.bench != README_PLOT]
-
-
 def _plots() -> str:
-    """The images of these plots."""
-    return "\n\n".join(f"![{BENCHES[each.bench].title}](benchmarks/{each.file_name})" for each in _other_plots())
+    """The plots of all benches, below what their marks mean."""
+    legend = (
+        "Lines at the bars show the middle half of the values, or the range where there are few values; some older "
+        "records have only medians. Blue: framespool. Gray: a peer. Hatched: a peer with wrong output or none."
+    )
+    images = [
+        f"![{BENCHES[each.bench].title}](benchmarks/{each.file_name})" for each in plots.pictures(Records())
+    ]
+    return "\n\n".join([legend, *images])
 
 
 def _output(program: str, *words: str) -> str:

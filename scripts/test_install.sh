@@ -83,7 +83,7 @@ for suite; do
   cp target/media/video/action/street_426x240.mp4 "$root/srv/videos/street/"
   cp target/media/video/derived/base_640x360.mp4 "$root/srv/videos/base/"
   # The first program of README.md, with these videos.
-  awk '/^## Use/ { on = 1 } on && /^```python/ { code = 1; next } on && /^```/ && code { exit } code' README.md |
+  awk '/^```python/ { code = 1; next } /^```/ && code { exit } code' README.md |
     sed 's|"videos/"|"/srv/videos"|' >"$root/srv/readme.py"
   chroot "$root" useradd --create-home user
   chroot "$root" python3 -m venv /venv

@@ -12,8 +12,6 @@ class Headline:
     task: str
     #: The data: codec, resolution, length, GOP, number of clips, memory budget.
     data: str
-    #: Whether README.md shows it too; docs/benchmarks.md shows all.
-    readme: bool = False
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,31 @@ class Sentence:
     table: str
     label: str
     words: str
-    readme: bool = False
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row of README.md's table: a question of users, and the table of a bench that answers it."""
+
+    question: str
+    bench: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A row of README.md's table with figures of a record that `make bench` does not write.
+
+    Args:
+        quotes: How the record states the figures of framespool, of the peer, and their ratio.
+    """
+
+    question: str
+    unit: str
+    peer: str
+    quotes: tuple[str, str, str]
+    #: In benches/record.
+    record: str
 
 
 RANDOM_CLIPS = "24 clips of 8 H.264 files, 1080p, 5 to 14 s; GOP of 70 to 250; file opened for each clip, no cache"
@@ -40,27 +62,24 @@ IMAGENET = "41 JPEG files, mean size 491x384 and 55 KiB, 2 threads; no cache"
 PHOTOS = "41 JPEG files, mean size 926x642 and 163 KiB, 2 threads; no cache"
 
 HEADLINES = (
-    Headline("random_clips", "cpu", "Random clip, 16 frames, stride 4, to 224x224", RANDOM_CLIPS, readme=True),
+    Headline("random_clips", "cpu", "Random clip, 16 frames, stride 4, to 224x224", RANDOM_CLIPS),
     Headline(
         "shuffled_epochs",
         "windows_1_16 cpu",
         "Epoch, full shuffle: all windows of 16 frames, to 224x224",
         f"216 clips of {EPOCH}",
-        readme=True,
     ),
     Headline(
         "shuffled_epochs",
         "random_8 cpu",
         "Epoch, full shuffle: eight random clips of 16 frames per video, to 224x224",
         f"96 clips of {EPOCH}",
-        readme=True,
     ),
     Headline(
         "shuffled_epochs",
         "windows_4_64 cpu",
         "Epoch, full shuffle: windows of 16 frames, stride 4, to 224x224",
         f"48 clips of {EPOCH}",
-        readme=True,
     ),
     Headline(
         "disk_cache",
@@ -68,7 +87,6 @@ HEADLINES = (
         "One random clip of 16 frames, stride 4, per video and epoch, to 224x224; disk cache of 16 epochs",
         f"one clip of each of 64 links to 4 {DISK_CACHE}, 340x256; epochs after those that fill the disk cache; "
         "clip cache of 2 GiB",
-        readme=True,
     ),
     Headline(
         "disk_cache",
@@ -82,21 +100,20 @@ HEADLINES = (
         "all cold",
         "Clip of 16 frames, stride 2, of each video, to 224x224, new process",
         SHORT_CLIPS,
-        readme=True,
     ),
     Headline(
         "short_clips", "all warm", "Clip of 16 frames, stride 2, of each video, to 224x224, same process", SHORT_CLIPS
     ),
-    Headline("index_cost", "cpu", "Frame index", INDEX, readme=True),
+    Headline("index_cost", "cpu", "Frame index", INDEX),
     Headline("index_cost", "bytes", "Frame index", INDEX),
-    Headline("pixels", "direct", "YUV planes to 224x224 float32", FRAMES, readme=True),
-    Headline("pixels", "crop", "YUV planes, shorter side 256, center crop 224, float32", FRAMES, readme=True),
-    Headline("pixels", "full", "YUV planes to 8-bit RGB at full size", FRAMES, readme=True),
-    Headline("images", "train imagenet cpu", "JPEG, random resized crop 224, flip", IMAGENET, readme=True),
-    Headline("images", "eval imagenet cpu", "JPEG, shorter side 256, center crop 224", IMAGENET, readme=True),
-    Headline("images", "augment imagenet cpu", "JPEG, rotation, crop, color, grid mask", IMAGENET, readme=True),
+    Headline("pixels", "direct", "YUV planes to 224x224 float32", FRAMES),
+    Headline("pixels", "crop", "YUV planes, shorter side 256, center crop 224, float32", FRAMES),
+    Headline("pixels", "full", "YUV planes to 8-bit RGB at full size", FRAMES),
+    Headline("images", "train imagenet cpu", "JPEG, random resized crop 224, flip", IMAGENET),
+    Headline("images", "eval imagenet cpu", "JPEG, shorter side 256, center crop 224", IMAGENET),
+    Headline("images", "augment imagenet cpu", "JPEG, rotation, crop, color, grid mask", IMAGENET),
     Headline("images", "square imagenet, 2 x 1 cpu", "JPEG to 640x640", IMAGENET),
-    Headline("images", "decode imagenet cpu", "JPEG, decoding only", IMAGENET, readme=True),
+    Headline("images", "decode imagenet cpu", "JPEG, decoding only", IMAGENET),
     Headline("images", "train photos cpu", "JPEG, random resized crop 224, flip", PHOTOS),
     Headline("images", "eval photos cpu", "JPEG, shorter side 256, center crop 224", PHOTOS),
     Headline("images", "augment photos cpu", "JPEG, rotation, crop, color, grid mask", PHOTOS),
@@ -112,14 +129,12 @@ SENTENCES = (
         "windows_1_16 budgets",
         "256 MiB",
         "with a clip cache of 256 MiB, which holds about half of the clips, the epoch of 216 clips takes {value} CPU s",
-        readme=True,
     ),
     Sentence(
         "shuffled_epochs",
         "windows_1_16 budgets",
         "0 MiB",
         "without a clip cache it takes {value} CPU s",
-        readme=True,
     ),
     Sentence(
         "disk_cache",
@@ -196,14 +211,13 @@ SENTENCES = (
         "it takes {value} s with PyTorch's DataLoader and torchcodec in two processes",
     ),
     Sentence(
-        "start_up", "seconds", "ClipLoader", "a loader over ten million samples is created in {value} s", readme=True
+        "start_up", "seconds", "ClipLoader", "a loader over ten million samples is created in {value} s"
     ),
     Sentence(
         "start_up",
         "bytes",
         "kept",
         "a dataset of ten million samples takes {value} bytes of memory per sample",
-        readme=True,
     ),
     Sentence(
         "remote",
@@ -211,7 +225,6 @@ SENTENCES = (
         "by URL, tables alone read",
         "a random clip by URL of a 1080p H.264 file of 14 s takes {ratio} times as long as from the local disk, with a "
         "latency of 30 ms per response",
-        readme=True,
     ),
     Sentence(
         "ray",
@@ -244,7 +257,36 @@ PLOTS = {
     "start_up": ("seconds",),
 }
 
-#: The plot that README.md shows. It is committed; the build of the documentation draws the others.
-README_PLOT = "disk_cache"
-#: The line of docs/benchmarks.md that the build replaces with them.
+#: README.md's table. `Headline` has the data of the first kind.
+README_ROWS: tuple[Measured | Quoted, ...] = (
+    Measured("one random clip of a 1080p video", "random_clips", "cpu"),
+    Measured("eight random clips of each 1080p video, shuffled", "shuffled_epochs", "random_8 cpu"),
+    Measured("one random clip per video over many epochs, with a disk cache", "disk_cache", "340x256 cpu"),
+    Quoted(
+        "the same without a disk cache on an H200 GPU, 1080p",
+        "clips/s",
+        "PyNvVideoCodec",
+        ("49.039508733848635", "31.285084450204412", "1.5675044384778134"),
+        "nvidia-h200/2026-11-27-bench.json",
+    ),
+    Measured("JPEG images, random resized crop and flip", "images", "train imagenet cpu"),
+    Quoted(
+        "samples for Qwen2.5-VL: 2 frames per second, at most 64",
+        "samples/s",
+        "qwen-vl-utils with torchcodec",
+        ("14.79", "4.40", "3.34"),
+        "2026-11-27-recipe-qwen-vl.txt",
+    ),
+    Quoted(
+        "samples for a robot policy: two cameras",
+        "samples/s",
+        "LeRobot with torchcodec",
+        ("1023.07", "243.14", "4.19"),
+        "2026-11-27-recipe-lerobot.txt",
+    ),
+)
+
+#: The bench and the table of README.md's chart. It is committed; the build of the documentation draws all plots.
+README_CHART = ("disk_cache", "340x256 cpu")
+#: The line of docs/benchmarks.md that the build replaces with the plots.
 PLOTS_MARK = "<!-- every other plot -->"

@@ -29,7 +29,7 @@ from suite import machine, record, running  # noqa: E402
 from suite.benches import BENCHES  # noqa: E402
 from suite.environments import Environment, Missing  # noqa: E402
 from suite.parsers import clips, epochs, images  # noqa: E402
-from suite.published_tables import HEADLINES, PLOTS, README_PLOT, SENTENCES, Headline  # noqa: E402
+from suite.published_tables import HEADLINES, PLOTS, README_ROWS, SENTENCES, Headline, Quoted  # noqa: E402
 from suite.record import Row, Spread, Table  # noqa: E402
 from suite.svg import HATCH  # noqa: E402
 
@@ -69,13 +69,23 @@ def test_records_have_one_line_per_row():
 def test_readme_and_docs_tables_match_the_records(name, records):
     text = (ROOT / name).read_text()
     begin, end = readme_table.between(text, name)
-    assert text[begin:end] == readme_table.block(records, *readme_table.FILES[name]), "run benches/readme_table.py"
+    assert text[begin:end] == readme_table.FILES[name](records), "run benches/readme_table.py"
 
 
-def test_readme_plot_is_drawn_from_the_newest_records(records):
-    (picture,) = [each for each in plots.pictures(records) if each.bench == README_PLOT]
-    assert (plots.DOCS / picture.file_name).read_text() == plots.draw(picture), "run benches/plots.py"
-    assert f"](docs/benchmarks/{picture.file_name})" in (ROOT / "README.md").read_text()
+def test_readme_chart_is_drawn_from_the_newest_record(records):
+    assert (plots.DOCS / plots.CHART_FILE).read_text() == plots.draw_chart(records), "run benches/plots.py"
+    assert f"](docs/benchmarks/{plots.CHART_FILE})" in (ROOT / "README.md").read_text()
+
+
+def test_quoted_figures_of_readme_are_in_their_records(records):
+    quoted = [each for each in README_ROWS if isinstance(each, Quoted)]
+    assert quoted
+    for each in quoted:
+        text = (record.FOLDER / each.record).read_text()
+        figures = set(re.findall(r"\d+(?:\.\d+)?", text))
+        assert set(each.quotes) <= figures, (each.record, set(each.quotes) - figures)
+        own, peer, ratio = map(float, each.quotes)
+        assert abs(own / peer / ratio - 1) < 0.03, each
 
 
 def test_plots_show_every_row_of_their_tables(records):
@@ -165,14 +175,14 @@ def test_headlines_state_data_clips_and_budget(records):
 def test_a_figure_changed_by_hand_is_noticed(records):
     text = (ROOT / "docs/benchmarks.md").read_text()
     begin, end = readme_table.between(text, "docs")
-    wanted = readme_table.block(records, *readme_table.FILES["docs/benchmarks.md"])
+    wanted = readme_table.docs_block(records)
     other = copy.deepcopy(records)
     # The newest of all has its own headline, and so has every other one.
     for _, kept in other.records:
         for table in kept["tables"]:
             for row in table["rows"]:
                 row["value"]["median"] *= 1.5
-    assert text[begin:end] == wanted != readme_table.block(other, *readme_table.FILES["docs/benchmarks.md"])
+    assert text[begin:end] == wanted != readme_table.docs_block(other)
     for broken in (text.replace(readme_table.END, ""), text + readme_table.BEGIN):
         with pytest.raises(ValueError, match="needs the line"):
             readme_table.between(broken, "docs")

@@ -148,7 +148,9 @@ def wrapped(text: str) -> str:
 def readme_block(records: Records) -> str:
     """README.md's text between the two marker lines: few rows, and what they have in common."""
     notes = Notes("", [])
-    rows = [quoted_row(each) if isinstance(each, Quoted) else measured_row(each, records, notes) for each in README_ROWS]
+    rows = [
+        quoted_row(each) if isinstance(each, Quoted) else measured_row(each, records, notes) for each in README_ROWS
+    ]
     legend = wrapped(
         "Figures are medians, on the CPU of a machine with two cores unless the row names a GPU. Each loader was "
         "measured at its best setting, in turn with framespool, and its output was compared. "
@@ -173,9 +175,7 @@ def measured_row(each: Measured, records: Records, notes: Notes) -> str:
 def quoted_row(each: Quoted) -> str:
     own, other, ratio = (float(quote) for quote in each.quotes)
     shown = f"[{Path(each.record).name[:10]}]({(FOLDER / each.record).relative_to(ROOT)})"
-    return (
-        f"| {each.question} | {number(own)} {each.unit} | {each.peer}: {number(other)} | {times(ratio)} | {shown} |"
-    )
+    return f"| {each.question} | {number(own)} {each.unit} | {each.peer}: {number(other)} | {times(ratio)} | {shown} |"
 
 
 def docs_block(records: Records) -> str:

@@ -113,9 +113,7 @@ def _plots() -> str:
         "Lines at the bars show the middle half of the values, or the range where there are few values; some older "
         "records have only medians. Blue: framespool. Gray: a peer. Hatched: a peer with wrong output or none."
     )
-    images = [
-        f"![{BENCHES[each.bench].title}](benchmarks/{each.file_name})" for each in plots.pictures(Records())
-    ]
+    images = [f"![{BENCHES[each.bench].title}](benchmarks/{each.file_name})" for each in plots.pictures(Records())]
     return "\n\n".join([legend, *images])
 
 

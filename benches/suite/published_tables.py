@@ -210,9 +210,7 @@ SENTENCES = (
         "torchcodec",
         "it takes {value} s with PyTorch's DataLoader and torchcodec in two processes",
     ),
-    Sentence(
-        "start_up", "seconds", "ClipLoader", "a loader over ten million samples is created in {value} s"
-    ),
+    Sentence("start_up", "seconds", "ClipLoader", "a loader over ten million samples is created in {value} s"),
     Sentence(
         "start_up",
         "bytes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -72,6 +73,16 @@ def test_sizes_follow_from_the_area():
 def test_arguments_are_checked(arguments, message):
     with pytest.raises(fsp.errors.ArgumentError, match=message):
         fsp.Buckets(**arguments)
+
+
+def test_a_field_is_replaced():
+    buckets = fsp.Buckets(area=96 * 160, multiple=16, frames=(9, 17))
+    assert dataclasses.replace(buckets, frames=(33,)).frames == (33,)
+    assert dataclasses.replace(buckets, frames=(33,)).sizes == buckets.sizes
+    smaller = dataclasses.replace(buckets, area=48 * 80, sizes=None)
+    assert smaller == fsp.Buckets(area=48 * 80, multiple=16, frames=(9, 17))
+    with pytest.raises(fsp.errors.ArgumentError, match="sizes=None"):
+        dataclasses.replace(buckets, area=48 * 80)
 
 
 @pytest.mark.parametrize("fit", ["cover", "letterbox", "stretch"])

@@ -151,10 +151,16 @@ class Buckets:
     def __post_init__(self) -> None:
         boolean("display_aspect", self.display_aspect)
         choice("fit", self.fit, ("cover", "random_cover", "letterbox", "stretch"))
-        if (self.area is None) == (self.sizes is None):
+        if self.area is None and self.sizes is None:
             raise ArgumentError("Buckets: give either area or sizes")
-        sizes = self._of_area() if self.sizes is None else self._given()
-        object.__setattr__(self, "sizes", tuple(dict.fromkeys(sizes)))
+        sizes = tuple(dict.fromkeys(self._given() if self.area is None else self._of_area()))
+        # `dataclasses.replace` passes the sizes that followed from the area.
+        if self.area is not None and self.sizes is not None and tuple(self._given()) != sizes:
+            raise ArgumentError(
+                "Buckets: give either area or sizes; for dataclasses.replace() with another area, multiple or "
+                "aspects, add sizes=None"
+            )
+        object.__setattr__(self, "sizes", sizes)
         if self.frames is not None:
             lengths = as_sequence(self.frames)
             if not lengths:

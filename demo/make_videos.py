@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from progress import Progress
 
-WIDTH, HEIGHT, FPS, FRAMES, PER_CLASS = 320, 240, 30, 120, 4
+WIDTH, HEIGHT, FPS, FRAMES, PER_CLASS = 320, 240, 30, 120, 2
 
 
 def _path(label: str, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -50,7 +50,7 @@ def _frames(label: str, seed: int) -> np.ndarray:
 
 
 def encode(frames: np.ndarray, path: Path, fps: float = FPS) -> None:
-    """Encodes frames (N, height, width, 3) as H.264."""
+    """Encodes frames (N, height, width, 3) as H.264, as `encode_with()` does."""
     _, height, width, _ = frames.shape
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     encode_with(source, path, frames.tobytes())
@@ -66,13 +66,14 @@ def encode_with(source: list[str], path: Path, stdin: bytes = b"") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part.mp4")
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *source, "-c:v", "libx264", "-preset", "veryfast"]
-    command += ["-crf", "23", "-g", "250", "-sc_threshold", "0", "-bf", "3", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(part)]
+    command += ["-crf", "23", "-g", "250", "-sc_threshold", "0", "-bf", "3", "-pix_fmt", "yuv420p"]
+    command += ["-movflags", "+faststart", str(part)]
     subprocess.run(command, input=stdin, check=True)
     part.rename(path)
 
 
 def make_videos(folder: Path) -> Path:
-    """Generates the videos under ``folder``, one sub-folder per class, unless they exist."""
+    """Generates the videos under `folder`, one sub-folder per class, unless they exist."""
     wanted = [folder / label / f"{n}.mp4" for label in CLASSES for n in range(PER_CLASS)]
     missing = [path for path in wanted if not path.exists()]
     if missing:

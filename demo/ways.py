@@ -35,6 +35,7 @@ class Way:
         wall_seconds: Time that passed.
         frames_decoded: Number of frames decoded for them; `None` if it is not counted.
         filling_cpu_seconds: Cost of the epochs that fill the disk cache.
+        disk_bytes: Its size when it is full.
         failures: First error of each file that failed.
         differences: Where its frames differ from those of the first way.
     """
@@ -45,6 +46,7 @@ class Way:
     wall_seconds: float = 0.0
     frames_decoded: int | None = None
     filling_cpu_seconds: float = 0.0
+    disk_bytes: int = 0
     failures: dict[str, str] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
 
@@ -175,6 +177,8 @@ def loaded(
     for number, epoch in enumerate(every):
         loader.set_epoch(epoch)
         now = way if epoch in epochs else filling
+        if disk and epoch == epochs.start:
+            way.disk_bytes = sum(path.stat().st_size for path in disk.rglob("*") if path.is_file())
         batches, before = [], loader.stats()["frames_decoded"]
         with now.measured():
             for done, batch in enumerate(loader, start=1):
@@ -187,8 +191,11 @@ def loaded(
                 for batch in batches
                 for clip, frames in zip(batch.clip_ids.tolist(), np.from_dlpack(batch.frames), strict=True)
             }
-            way.num_clips += len(clips)
+            delivered = sum(len(batch.clip_ids) for batch in batches)
+            way.num_clips += delivered
             way.differences += differences(loader, epoch, clips, expected)
+            if delivered != len(clips):
+                way.differences.append(f"epoch {epoch}: {delivered - len(clips)} clips were delivered twice")
     way.filling_cpu_seconds = filling.cpu_seconds
     way.failures = {failure["path"]: failure["message"] for failure in loader.failures()}
     with way.measured():

@@ -82,17 +82,17 @@ def choose(dataset: fsp.datasets.Dataset) -> Choice:
     order = draw.sample(range(len(dataset)), len(dataset))
     costs: dict[int, float] = {}
     failures: dict[str, str] = {}
-    progress = Progress("Looking at the videos", min(len(order), MAX_VIDEOS))
     until = time.monotonic() + CHOICE_SECONDS
-    for sample in order:
-        if len(costs) == MAX_VIDEOS or time.monotonic() > until or sum(costs.values()) > BUDGET:
-            break
-        path = str(dataset[sample][0])
-        try:
-            costs[sample] = _seconds_of_clip(path, draw)
-        except fsp.Error as error:
-            failures[path] = str(error)
-        progress.step(min(len(costs) + len(failures), progress.total), Path(path).name)
+    with Progress("Looking at the videos", min(len(order), MAX_VIDEOS)) as progress:
+        for sample in order:
+            if len(costs) == MAX_VIDEOS or time.monotonic() > until or sum(costs.values()) > BUDGET:
+                break
+            path = str(dataset[sample][0])
+            try:
+                costs[sample] = _seconds_of_clip(path, draw)
+                progress.step(Path(path).name)
+            except fsp.Error as error:
+                failures[path] = str(error)
     for num_epochs in (ways.DISK_EPOCHS, ways.DISK_EPOCHS // 2, ways.DISK_EPOCHS // 4):
         chosen, spent = [], 0.0
         for sample, cost in costs.items():

@@ -1,10 +1,10 @@
-"""Shows why somebody should use framespool: the same clips, made in three ways and compared byte by byte.
+"""Makes the same clips in three ways, compares their frames and their cost, and writes a page.
 
     python demo/demo.py                      cuts scenes of Big Buck Bunny into videos first
     python demo/demo.py --videos FOLDER      uses your videos: class folders or any other folder
 
-Reads shuffled clips one by one, by a loader, and by a loader with a disk cache. Writes a page with the CPU time of
-each, the checks and a contact sheet. Exit code 1: frames differ, or no video can be decoded.
+The ways are: clip by clip, a loader, and a loader with a disk cache. The page has the CPU time of each, the checks and
+a contact sheet. Exit code 1: frames differ, or no video can be decoded. Exit code 2: there is no video.
 """
 
 from __future__ import annotations

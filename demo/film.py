@@ -79,11 +79,11 @@ def cut_film(folder: Path) -> Path:
     if not missing:
         return folder
     with tempfile.TemporaryDirectory() as held:
-        print("downloading Big Buck Bunny (58 MB, once)", flush=True)
+        print("Downloading Big Buck Bunny (58 MB, once)", flush=True)
         film = _download(Path(held))
-        progress = Progress("cutting the film", len(missing))
-        for done, path in enumerate(missing, start=1):
-            source = ["-ss", str(wanted[path]), "-i", str(film), "-frames:v", str(FRAMES), "-an"]
-            encode_with([*source, "-vf", f"scale={WIDTH}:{HEIGHT}"], path)
-            progress.step(done, str(path.relative_to(folder)))
+        with Progress("Cutting the film", len(missing)) as progress:
+            for path in missing:
+                source = ["-ss", str(wanted[path]), "-i", str(film), "-frames:v", str(FRAMES), "-an"]
+                encode_with([*source, "-vf", f"scale={WIDTH}:{HEIGHT}"], path)
+                progress.step(str(path.relative_to(folder)))
     return folder

@@ -77,8 +77,8 @@ def make_videos(folder: Path) -> Path:
     wanted = [folder / label / f"{n}.mp4" for label in CLASSES for n in range(PER_CLASS)]
     missing = [path for path in wanted if not path.exists()]
     if missing:
-        progress = Progress("generating videos", len(missing))
-        for done, path in enumerate(missing, start=1):
-            encode(_frames(path.parent.name, seed=wanted.index(path)), path)
-            progress.step(done, str(path.relative_to(folder)))
+        with Progress("Generating videos", len(missing)) as progress:
+            for path in missing:
+                encode(_frames(path.parent.name, seed=wanted.index(path)), path)
+                progress.step(str(path.relative_to(folder)))
     return folder

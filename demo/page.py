@@ -21,6 +21,8 @@ from PIL import Image
 
 _HERE = Path(__file__).resolve().parent
 _SHOWN_CLIPS, _SHOWN_FRAMES, _SHOWN_FAILURES = 4, 8, 20
+#: Below this the page states that there is no gain.
+_LEAST_GAIN = 1.2
 
 _NOTES = (
     "opens the file, seeks and decodes for each clip",
@@ -86,7 +88,7 @@ def headline(results: Results) -> str:
     """The result in one line."""
     if not results.equal:
         return "The frames of the three ways differ"
-    if results.gain < 1.2:
+    if results.gain < _LEAST_GAIN:
         return "No less CPU time on these videos"
     return f"The same clips for {results.gain:.1f} times less CPU time"
 
@@ -143,9 +145,11 @@ def _sheet(results: Results) -> str:
     plans = [(key, loader.describe_clip(key[1], epoch=key[0])) for key in results.clips]
     by_label = {plan["label"]: (key, plan) for key, plan in plans}
     by_video = {plan["video_id"]: (key, plan) for key, plan in plans}
-    shown = dict([*by_label.values(), *by_video.values()][:_SHOWN_CLIPS])
+    shown: dict[int, Any] = {}
+    for key, plan in [*by_label.values(), *by_video.values()]:
+        shown.setdefault(plan["video_id"], (key, plan))
     classes, parts = results.choice.dataset.classes, []
-    for key, plan in shown.items():
+    for key, plan in list(shown.values())[:_SHOWN_CLIPS]:
         name = f"<b>{html.escape(classes[plan['label']])}</b> · " if classes and plan["label"] >= 0 else ""
         at = np.linspace(0, ways.FRAMES - 1, _SHOWN_FRAMES).round().astype(int)
         where = f"{html.escape(Path(plan['path']).name)}, frames {plan['indices'][0]} to {plan['indices'][-1]}"
@@ -170,12 +174,60 @@ def _bars(results: Results) -> str:
     return "\n".join(rows)
 
 
+def _numbers(results: Results, alone: float) -> str:
+    rows = []
+    for way in results.ways:
+        decoded = f"{alone:.2f} *" if way.decoded_per_frame is None else f"{way.decoded_per_frame:.2f}"
+        cells = (way.name, f"{way.cpu_ms_per_clip:.1f}", f"{way.clips_per_second:.1f}", decoded)
+        rows.append("<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>")
+    return "\n".join(rows)
+
+
+def _commands(folder: str) -> str:
+    quoted = shlex.quote(folder)
+    commands = {
+        "make demo VIDEOS=folder": "this page for your videos",
+        f".venv/bin/framespool probe {quoted}": "what a dataset contains, and what will be slow",
+        f".venv/bin/framespool preview {quoted}": "a contact sheet of the clips of a training run",
+        f".venv/bin/framespool validate {quoted}": "files that cannot be decoded",
+    }
+    return "\n".join(
+        f'<p class="command"><code>{html.escape(command)}</code><span class="small">{purpose}</span></p>'
+        for command, purpose in commands.items()
+    )
+
+
 def _counts(found: Mapping[Any, int]) -> str:
     return ", ".join(f"{count} × {name}" if len(found) > 1 else str(name) for name, count in list(found.items())[:5])
 
 
-def _rows(pairs: list[tuple[str, str]]) -> str:
-    return "\n".join(f"<tr><td>{html.escape(name)}<td>{html.escape(value)}</tr>" for name, value in pairs)
+def _properties(results: Results, summary: fsp.tools.DatasetSummary) -> str:
+    pairs = {
+        "folder": str(results.folder),
+        "used": used(results.choice),
+        "duration": f"{summary.total_seconds / 60:.1f} minutes, {summary.num_frames:,} frames",
+        "size": f"{summary.num_bytes / 1e6:.1f} MB",
+        "codec": _counts(summary.codecs),
+        "frame size": _counts(summary.frame_sizes),
+        "frames per second": _counts(summary.frame_rates),
+    }
+    if (gops := summary.gop_lengths) is not None:
+        pairs["frames from keyframe to keyframe"] = f"{gops.min} to {gops.max}, mean {gops.mean:.0f}"
+    if results.choice.dataset.classes:
+        pairs["classes"] = ", ".join(f"{name} ({count})" for name, count in summary.classes.items())
+    return "\n".join(f"<tr><td>{name}<td>{html.escape(value)}</tr>" for name, value in pairs.items())
+
+
+def _why(results: Results, alone: float) -> str:
+    text = (
+        f"Decoding can start only at a keyframe. A random clip of these videos needs {alone * ways.FRAMES:.0f} decoded "
+        f"frames on average to deliver {ways.FRAMES}. The loader knows which clips come next, and decodes the frames "
+        "that several of them need once. Clip by clip is measured with framespool's own <code>Video</code>, which "
+        "already skips pictures that no requested frame depends on."
+    )
+    if results.gain < _LEAST_GAIN:
+        text += " Clips of these videos hardly share frames: few are taken of each GOP."
+    return text
 
 
 def write_page(results: Results, path: Path) -> None:
@@ -185,37 +237,22 @@ def write_page(results: Results, path: Path) -> None:
         results: The results.
         path: The file.
     """
-    dataset, epochs = results.choice.dataset, results.choice.num_epochs
+    dataset, first, second, last = results.choice.dataset, *results.ways
     summary = fsp.tools.probe(dataset, sequence_length=ways.FRAMES, stride=ways.STRIDE)
+    # Frames decoded per frame of a clip by itself.
     alone = (summary.frames_per_clip or 0.0) / ways.FRAMES
-    numbers = []
-    for way in results.ways:
-        decoded = f"{alone:.2f} *" if way.decoded_per_frame is None else f"{way.decoded_per_frame:.2f}"
-        cells = (way.name, f"{way.cpu_ms_per_clip:.1f}", f"{way.clips_per_second:.1f}", decoded)
-        numbers.append("<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>")
-    gops = summary.gop_lengths
-    facts = [
-        ("folder", str(results.folder)),
-        ("used", used(results.choice)),
-        ("duration", f"{summary.total_seconds / 60:.1f} minutes, {summary.num_frames:,} frames"),
-        ("size", f"{summary.num_bytes / 1e6:.1f} MB"),
-        ("codec", _counts(summary.codecs)),
-        ("frame size", _counts(summary.frame_sizes)),
-        ("frames per second", _counts(summary.frame_rates)),
-    ]
-    if gops is not None:
-        facts.append(("frames from keyframe to keyframe", f"{gops.min} to {gops.max}, mean {gops.mean:.0f}"))
-    if dataset.classes:
-        facts.append(("classes", ", ".join(f"{name} ({count})" for name, count in summary.classes.items())))
-    folder = str(results.folder)
-    quoted = shlex.quote(folder)
-    last = results.ways[-1]
-    ratio = results.ways[0].cpu_ms_per_clip / max(1e-9, results.ways[1].cpu_ms_per_clip)
+    code = _CODE.format(
+        folder=repr(str(results.folder)),
+        frames=ways.FRAMES,
+        stride=ways.STRIDE,
+        clips=ways.CLIPS_PER_VIDEO,
+        batch=ways.BATCH_SIZE,
+        size=ways.SIZE,
+    )
     values = {
-        "title": html.escape(headline(results)),
         "when": time.strftime("%Y-%m-%d"),
         "icon": (_HERE.parent / "docs" / "figures" / "icon.svg").read_text().strip(),
-        "headline": html.escape(headline(results)),
+        "headline": headline(results),
         "lede": (
             f"{len(results.clips)} random clips of {ways.FRAMES} frames from {len(dataset)} videos, made three times: "
             "by opening a file for each clip, by framespool's loader, and by the loader with a disk cache."
@@ -223,8 +260,9 @@ def write_page(results: Results, path: Path) -> None:
         "bars_label": "; ".join(f"{way.name}: {way.cpu_ms_per_clip:.1f} ms" for way in results.ways),
         "bars": _bars(results),
         "caption": (
-            f"CPU time per delivered clip, in ms; shorter is better. The loader takes {ratio:.1f} times less, with the "
-            f"disk cache {results.gain:.1f} times less."
+            "CPU time per delivered clip, in ms; shorter is better. The loader takes "
+            f"{first.cpu_ms_per_clip / max(1e-9, second.cpu_ms_per_clip):.1f} times less, with the disk cache "
+            f"{results.gain:.1f} times less."
         ),
         "checks": "\n".join(f'<li class="{kind}">{html.escape(text)}</li>' for kind, text in checks(results)),
         "sheet_note": (
@@ -232,41 +270,19 @@ def write_page(results: Results, path: Path) -> None:
             "are random. Every second frame is shown."
         ),
         "sheet": _sheet(results),
-        "numbers": "\n".join(numbers),
+        "numbers": _numbers(results, alone),
         "numbers_note": (
-            f"{epochs} epochs of {ways.CLIPS_PER_VIDEO} clips per video, {results.num_threads} threads. With the disk "
-            f"cache, the {ways.DISK_EPOCHS} epochs that fill it come first; they took {last.filling_cpu_seconds:.1f} "
-            f"CPU seconds, which the table does not include, and {last.disk_bytes / 1e6:.0f} MB on disk. Clips per "
-            "second depend on what else the machine does. * Expected: the mean over all positions of a clip."
+            f"{results.choice.num_epochs} epochs of {ways.CLIPS_PER_VIDEO} clips per video, {results.num_threads} "
+            f"threads. With the disk cache, the {ways.DISK_EPOCHS} epochs that fill it come first; they took "
+            f"{last.filling_cpu_seconds:.1f} CPU seconds, which the table does not include, and "
+            f"{last.disk_bytes / 1e6:.0f} MB on disk. Clips per second depend on what else the machine does. "
+            "* Expected: the mean over all positions of a clip."
         ),
-        "why": (
-            f"Decoding can start only at a keyframe. A random clip of these videos needs {alone * ways.FRAMES:.0f} "
-            f"decoded frames on average to deliver {ways.FRAMES}. The loader knows which clips come next, and decodes "
-            "the frames that several of them need once. Clip by clip is measured with framespool's own "
-            "<code>Video</code>, which already skips pictures that no requested frame depends on."
-            + (" Clips of these videos hardly share frames: few are taken of each GOP." if results.gain < 1.2 else "")
-        ),
-        "code": html.escape(
-            _CODE.format(
-                folder=repr(folder),
-                frames=ways.FRAMES,
-                stride=ways.STRIDE,
-                clips=ways.CLIPS_PER_VIDEO,
-                batch=ways.BATCH_SIZE,
-                size=ways.SIZE,
-            )
-        ),
-        "commands": "\n".join(
-            f'<p class="command"><code>{html.escape(command)}</code><span class="small">{purpose}</span></p>'
-            for command, purpose in (
-                ("make demo VIDEOS=folder", "this page for your videos"),
-                (f".venv/bin/framespool probe {quoted}", "what a dataset contains, and what will be slow"),
-                (f".venv/bin/framespool preview {quoted}", "a contact sheet of the clips of a training run"),
-                (f".venv/bin/framespool validate {quoted}", "files that cannot be decoded"),
-            )
-        ),
+        "why": _why(results, alone),
+        "code": html.escape(code),
+        "commands": _commands(str(results.folder)),
+        "properties": _properties(results, summary),
         "advice": "\n".join(f'<p class="small">{html.escape(note)}</p>' for note in summary.notes),
-        "facts": _rows(facts),
         "footer": html.escape(f"framespool {fsp.__version__}. {results.credit}"),
     }
     path.write_text(Template((_HERE / "page.html").read_text()).substitute(values), encoding="utf-8")

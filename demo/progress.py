@@ -7,7 +7,9 @@ import time
 
 
 class Progress:
-    """One line that is updated on a terminal, otherwise an occasional line.
+    """One line that is updated on a terminal, otherwise a line every five seconds.
+
+    A context manager, whose end is the end of the line.
 
     Args:
         what: What is done.
@@ -15,24 +17,34 @@ class Progress:
     """
 
     def __init__(self, what: str, total: int) -> None:
-        self.what, self.total = what, max(1, total)
-        self.live = sys.stdout.isatty()
-        self.shown = time.monotonic() if self.live else -1.0
+        self._what, self._total = what, max(1, total)
+        self._live = sys.stdout.isatty()
+        self._done, self._printed = 0, 0.0
+        self._text = ""
 
-    def step(self, done: int, note: str = "") -> None:
-        """Shows the progress.
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._print()
+        if self._live:
+            print()
+
+    def step(self, note: str = "") -> None:
+        """Counts a step.
 
         Args:
-            done: Number of steps that are done.
-            note: Shown after it.
+            note: Shown after the count.
         """
-        last, now = done >= self.total, time.monotonic()
-        if self.live:
-            if last or now > self.shown + 0.1:
-                bar = "#" * (30 * done // self.total)
-                print(f"\r{self.what:<28} [{bar:<30}] {done}/{self.total} {note:<32.32}", end="\n" if last else "")
-                sys.stdout.flush()
-                self.shown = now
-        elif last or now > self.shown + 5:
-            print(f"{self.what}: {done}/{self.total} {note}", flush=True)
-            self.shown = now
+        self._done += 1
+        if self._live:
+            bar = "#" * (30 * self._done // self._total)
+            self._text = f"\r{self._what:<24} [{bar:<30}] {self._done}/{self._total} {note:<26.26}"
+        else:
+            self._text = f"{self._what}: {self._done}/{self._total} {note}\n"
+        if time.monotonic() > self._printed + (0.1 if self._live else 5):
+            self._print()
+
+    def _print(self) -> None:
+        print(self._text, end="", flush=True)
+        self._text, self._printed = "", time.monotonic()

@@ -136,7 +136,6 @@ def clip_by_clip(dataset: fsp.datasets.Dataset, epochs: range, num_threads: int)
     draw = random.Random(0)
     order = [(epoch, clip) for epoch in epochs for clip in draw.sample(range(loader.num_clips), loader.num_clips)]
     plans = [loader.describe_clip(clip, epoch=epoch) for epoch, clip in order]
-    progress = Progress(way.name, len(order))
 
     def read(plan: dict[str, Any]) -> np.ndarray | fsp.Error:
         try:
@@ -144,15 +143,34 @@ def clip_by_clip(dataset: fsp.datasets.Dataset, epochs: range, num_threads: int)
         except fsp.Error as error:
             return error
 
-    with ThreadPoolExecutor(num_threads) as pool, way.measured():
-        for done, (key, plan, made) in enumerate(zip(order, plans, pool.map(read, plans), strict=True), start=1):
+    with Progress(way.name, len(order)) as progress, ThreadPoolExecutor(num_threads) as pool, way.measured():
+        for key, plan, made in zip(order, plans, pool.map(read, plans), strict=True):
             if isinstance(made, fsp.Error):
                 way.failures.setdefault(plan["path"], str(made))
             else:
                 clips[key] = made
-            progress.step(done, "clips")
+            progress.step("clips")
     way.num_clips = len(clips)
     return way, clips
+
+
+def batches(loader: fsp.ClipLoader, epochs: range, progress: Progress, note: str) -> Iterator[tuple[int, fsp.Batch]]:
+    """Iterates over epochs.
+
+    Args:
+        loader: The loader.
+        epochs: The epochs.
+        progress: Counts the batches.
+        note: What is shown after the count.
+
+    Yields:
+        The epoch and the batch.
+    """
+    for epoch in epochs:
+        loader.set_epoch(epoch)
+        for batch in loader:
+            progress.step(note)
+            yield epoch, batch
 
 
 def loaded(
@@ -172,53 +190,48 @@ def loaded(
     """
     way, filling = Way("ClipLoader, disk cache" if disk else "ClipLoader"), Way("filling the disk cache")
     loader = make_loader(dataset, num_threads, disk)
-    every = range(epochs.stop) if disk else epochs
-    progress = Progress(way.name, len(every) * len(loader))
-    for number, epoch in enumerate(every):
-        loader.set_epoch(epoch)
-        now = way if epoch in epochs else filling
-        if disk and epoch == epochs.start:
+    num_batches = len(loader) * (epochs.stop if disk else len(epochs))
+    with Progress(way.name, num_batches) as progress:
+        if disk:
+            with filling.measured():
+                for _ in batches(loader, range(epochs.start), progress, filling.name):
+                    pass
+            way.filling_cpu_seconds = filling.cpu_seconds
             way.disk_bytes = sum(path.stat().st_size for path in disk.rglob("*") if path.is_file())
-        batches, before = [], loader.stats()["frames_decoded"]
-        with now.measured():
-            for done, batch in enumerate(loader, start=1):
-                batches.append(batch)
-                progress.step(number * len(loader) + done, "batches" if now is way else now.name)
-        now.frames_decoded = (now.frames_decoded or 0) + loader.stats()["frames_decoded"] - before
-        if now is way:
-            clips = {
-                (epoch, clip): frames
-                for batch in batches
-                for clip, frames in zip(batch.clip_ids.tolist(), np.from_dlpack(batch.frames), strict=True)
-            }
-            delivered = sum(len(batch.clip_ids) for batch in batches)
-            way.num_clips += delivered
-            way.differences += differences(loader, epoch, clips, expected)
-            if delivered != len(clips):
-                way.differences.append(f"epoch {epoch}: {delivered - len(clips)} clips were delivered twice")
-    way.filling_cpu_seconds = filling.cpu_seconds
-    way.failures = {failure["path"]: failure["message"] for failure in loader.failures()}
-    with way.measured():
-        del loader  # waits until what it decoded for later epochs is stored
+        before = loader.stats()["frames_decoded"]
+        # Compared later: the loader may work at any time, which must be measured.
+        with way.measured():
+            delivered = list(batches(loader, epochs, progress, "batches"))
+            way.frames_decoded = loader.stats()["frames_decoded"] - before
+            way.failures = {failure["path"]: failure["message"] for failure in loader.failures()}
+            del loader  # waits until what it decoded for later epochs is stored
+    clips: Clips = {}
+    for epoch, batch in delivered:
+        for clip, frames in zip(batch.clip_ids.tolist(), np.from_dlpack(batch.frames), strict=True):
+            if (epoch, clip) in clips:
+                way.differences.append(f"epoch {epoch}, clip {clip}: delivered twice")
+            clips[epoch, clip] = frames
+    way.num_clips = len(clips)
+    way.differences += differences(dataset, clips, expected)
     return way
 
 
-def differences(loader: fsp.ClipLoader, epoch: int, clips: Clips, expected: Clips) -> list[str]:
-    """Compares the clips of an epoch byte by byte.
+def differences(dataset: fsp.datasets.Dataset, clips: Clips, expected: Clips) -> list[str]:
+    """Compares clips byte by byte.
 
     Args:
-        loader: The loader that made them.
-        epoch: The epoch.
-        clips: Its clips.
-        expected: The clips of the first way, of all epochs.
+        dataset: The videos.
+        clips: The clips.
+        expected: The clips of the first way.
 
     Returns:
         What differs, one line for each clip.
     """
-    found = []
-    for key in sorted(clips.keys() | {key for key in expected if key[0] == epoch}):
-        plan = loader.describe_clip(key[1], epoch=epoch)
-        place = f"{plan['path']}, epoch {epoch}, clip {key[1]}"
+    loader, found = make_loader(dataset, 1), []
+    for epoch, clip in sorted(clips.keys() | expected.keys()):
+        key = (epoch, clip)
+        plan = loader.describe_clip(clip, epoch=epoch)
+        place = f"{plan['path']}, epoch {epoch}, clip {clip}"
         if key not in clips or key not in expected:
             found.append(f"{place}: delivered {'only clip by clip' if key in expected else 'by the loader only'}")
         elif not np.array_equal(clips[key], expected[key]):

@@ -64,8 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     if not len(choice.dataset):
-        for path, text in choice.failures.items():
-            print(skipped(path, text), file=sys.stderr)
+        for text in choice.failures.values():
+            print(text, file=sys.stderr)
         print(f"demo: none of the {choice.num_found} videos in {folder} can be decoded", file=sys.stderr)
         return 1
     print(f"{folder}: {used(choice)}")
@@ -84,6 +84,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print()
     for kind, text in checks(results):
         print(f"  {kind}: {text}")
+    for text in skipped(results):
+        print(f"  skipped: {text}")
     page = (options.out / "index.html").resolve()
     write_page(results, page)
     shown = not options.no_open and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -99,7 +99,7 @@ def checks(results: Results) -> list[tuple[str, str]]:
         results: The results.
 
     Returns:
-        `"passed"`, `"failed"` or `"noted"`, and a sentence, each.
+        `"passed"` or `"failed"`, and a sentence, each.
     """
     found = []
     frames = sum(way.num_clips for way in results.ways[1:]) * ways.FRAMES
@@ -110,18 +110,22 @@ def checks(results: Results) -> list[tuple[str, str]]:
         found += [("failed", f"{way.name}: {text}") for text in way.differences[:_SHOWN_FAILURES]]
     if not results.clips:
         found.append(("failed", "No clip could be decoded"))
-    failures = [skipped(path, text) for path, text in results.choice.failures.items()]
-    partly = {path: text for way in results.ways[::-1] for path, text in way.failures.items()}
-    failures += [skipped(f"clips of {path}", text.removeprefix(path)) for path, text in partly.items()]
-    found += [("noted", text) for text in failures[:_SHOWN_FAILURES]]
-    if len(failures) > _SHOWN_FAILURES:
-        found.append(("noted", f"Skipped {len(failures) - _SHOWN_FAILURES} more files or parts of them"))
     return found
 
 
-def skipped(path: str, text: str) -> str:
-    """Names a file that failed, with the reason."""
-    return f"Skipped {path}: {text.removeprefix(path).lstrip(':, ')}"
+def skipped(results: Results) -> list[str]:
+    """Names the files that were skipped, completely or in part, with the reason.
+
+    Args:
+        results: The results.
+
+    Returns:
+        A line for each.
+    """
+    partly = {path: text for way in results.ways[::-1] for path, text in way.failures.items()}
+    named = [(path, path, text) for path, text in results.choice.failures.items()]
+    named += [(path, f"clips of {path}", text) for path, text in partly.items()]
+    return [f"{what}: {text.removeprefix(path).lstrip(':, ')}" for path, what, text in named]
 
 
 def used(choice: Choice) -> str:
@@ -172,6 +176,15 @@ def _bars(results: Results) -> str:
             f'<div class="value">{way.cpu_ms_per_clip:.1f} ms</div></div></div>'
         )
     return "\n".join(rows)
+
+
+def _skipped(results: Results) -> str:
+    lines = skipped(results)
+    if not lines:
+        return ""
+    more = [f"and {len(lines) - _SHOWN_FAILURES} more"] if len(lines) > _SHOWN_FAILURES else []
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in [*lines[:_SHOWN_FAILURES], *more])
+    return f'<h2>Skipped</h2>\n<p>No way delivered these files or clips:</p>\n<ul class="skipped">{items}</ul>'
 
 
 def _numbers(results: Results, alone: float) -> str:
@@ -241,6 +254,7 @@ def write_page(results: Results, path: Path) -> None:
     summary = fsp.tools.probe(dataset, sequence_length=ways.FRAMES, stride=ways.STRIDE)
     # Frames decoded per frame of a clip by itself.
     alone = (summary.frames_per_clip or 0.0) / ways.FRAMES
+    num_skipped = len(skipped(results))
     code = _CODE.format(
         folder=repr(str(results.folder)),
         frames=ways.FRAMES,
@@ -256,14 +270,17 @@ def write_page(results: Results, path: Path) -> None:
         "lede": (
             f"{len(results.clips)} random clips of {ways.FRAMES} frames from {len(dataset)} videos, made three times: "
             "by opening a file for each clip, by framespool's loader, and by the loader with a disk cache."
+            + (f" Damaged files are skipped and named below: {num_skipped}." if num_skipped else "")
         ),
         "bars_label": "; ".join(f"{way.name}: {way.cpu_ms_per_clip:.1f} ms" for way in results.ways),
         "bars": _bars(results),
         "caption": (
             "CPU time per delivered clip, in ms; shorter is better. The loader takes "
-            f"{results.times_less(second):.1f} times less, with the disk cache {results.times_less(last):.1f} times less."
+            f"{results.times_less(second):.1f} times less, with the disk cache "
+            f"{results.times_less(last):.1f} times less."
         ),
         "checks": "\n".join(f'<li class="{kind}">{html.escape(text)}</li>' for kind, text in checks(results)),
+        "skipped": _skipped(results),
         "sheet_note": (
             f"Clips of {ways.FRAMES} frames, {ways.STRIDE} apart, {ways.SIZE}x{ways.SIZE} pixels. Position and flip "
             "are random. Every second frame is shown."

@@ -100,8 +100,8 @@ def test_page_of_the_demo_is_self_contained(unchanged):
 
 def test_demo_names_a_damaged_file(unchanged, folder):
     _, said, page = unchanged
-    named = f"Skipped {folder}/odd/damaged.mp4: no known container"
-    assert named in said and named in page
+    named = f"{folder}/odd/damaged.mp4: no known container"
+    assert f"skipped: {named}" in said and f"<li>{named}" in page
     assert "6 of 7 videos<" in page
 
 
@@ -118,7 +118,7 @@ def test_demo_fails_if_clips_are_not_delivered(folder, tmp_path):
     code, said, page = run(folder, tmp_path, NO_CLIPS)
     assert code == 1, said
     assert re.search(r'class="failed">ClipLoader: \S*/77.mkv, epoch \d+, clip \d+: delivered by the loader only<', page)
-    assert "77.mkv: refused" in page
+    assert f"<li>clips of {folder}/even/77.mkv: refused</li>" in page
 
 
 def test_demo_uses_a_part_of_many_videos(folder, tmp_path):

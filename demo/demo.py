@@ -21,7 +21,7 @@ from pathlib import Path
 import framespool as fsp
 import ways
 from choose import choose, list_videos
-from film import CREDIT, FilmUnavailableError, cut_film
+from film import CHANGES, CREDIT, FilmUnavailableError, cut_film
 from make_videos import make_videos
 from page import Results, checks, headline, skipped, used, write_page
 
@@ -46,7 +46,7 @@ def make_set(out: Path) -> tuple[Path, str]:
         Their folder, and whose they are.
     """
     try:
-        return cut_film(out / "film"), CREDIT
+        return cut_film(out / "film"), f"{CREDIT}. {CHANGES}"
     except FilmUnavailableError as error:
         print(f"Big Buck Bunny is not available ({error}); generating videos of a moving disc instead")
         return make_videos(out / "discs"), "The videos are generated."

@@ -33,7 +33,7 @@ test: ## set up, then run the Rust and Python tests; generates the media they ne
 test-all: check test ## check and test, then every other check of a change: wheel, PyTorch, JAX, Ray, docs
 	@bash scripts/test.sh rest
 
-demo: build ## run the demo; VIDEOS=folder uses your own videos
+demo: build ## compare loaders on scenes of a film, write a page; VIDEOS=folder uses your own videos
 	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)
 	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
 

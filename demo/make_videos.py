@@ -7,13 +7,12 @@ package imageio-ffmpeg. Only this demo uses that program: framespool neither nee
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from progress import Progress
 
-WIDTH, HEIGHT, FPS, FRAMES, PER_CLASS = 320, 240, 30, 120, 4
+WIDTH, HEIGHT, FPS, FRAMES, PER_CLASS = 320, 240, 30, 120, 2
 
 
 def _path(label: str, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -51,26 +50,35 @@ def _frames(label: str, seed: int) -> np.ndarray:
 
 
 def encode(frames: np.ndarray, path: Path, fps: float = FPS) -> None:
-    """Encodes frames (N, height, width, 3) as H.264."""
+    """Encodes frames (N, height, width, 3) as H.264, as `encode_with()` does."""
+    _, height, width, _ = frames.shape
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
+    encode_with(source, path, frames.tobytes())
+
+
+def encode_with(source: list[str], path: Path, stdin: bytes = b"") -> None:
+    """Encodes a source, given as arguments of FFmpeg's program, as H.264 with a keyframe every 250 frames.
+
+    The file appears when it is complete.
+    """
     import imageio_ffmpeg
 
-    _, height, width, _ = frames.shape
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24"]
-    command += ["-s", f"{width}x{height}", "-r", str(fps), "-i", "-", "-c:v", "libx264", "-preset", "veryfast"]
-    command += ["-crf", "23", "-g", "250", "-bf", "3", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
-    subprocess.run(command, input=frames.tobytes(), check=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part.mp4")
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *source, "-c:v", "libx264", "-preset", "veryfast"]
+    command += ["-crf", "23", "-g", "250", "-sc_threshold", "0", "-bf", "3", "-pix_fmt", "yuv420p"]
+    command += ["-movflags", "+faststart", str(part)]
+    subprocess.run(command, input=stdin, check=True)
+    part.rename(path)
 
 
-def make_videos(folder: Path, progress: Callable[[str, int], Any]) -> Path:
-    """Generates the videos under ``folder``, one sub-folder per class, unless they exist."""
+def make_videos(folder: Path) -> Path:
+    """Generates the videos under `folder`, one sub-folder per class, unless they exist."""
     wanted = [folder / label / f"{n}.mp4" for label in CLASSES for n in range(PER_CLASS)]
     missing = [path for path in wanted if not path.exists()]
     if missing:
-        bar = progress("making videos", len(missing))
-        for done, path in enumerate(missing, start=1):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part.mp4")
-            encode(_frames(path.parent.name, seed=wanted.index(path)), part)
-            part.rename(path)
-            bar.step(done)
+        with Progress("Generating videos", len(missing)) as progress:
+            for path in missing:
+                encode(_frames(path.parent.name, seed=wanted.index(path)), path)
+                progress.step(str(path.relative_to(folder)))
     return folder

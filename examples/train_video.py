@@ -68,10 +68,7 @@ def make_set(folder: Path, training: int, testing: int) -> Path:
             label = CLASSES[number % len(CLASSES)]
             path = folder / part / label / f"{number:04}.mp4"
             if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                half = path.with_suffix(".part.mp4")
-                encode(moving_shape(label, number + (100_000 if part == "test" else 0)), half, FPS)
-                half.rename(path)
+                encode(moving_shape(label, number + (100_000 if part == "test" else 0)), path, FPS)
     return folder
 
 

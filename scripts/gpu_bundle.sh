@@ -62,7 +62,7 @@ if [ -d tests/python/gpu ]; then
 fi
 mkdir "$bundle/examples" "$bundle/demo"
 cp examples/train_*.py "$bundle/examples/"
-cp demo/make_videos.py "$bundle/demo/"
+cp demo/{make_videos,progress}.py "$bundle/demo/"
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 for file in ${extra[@]+"${extra[@]}"}; do
   cp -r "$file" "$bundle/extra/"

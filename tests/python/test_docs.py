@@ -180,6 +180,35 @@ def test_counts_of_generated_frames_are_those_of_the_test_media(videos):
         assert "more than 13,000 frames" in text and f"{len(codecs)} codecs" in text, page
 
 
+def test_every_counter_of_stats_is_on_the_page_about_clips():
+    page = (ROOT / "docs" / "concepts" / "life-of-a-clip.md").read_text()
+    counters = {name for _, name, *_ in _framespool.counters()} | {"version", "frames_decoded_per_frame_delivered"}
+    loader = fsp.ClipLoader(["never_opened.mp4"], fsp.samplers.RandomClips(sequence_length=1), batch_size=1)
+    assert set(loader.stats()) == counters
+    rows = " ".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
+    named = set(re.findall(r"`([^`]+)`", rows)) | {"version", "memory_budget", "frames_used"}
+    assert named == counters
+    assert all(f"`{name}`" in page for name in counters)
+
+
+def test_limits_page_has_every_format_of_the_build_and_no_other_size():
+    page = (ROOT / "docs" / "reference" / "limits.md").read_text()
+    script = (ROOT / "scripts" / "build_ffmpeg.sh").read_text()
+    for kind, section in (("DEMUXERS", "Containers"), ("DECODERS", "Video codecs"), ("AUDIO_DECODERS", "Audio codecs")):
+        built = set(re.search(rf"^{kind}=(.*)$", script, flags=re.M)[1].split(","))
+        if kind == "DEMUXERS":
+            built |= set(re.search(r"^AUDIO_DEMUXERS=(.*)$", script, flags=re.M)[1].split(","))
+        built = {"pcm_*" if name.startswith("pcm_") else name for name in built}
+        rows = re.search(rf"^## {section}\n(.*?)^## ", page, flags=re.M | re.S)[1]
+        cells = [line.split("|")[2] for line in rows.splitlines() if line.startswith("|")]
+        named = set(re.findall(r"`([^`]+)`", " ".join(cells)))
+        assert named == built, section
+    sizes = set(re.findall(r"\d[\d,]{4,}", page[page.index("## Sizes") :]))
+    assert len(sizes) > 3
+    limits = (ROOT / "SECURITY.md").read_text()  # test_security.py compares it with the sources
+    assert not {size for size in sizes if size not in limits}
+
+
 def test_figure_of_the_counters_has_keys_of_stats_only():
     drawn = (ROOT / "docs" / "figures" / "stats.svg").read_text()
     names = " ".join(re.findall(r'font-family="monospace">([^<]+)<', drawn)).split()

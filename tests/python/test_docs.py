@@ -191,6 +191,60 @@ def test_every_counter_of_stats_is_on_the_page_about_clips():
     assert all(f"`{name}`" in page for name in counters)
 
 
+#: What readers search for, and the page that answers.
+SEARCHED = {
+    "migrating/dali.md": (
+        "DALI fn.readers.video sequence_length step pad_sequences initial_fill random_shuffle pad_last_batch"
+        " stick_to_shard last_batch_policy DALIGenericIterator prefetch_queue_depth video_resize enable_timestamps"
+        " file_list"
+    ),
+    "migrating/dali-images.md": (
+        "DALIClassificationIterator fn.readers.file fn.decoders.image random_resized_crop color_twist"
+    ),
+    "migrating/decord.md": (
+        "decord VideoReader VideoLoader get_batch seek_accurate get_avg_fps get_key_indices set_bridge AudioReader"
+        " AVReader"
+    ),
+    "migrating/torchcodec.md": (
+        "torchcodec VideoDecoder get_frames_at get_frames_played_at get_frames_in_range clips_at_random_indices"
+        " seek_mode clips_at_regular_timestamps AudioDecoder get_all_samples dimension_order"
+    ),
+    "migrating/torchvision.md": (
+        "torchvision read_video VideoReader VideoClips UniformClipSampler RandomClipSampler read_video_timestamps"
+        " Kinetics"
+    ),
+    "migrating/pyav-opencv.md": (
+        "PyAV av.open to_ndarray AudioResampler OpenCV cv2 VideoCapture CAP_PROP_POS_FRAMES CAP_PROP_FPS imread BGR"
+    ),
+    "migrating/pytorchvideo.md": (
+        "PyTorchVideo LabeledVideoDataset make_clip_sampler EncodedVideo UniformTemporalSubsample"
+    ),
+    "migrating/lerobot.md": "LeRobot LeRobotDataset delta_timestamps image_transforms MultiLeRobotDataset",
+    "migrating/dataloader.md": (
+        "DataLoader num_workers collate_fn drop_last pin_memory WeightedRandomSampler DistributedSampler"
+    ),
+    "migrating/ray.md": "Dpex DpexDataLoader head_address read_clips",
+    "migrating/video-language.md": (
+        "transformers Qwen2VLVideoProcessor process_vision_info vLLM VLLM_VIDEO_LOADER_BACKEND"
+    ),
+    "reference/limits.md": (
+        "HEIC DNxHD MXF HLS AV1 VVC HDR interlaced rotation edit alpha encrypted macOS Jetson DTS clap"
+    ),
+    "howto/disk-cache.md": "disk_size epochs prune",
+    "howto/labels.md": "frame_columns multi-hot captions classes",
+    "howto/robotics.md": "delta_timestamps normalize unnormalize depth mix rename",
+}
+
+
+@pytest.mark.parametrize("answer", SEARCHED)
+def test_search_finds_the_page_that_answers(answer):
+    # A page is found if it has all words of a query, as the search of the site separates them.
+    separator = re.search(r"separator: '(.*)'", (ROOT / "mkdocs.yml").read_text())[1]
+    words = {word.strip("`_.").lower() for word in re.split(separator, (ROOT / "docs" / answer).read_text())}
+    missing = [word for word in re.split(separator, SEARCHED[answer]) if word.lower() not in words]
+    assert not missing, f"docs/{answer} lacks {missing}"
+
+
 def test_limits_page_has_every_format_of_the_build_and_no_other_size():
     page = (ROOT / "docs" / "reference" / "limits.md").read_text()
     script = (ROOT / "scripts" / "build_ffmpeg.sh").read_text()

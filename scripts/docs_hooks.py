@@ -29,8 +29,13 @@ from suite.record import Records  # noqa: E402
 _COPIES = "repository"
 #: An inline link, or the definition of one that is referred to by name.
 _LINK = re.compile(r"(\]\(|^\[[^\]\n]+\]: )((?:\.\./)+[^)#\s]+)((?:#[^)\s]*)?\)?)", re.MULTILINE)
-_FENCE = re.compile(r"^( *```)(\w+) (before|output|raises \w+)$", re.MULTILINE)
-_TITLES = {"before": ' title="the other library, not run"', "output": ' title="prints"', "raises": ' title="raises"'}
+_FENCE = re.compile(r"^( *```)(\w+) (before|shown|output|raises \w+)$", re.MULTILINE)
+_TITLES = {
+    "before": ' title="the other library, not run"',
+    "shown": ' title="not run"',
+    "output": ' title="prints"',
+    "raises": ' title="raises"',
+}
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 _HELP = "<!-- help of every command -->"
 _BIN = ROOT / ".venv" / "bin"

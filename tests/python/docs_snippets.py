@@ -5,6 +5,7 @@ The line that opens a block determines how it is processed:
 - ``python``: run; all blocks of a page share one namespace. A comment after a ``print`` is its output (its only
   line, or one of them in a loop), with ``…`` or ``...`` for omitted text.
 - ``python before``: another library's code, shown for comparison, not run.
+- ``python shown``: framespool's code that needs data or hardware of the reader, not run.
 - ``python title="train.py"``: written to that file, for a command further down.
 - ``python raises NameError``: must raise exactly that class, with the message of the ``text output`` that follows.
 - ``sh``: lines that start with ``framespool``, ``python`` or ``torchrun`` are run, others (``make``, ``pip``,
@@ -90,7 +91,8 @@ def tables(text: str) -> Iterator[tuple[str, list[tuple[int, str, str]]]]:
 
 def packages(text: str) -> set[str]:
     """Optional packages that a page's snippets need."""
-    code = "\n".join(block.code for block in blocks(text) if block.language == "python" and block.marks != "before")
+    run = (block for block in blocks(text) if block.language == "python" and block.marks not in ("before", "shown"))
+    code = "\n".join(block.code for block in run)
     return {found[1] or "torch" for found in re.finditer(_PACKAGES, code, flags=re.MULTILINE)}
 
 
@@ -128,7 +130,7 @@ class _Page:
                 Path(title[1]).write_text(block.code)
             elif kind == "raises":
                 self.raises(block, more, behind, place)
-            elif kind != "before":
+            elif kind not in ("before", "shown"):
                 assert not block.marks, f"{place}: unknown mark {block.marks!r}"
                 self.printed = self.python(block, place)
         elif block.language == "sh":

@@ -128,7 +128,7 @@ def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
 
 
 def test_codes_of_gray_with_12_bits_are_exact(tmp_path):
-    """Depth maps are such codes: docs/howto/datasets.md computes distances from them."""
+    """Depth maps are such codes: docs/howto/robotics.md computes distances from them."""
     ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
     codes = np.arange(4096, dtype="<u2").reshape(64, 64)
     path = tmp_path / "depth.mkv"

@@ -95,10 +95,6 @@ def test_a_page_does_what_it_says(page, media_files, request, monkeypatch):
     try:
         if HTTPS in text or f'"s3://{BUCKET}/' in text:
             docs_snippets.run(text, page, request.getfixturevalue("served"))
-        elif page == "docs/migrating.md":
-            # Each section is independent: no reader uses all of these libraries.
-            for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-                docs_snippets.run(part, page)
         else:
             docs_snippets.run(text, page)
     finally:
@@ -107,10 +103,16 @@ def test_a_page_does_what_it_says(page, media_files, request, monkeypatch):
 
 
 def test_migration_examples_show_both_libraries():
-    _, *parts = re.split(r"^## ", (ROOT / "docs" / "migrating.md").read_text(), flags=re.MULTILINE)
-    for part in parts:
-        kinds = [(block.language, block.marks) for block in docs_snippets.blocks(part)]
-        assert ("python", "before") in kinds and ("python", "") in kinds, part.splitlines()[0]
+    pages = set((ROOT / "docs" / "migrating").glob("*.md"))
+    libraries = {page for page in pages if page.name not in ("index.md", "earlier-names.md")}
+    assert len(libraries) > 10
+    index = (ROOT / "docs" / "migrating" / "index.md").read_text()
+    for page in libraries:
+        text = page.read_text()
+        kinds = [(block.language, block.marks) for block in docs_snippets.blocks(text)]
+        assert ("python", "before") in kinds and ("python", "") in kinds, page.name
+        assert f"]({page.name})" in index, f"{page.name} is in the table of index.md"
+        assert "\n## Differences in results\n" in text, page.name
 
 
 def test_every_error_is_documented_with_a_real_message():
@@ -176,6 +178,89 @@ def test_counts_of_generated_frames_are_those_of_the_test_media(videos):
     for page in ("README.md", "docs/index.md", "docs/concepts/frames.md"):
         text = " ".join((ROOT / page).read_text().split())
         assert "more than 13,000 frames" in text and f"{len(codecs)} codecs" in text, page
+
+
+def test_every_counter_of_stats_is_on_the_page_about_clips():
+    page = (ROOT / "docs" / "concepts" / "life-of-a-clip.md").read_text()
+    counters = {name for _, name, *_ in _framespool.counters()} | {"version", "frames_decoded_per_frame_delivered"}
+    loader = fsp.ClipLoader(["never_opened.mp4"], fsp.samplers.RandomClips(sequence_length=1), batch_size=1)
+    assert set(loader.stats()) == counters
+    rows = " ".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
+    named = set(re.findall(r"`([^`]+)`", rows)) | {"version", "memory_budget", "frames_used"}
+    assert named == counters
+    assert all(f"`{name}`" in page for name in counters)
+
+
+#: What readers search for, and the page that answers.
+SEARCHED = {
+    "migrating/dali.md": (
+        "DALI fn.readers.video sequence_length step pad_sequences initial_fill random_shuffle pad_last_batch"
+        " stick_to_shard last_batch_policy DALIGenericIterator prefetch_queue_depth video_resize enable_timestamps"
+        " file_list"
+    ),
+    "migrating/dali-images.md": (
+        "DALIClassificationIterator fn.readers.file fn.decoders.image random_resized_crop color_twist"
+    ),
+    "migrating/decord.md": (
+        "decord VideoReader VideoLoader get_batch seek_accurate get_avg_fps get_key_indices set_bridge AudioReader"
+        " AVReader"
+    ),
+    "migrating/torchcodec.md": (
+        "torchcodec VideoDecoder get_frames_at get_frames_played_at get_frames_in_range clips_at_random_indices"
+        " seek_mode clips_at_regular_timestamps AudioDecoder get_all_samples dimension_order"
+    ),
+    "migrating/torchvision.md": (
+        "torchvision read_video VideoReader VideoClips UniformClipSampler RandomClipSampler read_video_timestamps"
+        " Kinetics"
+    ),
+    "migrating/pyav-opencv.md": (
+        "PyAV av.open to_ndarray AudioResampler OpenCV cv2 VideoCapture CAP_PROP_POS_FRAMES CAP_PROP_FPS imread BGR"
+    ),
+    "migrating/pytorchvideo.md": (
+        "PyTorchVideo LabeledVideoDataset make_clip_sampler EncodedVideo UniformTemporalSubsample"
+    ),
+    "migrating/lerobot.md": "LeRobot LeRobotDataset delta_timestamps image_transforms MultiLeRobotDataset",
+    "migrating/dataloader.md": (
+        "DataLoader num_workers collate_fn drop_last pin_memory WeightedRandomSampler DistributedSampler"
+    ),
+    "migrating/ray.md": "Dpex DpexDataLoader head_address read_clips",
+    "migrating/video-language.md": (
+        "transformers Qwen2VLVideoProcessor process_vision_info vLLM VLLM_VIDEO_LOADER_BACKEND"
+    ),
+    "reference/limits.md": (
+        "HEIC DNxHD MXF HLS AV1 VVC HDR interlaced rotation edit alpha encrypted macOS Jetson DTS clap"
+    ),
+    "howto/disk-cache.md": "disk_size epochs prune",
+    "howto/labels.md": "frame_columns multi-hot captions classes",
+    "howto/robotics.md": "delta_timestamps normalize unnormalize depth mix rename",
+}
+
+
+@pytest.mark.parametrize("answer", SEARCHED)
+def test_search_finds_the_page_that_answers(answer):
+    # A page is found if it has all words of a query, as the search of the site separates them.
+    separator = re.search(r"separator: '(.*)'", (ROOT / "mkdocs.yml").read_text())[1]
+    words = {word.strip("`_.").lower() for word in re.split(separator, (ROOT / "docs" / answer).read_text())}
+    missing = [word for word in re.split(separator, SEARCHED[answer]) if word.lower() not in words]
+    assert not missing, f"docs/{answer} lacks {missing}"
+
+
+def test_limits_page_has_every_format_of_the_build_and_no_other_size():
+    page = (ROOT / "docs" / "reference" / "limits.md").read_text()
+    script = (ROOT / "scripts" / "build_ffmpeg.sh").read_text()
+    for kind, section in (("DEMUXERS", "Containers"), ("DECODERS", "Video codecs"), ("AUDIO_DECODERS", "Audio codecs")):
+        built = set(re.search(rf"^{kind}=(.*)$", script, flags=re.M)[1].split(","))
+        if kind == "DEMUXERS":
+            built |= set(re.search(r"^AUDIO_DEMUXERS=(.*)$", script, flags=re.M)[1].split(","))
+        built = {"pcm_*" if name.startswith("pcm_") else name for name in built}
+        rows = re.search(rf"^## {section}\n(.*?)^## ", page, flags=re.M | re.S)[1]
+        cells = [line.split("|")[2] for line in rows.splitlines() if line.startswith("|")]
+        named = set(re.findall(r"`([^`]+)`", " ".join(cells)))
+        assert named == built, section
+    sizes = set(re.findall(r"\d[\d,]{4,}", page[page.index("## Sizes") :]))
+    assert len(sizes) > 3
+    limits = (ROOT / "SECURITY.md").read_text()  # test_security.py compares it with the sources
+    assert not {size for size in sizes if size not in limits}
 
 
 def test_figure_of_the_counters_has_keys_of_stats_only():

@@ -1,8 +1,8 @@
-"""The tables of docs/migrating.md: every framespool expression runs, and has the value of the other column.
+"""The tables of docs/migrating: every framespool expression runs, and has the value of the other column.
 
 decord and torchcodec are those of framespool.compat, which other tests compare with the libraries themselves.
-torchvision is the library, and framespool.compat for what it has no more. DALI and PyTorchVideo are not installed
-here, so their columns are not run.
+torchvision is the library, and framespool.compat for what it has no more. DALI, OpenCV and PyTorchVideo are not
+installed here, so their columns are not run.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from framespool.transforms import _compose
 from framespool.transforms._functions import FunctionTransform
 
 media_files = test_docs.media_files
-PAGE = docs_snippets.ROOT / "docs" / "migrating.md"
-TABLES = dict(docs_snippets.tables(PAGE.read_text()))
+PAGES = sorted((docs_snippets.ROOT / "docs" / "migrating").glob("*.md"))
+#: The rows of each library, and the page that has them.
+TABLES = {name: rows for page in PAGES for name, rows in docs_snippets.tables(page.read_text())}
+PAGE_OF = {name: page.name for page in PAGES for name, _ in docs_snippets.tables(page.read_text())}
 #: Modules with the names of the other column, and how many values are compared at least.
 LIBRARIES = {
     "decord": (["framespool.compat.decord"], 13),
@@ -38,6 +40,7 @@ LIBRARIES = {
         + ["framespool.compat.torchvision.io"],
         17,
     ),
+    "PyAV": ([], 6),
 }
 #: Calls whose pixels differ by some levels: torchcodec resizes RGB, and VideoClips has another decoder.
 INEXACT = ("transforms=[Resize(", "clips.get_clip(")
@@ -129,8 +132,12 @@ def assert_same(theirs: Any, ours: Any, *, exact: bool) -> bool:
     return True
 
 
-def media_of_tables(folder: Path) -> None:
+def media_of_tables(folder: Path, library: str, videos: Path) -> None:
     """Adds the files that only the tables name."""
+    if library == "LeRobot":
+        from lerobot_writer import write  # skips without pyarrow
+
+        write(folder / "aloha", videos)
     (folder / "list.txt").write_text("a.mp4 0\nphone.mp4 1\n")
     for path in (folder / "videos").glob("*/*.mkv"):
         place = folder / "kinetics" / "val" / path.parent.name
@@ -146,30 +153,32 @@ def runnable(library: str) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize("library", TABLES)
-def test_framespool_column_runs(library, media_files):
-    media_of_tables(media_files)
+def test_framespool_column_runs(library, media_files, videos):
+    media_of_tables(media_files, library, videos)
     names = framespool_names()
     assert len(TABLES[library]) >= 10
     for line, _, new in runnable(library):
         try:
             used(run(new, names))
         except Exception as error:
-            raise AssertionError(f"{PAGE.name}, line {line}: {new}") from error
+            raise AssertionError(f"{PAGE_OF[library]}, line {line}: {new}") from error
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_both_columns_have_the_same_value(library, media_files):
+def test_both_columns_have_the_same_value(library, media_files, videos):
     modules, least = LIBRARIES[library]
     ours = framespool_names()
     theirs: dict[str, Any] = {"file": io.BytesIO(Path("a.mp4").read_bytes())}
-    if library != "decord":
+    if library == "PyAV":
+        theirs["av"] = pytest.importorskip("av")
+    elif library != "decord":
         theirs["torch"] = pytest.importorskip("torch")
     if library == "torchvision":
         theirs["v2"] = pytest.importorskip("torchvision.transforms.v2")
     for module in modules:
         theirs |= vars(importlib.import_module(module))
-    media_of_tables(media_files)
+    media_of_tables(media_files, library, videos)
     compared = 0
     for line, old, new in runnable(library):
         value = run(new, ours)
@@ -178,7 +187,7 @@ def test_both_columns_have_the_same_value(library, media_files):
         try:
             compared += assert_same(run(old, theirs), value, exact=not any(name in old for name in INEXACT))
         except Exception as error:
-            raise AssertionError(f"{PAGE.name}, line {line}: {old} is not {new}") from error
+            raise AssertionError(f"{PAGE_OF[library]}, line {line}: {old} is not {new}") from error
         finally:
             if library == "decord":
                 theirs["bridge"].set_bridge("native")

@@ -268,7 +268,7 @@ def _warn_of_depth(features: Mapping[str, Mapping[str, Any]], cameras: Sequence[
         if isinstance(info, Mapping) and (info.get("video.is_depth_map") or info.get("is_depth_map")):
             warnings.warn(
                 f"{name} is a depth map, but frames are delivered as colors, not in meters; omit it by camera=, "
-                "see docs/howto/datasets.md",
+                "see docs/howto/robotics.md",
                 stacklevel=user_stacklevel(),
             )
 

@@ -2,7 +2,7 @@
 
     python examples/train_video.py --videos videos/                               # without a GPU too
     torchrun --nproc-per-node 8 examples/train_video.py --videos videos/          # one process per GPU
-    python examples/train_video.py --checkpoint run/last.pt --resume              # the same command starts and continues
+    python examples/train_video.py --checkpoint run/last.pt --resume              # starts, and continues
 
 Mixed precision in bfloat16, a warm-up and a cosine schedule, accumulated gradients, and a validation that counts each
 clip once. A run that is killed at any time and started again with `--resume` ends with the same parameters, bit for

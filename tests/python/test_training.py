@@ -118,12 +118,9 @@ def test_two_ranks_resume_as_one_in_the_middle_of_an_epoch(videos, tmp_path):
 def test_validation_counts_each_clip_once_on_any_number_of_ranks(videos, tmp_path):
     again = [*videos, "--epochs", 1, "--dtype", "float32", "--checkpoint", tmp_path / "last.pt"]
     run("train_video.py", *again)
-    found = [
-        re.search(
-            r"loss ([\d.]+), accuracy ([\d.]+) % of (\d+) samples", run("train_video.py", *again, "--evaluate", ranks=n)
-        )
-        for n in (1, 3)  # of 64 clips, three ranks have 22 each
-    ]
+    pattern = r"loss ([\d.]+), accuracy ([\d.]+) % of (\d+) samples"
+    # Of 64 clips, three ranks have 22 each.
+    found = [re.search(pattern, run("train_video.py", *again, "--evaluate", ranks=ranks)) for ranks in (1, 3)]
     alone, shared = ([float(word) for word in each.groups()] for each in found)
     assert alone[2] == shared[2] == 8 * 4 * 2
     assert alone[1] == shared[1]

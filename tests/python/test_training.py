@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.timeout(1800)  # some processes, one after another
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: Runs a program until a step of its optimizer, which kills the process.
@@ -33,7 +34,7 @@ def start(*words, ranks=1):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     command = [sys.executable, *launcher, *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
 
 
 def run(name, *words, ranks=1):
@@ -135,7 +136,6 @@ def test_every_fifth_video_is_held_out_without_validation_folder(videos):
 @pytest.mark.parametrize(
     ("name", "package"), [("lightning", "lightning"), ("accelerate", "accelerate"), ("trainer", "transformers")]
 )
-@pytest.mark.timeout(900)
 def test_a_killed_run_of_a_framework_ends_in_the_same_bits(videos, tmp_path, name, package):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"needs {package}")

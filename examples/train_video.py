@@ -193,6 +193,10 @@ def fit(model: torch.nn.Module, training: Any, validation: Any, arguments: argpa
     device, path = next(model.parameters()).device, arguments.checkpoint
     if path is None and (arguments.resume or arguments.evaluate):
         raise SystemExit("--resume and --evaluate need --checkpoint, the file to read")
+    if arguments.evaluate:
+        model.load_state_dict(torch.load(path, map_location=device)["model"])
+        say(validate(model, validation, arguments))
+        return
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, weight_decay=0.02)
     steps = arguments.epochs * math.ceil(len(training) / arguments.accumulate)
 
@@ -204,17 +208,12 @@ def fit(model: torch.nn.Module, training: Any, validation: Any, arguments: argpa
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "loader": training}
     step = 0
-    if path is not None and path.exists() and (arguments.resume or arguments.evaluate):
+    if arguments.resume and path.exists():
         saved = torch.load(path, map_location=device)
         for name, part in parts.items():
             part.load_state_dict(saved[name])
         step = saved["step"]
         say(f"resumed at step {step}: epoch {training.epoch}, batch {training.first_batch}")
-    elif arguments.evaluate:
-        raise SystemExit(f"{path} does not exist")
-    if arguments.evaluate:
-        say(validate(model, validation, arguments))
-        return
 
     # Sends rank 0's parameters to the others, and averages the gradients over all ranks.
     parallel = DistributedDataParallel(model)

@@ -22,7 +22,14 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 at, *sys.argv = sys.argv[1:]
 steps = itertools.count(1)
-register_optimizer_step_pre_hook(lambda *_: next(steps) == int(at) and os.kill(os.getpid(), signal.SIGKILL))
+
+
+def kill(*_):
+    if next(steps) == int(at):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+register_optimizer_step_pre_hook(kill)
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

@@ -1,12 +1,11 @@
-"""Trains a small CNN on photographs or drawings, end to end, on one process or several, on CPUs or GPUs.
+"""Trains a small CNN on photographs or drawings; the training loop and its options are those of train_video.py.
 
     python examples/train_images.py                                       # one minute on two cores, no GPU
-    python examples/train_images.py --short                               # a third of that
-    python examples/train_images.py --data photos/ --pixels 128           # photos/train/<class>/*.jpg, photos/test/...
+    python examples/train_images.py --data photos/ --pixels 128           # photos/train/<class>/*.jpg, photos/val/...
     torchrun --nproc-per-node 2 examples/train_images.py --data set/      # gloo on CPUs, NCCL on GPUs
 
-Without a folder that contains `train` and `test`, a set of JPEGs is generated: shapes of any color, size and position
-over any background; the label is the shape. Checkpoints in the middle of an epoch work as in train_video.py.
+Without a folder that contains `train` and `val`, a set of JPEGs is generated: shapes of any color, size and position
+over any background; the label is the shape.
 """
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import torch
+import torch.distributed as dist
+from framespool.torch import ImageLoader
 from PIL import Image, ImageDraw
-from train_loop import Ranks, TrainingRun, add_arguments
+from train_video import add_loop_arguments, fit, join, parser_of, say
 
 CLASSES = ("circle", "cross", "ring", "square", "star", "triangle")
 SIDE = 160
@@ -58,22 +59,21 @@ def drawing(label: str, seed: int) -> Image.Image:
     return picture
 
 
-def make_set(folder: Path, training: int, testing: int) -> Path:
-    """Generates ``folder/train`` and ``folder/test``, one folder per class, unless they exist."""
-    if (folder / "train").exists() != (folder / "test").exists():
+def make_set(folder: Path, training: int, validation: int) -> None:
+    """Generates ``folder/train`` and ``folder/val``, one folder per class, unless they exist."""
+    if (folder / "train").exists() != (folder / "val").exists():
         raise SystemExit(
-            f"{folder} has one of train/ and test/ but not the other; pass a folder with both, or an empty one"
+            f"{folder} has one of train/ and val/ but not the other; pass a folder with both, or an empty one"
         )
-    for part, count in (("train", training), ("test", testing)):
+    for part, count in (("train", training), ("val", validation)):
         if (folder / part).exists():
             continue
         half = folder / f"{part}.part"
         for number in range(count * len(CLASSES)):
             label = CLASSES[number % len(CLASSES)]
             (half / label).mkdir(parents=True, exist_ok=True)
-            drawing(label, number + (100_000 if part == "test" else 0)).save(half / label / f"{number:04}.jpg")
+            drawing(label, number + (100_000 if part == "val" else 0)).save(half / label / f"{number:04}.jpg")
         half.rename(folder / part)
-    return folder
 
 
 class Net(torch.nn.Sequential):
@@ -91,17 +91,10 @@ class Net(torch.nn.Sequential):
         super().__init__(*layers, torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.LazyLinear(classes))
 
 
-def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[fsp.ImageLoader, fsp.ImageLoader]:
-    """Loader with random crops, flips and colors for training; with complete images for testing."""
+def loaders(folder: Path, arguments: argparse.Namespace) -> list[ImageLoader]:
+    """Loader with random crops, flips and colors for training; with complete images for validation."""
     t = fsp.transforms
     normalize = t.Normalize((0.45,) * 3, (0.25,) * 3)
-    common = {
-        "batch_size": arguments.batch_size,
-        "device": str(ranks.device),
-        "dtype": "float32",
-        "seed": arguments.seed,
-        **ranks.part(),
-    }
     augment = [
         t.RandomResizedCrop(arguments.pixels, scale=(0.8, 1.0), ratio=(0.9, 1.1)),
         t.RandomHorizontalFlip(),
@@ -109,43 +102,44 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
         normalize,
     ]
     whole = [t.Resize((arguments.pixels, arguments.pixels)), normalize]
-    training = fsp.ImageLoader(
-        fsp.datasets.image_folder(folder / "train"), transforms=augment, shuffle="full", **common
-    )
-    return training, fsp.ImageLoader(fsp.datasets.image_folder(folder / "test"), transforms=whole, **common)
+    common = {
+        "batch_size": arguments.batch_size,
+        "device": arguments.device,
+        "dtype": arguments.dtype,
+        "seed": arguments.seed,
+    }
+    train, val = (fsp.datasets.image_folder(folder / part) for part in ("train", "val"))
+    return [
+        ImageLoader(train, transforms=augment, shuffle=True, last_batch="drop", **common),
+        ImageLoader(val, transforms=whole, **common),
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser, epochs=20, batch_size=32)
+    parser = parser_of(__doc__)
+    add_loop_arguments(parser)
+    parser.set_defaults(epochs=14, batch_size=32)
+    parser.add_argument("--data", type=Path, help="folder with train/ and val/ (default: a temporary, generated one)")
     parser.add_argument("--pixels", type=int, default=64, help="side length of the model's input")
-    parser.add_argument("--images", type=int, default=250, help="training images to generate per class")
+    parser.add_argument("--images", type=int, default=200, help="training images to generate per class")
     arguments = parser.parse_args()
-    if arguments.short:
-        arguments.images, arguments.epochs = min(arguments.images, 200), min(arguments.epochs, 14)
-    ranks = Ranks.join(arguments.device)
-    torch.manual_seed(arguments.seed)
-    torch.use_deterministic_algorithms(ranks.device.type == "cpu")
-
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = arguments.data or Path(scratch)
-        if ranks.ranks > 1 and arguments.data is None:
-            parser.error("several processes need --data, a folder that all of them can read")
-        if ranks.rank == 0:
-            make_set(folder, arguments.images, max(10, arguments.images // 4))
-        ranks.sum(0)  # the other ranks wait for rank 0
-        training, testing = loaders(folder, arguments, ranks)
-        ranks.say(f"{training.num_images} images in {len(training)} batches on each of {ranks.ranks} ranks")
-        net = Net(len(training.dataset.classes))
-        net(torch.zeros(1, 3, arguments.pixels, arguments.pixels))  # initializes the lazy last layer
-        run = TrainingRun(net, training, ranks, arguments)
-
-        def take(batch: fsp.ImageBatch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
-            return batch.images.torch(), batch.labels.torch().to(ranks.device), batch.image_ids.tolist()
-
-        run.train(take, lambda: run.accuracy(testing, take))
-        ranks.say(f"parameters {run.digest()}")
-    ranks.leave()
+    device = join(arguments.device)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            if dist.get_world_size() > 1 and arguments.data is None:
+                parser.error("several processes need --data, a folder that all of them can read")
+            folder = arguments.data or Path(scratch)
+            if dist.get_rank() == 0:
+                make_set(folder, arguments.images, max(10, arguments.images // 4))
+            dist.barrier()  # the other ranks wait for rank 0
+            training, validation = loaders(folder, arguments)
+            say(f"{training.num_images} images, {len(training)} batches on each of {dist.get_world_size()} ranks")
+            torch.manual_seed(arguments.seed)
+            net = Net(len(training.dataset.classes))
+            net(torch.zeros(1, 3, arguments.pixels, arguments.pixels))  # initializes the lazy last layer
+            fit(net.to(device), training, validation, arguments)
+    finally:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 #
 #   --wheel   the wheel to pack (default: the one in target/wheels, built by scripts/setup.sh wheel if needed)
 #   --extra   another video for the benchmarks, repeatable: long 1080p encodes (benches/gpu/encode.py creates some);
-#             or the folder "training", the videos of examples/train_video.py --data
+#             or the folder "training", the videos that examples/motion_videos.py training writes
 #   --peers   a folder of scripts/gpu_peers.sh: wheels of other libraries to install too, and libraries that they load. Such a
 #             bundle is for measurements: it has only the media that are timed, to fit into the limit
 #   --out     default: target/gpu-bundle.tar
@@ -61,7 +61,7 @@ if [ -d tests/python/gpu ]; then
   cp tests/python/{conftest,docs_snippets,processes,servers}.py "$bundle/tests/python/"
 fi
 mkdir "$bundle/examples" "$bundle/demo"
-cp examples/train_*.py "$bundle/examples/"
+cp examples/{train_images,train_video,motion_videos}.py "$bundle/examples/"
 cp demo/{make_videos,progress}.py "$bundle/demo/"
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 for file in ${extra[@]+"${extra[@]}"}; do

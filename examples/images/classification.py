@@ -74,7 +74,7 @@ def main() -> None:
         "last_batch": "partial",
     }
     photos = fsp.datasets.image_folder(arguments.root)
-    training = fsp.ImageLoader(photos, transforms=TRAINING, shuffle="full", **common)
+    training = fsp.ImageLoader(photos, transforms=TRAINING, shuffle=True, **common)
     testing = fsp.ImageLoader(fsp.datasets.image_folder(arguments.test or arguments.root), transforms=TESTING, **common)
 
     for epoch in range(arguments.epochs):

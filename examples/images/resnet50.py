@@ -52,7 +52,7 @@ def main() -> None:
             t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
         ],
         device=arguments.device,
-        shuffle="full",
+        shuffle=True,
         last_batch="drop",
         dtype=arguments.dtype,
     )

@@ -59,7 +59,7 @@ def main() -> None:
             t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
         ],
         device=arguments.device,
-        shuffle="full",
+        shuffle=True,
         dtype="float32",
     )
     for batch in itertools.islice(loader, arguments.steps):

@@ -51,6 +51,7 @@ def media_files(tmp_path, monkeypatch, videos, short_clips):
         folder = tmp_path / "photos" / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number % 5 + 1}.jpg").symlink_to(photo)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # commands of pages are those of a clone
     (tmp_path / "frames").mkdir()
     for number in range(1, 9):
         Image.new("RGB", (32, 16), (number, 0, 0)).save(tmp_path / "frames" / f"img_{number:05}.png")

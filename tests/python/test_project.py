@@ -113,11 +113,17 @@ def test_actions_have_one_version_each():
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
 def test_issue_forms_request_output_of_existing_commands(path, capsys):
     text = " ".join(path.read_text().split())
-    assert "Output of `framespool doctor --json`" in text
-    for command in set(re.findall(r"`framespool (\w+)", text)):
+    assert "Output of `framespool doctor`" in text
+    commands = set(re.findall(r"`framespool (\w+)", text))
+    assert commands >= {"bug": {"validate", "probe"}, "speed": {"bench", "probe"}}.get(path.stem, set())
+    helps = ""
+    for command in commands:
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])
-        assert f"framespool {command}" in capsys.readouterr().out
+        helps += capsys.readouterr().out
+        assert f"framespool {command}" in helps
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+    assert options <= set(re.findall(r"--[a-z][a-z-]*", helps))
 
 
 @pytest.fixture

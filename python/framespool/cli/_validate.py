@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         before = f", {report.samples - report.checked} known from {arguments.report}" if arguments.report else ""
         print(
-            f"{report.samples} files: {report.checked} decoded{before}, {len(report.failures)} bad; "
+            f"{report.samples} {'file' if report.samples == 1 else 'files'}: {report.checked} decoded{before}, {len(report.failures)} bad; "
             f"{report.frames} frames, {report.seconds:.1f} s"
         )
         kinds = collections.Counter(failure["kind"] for failure in report.failures)

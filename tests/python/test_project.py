@@ -145,7 +145,7 @@ CANDIDATE |= {"CITATION.cff": "version: 0.2.0rc1\n"}
 
 @pytest.fixture
 def release(tmp_path):
-    """Runs scripts/check_release.sh in this project, some files replaced, with a program `gh` that records its calls."""
+    """Runs scripts/check_release.sh here with some files replaced, and a program `gh` that records its calls."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/check_release.sh", tmp_path / "scripts")
     gh = tmp_path / "gh"

@@ -130,7 +130,7 @@ def test_issue_forms_request_output_of_existing_commands(path, capsys):
 
 #: The files that scripts/check_release.sh reads, of a project whose version is 0.2.0.
 PROJECT = {
-    "Cargo.toml": '[workspace.package]\nversion = "0.2.0"\nrepository = "https://example.org/spool"\n',
+    "Cargo.toml": '[workspace.package]\nversion = "0.2.0"\nrepository = "https://example.org/project"\n',
     "Cargo.lock": '[[package]]\nname = "framespool-python"\nversion = "0.2.0"\n',
     "CITATION.cff": "version: 0.2.0\n",
     "CHANGELOG.md": (
@@ -204,7 +204,7 @@ def test_a_release_is_drafted_and_then_published(release, tmp_path):
     assert (dist / "framespool-0.2.0-cp311-abi3-manylinux_2_28_x86_64.cdx.json").read_text() == "{}"
     assert len(re.findall(r"dist/", command)) == 2
     assert notes == [
-        "- Faster ([how](https://example.org/spool/blob/v0.2.0/docs/plan.md), [why](https://example.org)).",
+        "- Faster ([how](https://example.org/project/blob/v0.2.0/docs/plan.md), [why](https://example.org)).",
         "",
     ]
 

@@ -242,6 +242,8 @@ def test_sites_of_all_versions_are_one_site(tmp_path):
         shutil.move(tmp_path / "target" / f"framespool-docs-{version}.tar.gz", archives)
     with tarfile.open(archives / "framespool-docs-0.9.0.tar.gz") as archive:
         assert "./index.html" in archive.getnames()
+    run("archive", "topic/rehearsal")
+    assert (tmp_path / "target" / "framespool-docs-topic-rehearsal.tar.gz").is_file()
 
     (site / "index.html").write_text("page of main")
     run()

@@ -97,8 +97,8 @@ def _outside(page: str, target: str) -> str | None:
 
 
 def _copy(path: str) -> str:
-    """The path of the copy in the site, with a suffix that browsers display."""
-    return f"{_COPIES}/{path}" if path.endswith((".txt", ".svg", ".png")) else f"{_COPIES}/{path}.txt"
+    """The path of the copy in the site, with a suffix that browsers display; a notebook is downloaded."""
+    return f"{_COPIES}/{path}" if path.endswith((".txt", ".svg", ".png", ".ipynb")) else f"{_COPIES}/{path}.txt"
 
 
 def _help() -> str:

@@ -3,6 +3,7 @@
 #
 #   scripts/docs_versions.sh                  target/pages: target/site as dev/, each release as X.Y.Z/, and a list of them
 #   scripts/docs_versions.sh archive vX.Y.Z   target/framespool-docs-X.Y.Z.tar.gz from target/site, for the release page
+#                                             (release candidates are not in the site)
 #
 # The sites of releases are the archives framespool-docs-*.tar.gz in target/docs-archives. If GH_TOKEN is set, the program gh
 # downloads them from the release pages first.
@@ -11,14 +12,16 @@ cd "$(dirname "$0")/.."
 [ -f target/site/index.html ] || { echo "docs_versions: no target/site; run make docs first" >&2; exit 2; }
 
 if [ "${1:-}" = archive ]; then
-  tar --sort=name --owner=0 --group=0 --numeric-owner -C target/site -czf "target/framespool-docs-${2#v}.tar.gz" .
+  name=${2#v}
+  # A rehearsal of a release has the name of its branch.
+  tar --sort=name --owner=0 --group=0 --numeric-owner -C target/site -czf "target/framespool-docs-${name//\//-}.tar.gz" .
   exit
 fi
 
 archives=target/docs-archives pages=target/pages
 if [ -n "${GH_TOKEN:-}" ]; then
   rm -rf $archives
-  for tag in $(gh release list --exclude-drafts --limit 100 --json tagName --jq '.[].tagName'); do
+  for tag in $(gh release list --exclude-drafts --exclude-pre-releases --limit 100 --json tagName --jq '.[].tagName'); do
     # A release without documentation is omitted.
     gh release download "$tag" --pattern 'framespool-docs-*.tar.gz' --dir $archives || echo "docs_versions: no archive at $tag" >&2
   done

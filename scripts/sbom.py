@@ -229,6 +229,7 @@ def _dependencies(root: str) -> list[dict[str, Any]]:
 def bill() -> dict[str, Any]:
     """The SBOM, reproducible: it contains no time and no random number."""
     version = next(package["version"] for package in crates().values() if package["name"] == PACKAGE)
+    version = version.replace("-rc.", "rc")  # Python's notation, which the wheel has
     root = f"pkg:pypi/framespool@{version}"
     components = list(_components())
     said = json.dumps(components, sort_keys=True)

@@ -62,7 +62,7 @@ fi
 tests=()
 # Pages of README.md and docs/ need some of these packages too, and tests of tables write files with
 # pyarrow.
-for name in torch torch_datasets feature_cache feature_loader map_dataset trainer training_runs framework_runs torchvision torchvision_augment torchvision_drawn installed_peers training tensor compat_decord compat_torchcodec compat_torchcodec_images compat_torchvision compat_qwen_vl_utils compat_transformers serving recipes recipe_trainings jax ray ray_data ray_faults docs docstrings migrating tables in_memory_tables collate file_objects arrow lerobot lerobot_frames sampler_orders streams; do
+for name in torch torch_datasets feature_cache feature_loader map_dataset trainer training_runs framework_runs torchvision torchvision_augment torchvision_drawn installed_peers training tensor compat_decord compat_torchcodec compat_torchcodec_images compat_torchvision compat_qwen_vl_utils compat_transformers serving recipes recipe_trainings jax ray ray_data ray_faults docs docstrings migrating tables in_memory_tables collate file_objects arrow lerobot lerobot_frames sampler_orders streams notebook; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")

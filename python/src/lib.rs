@@ -95,7 +95,9 @@ mod _framespool {
         // test_forks_while_indices_are_written_do_no_harm.
         let _ = module.extract::<bool>();
         log_records::install();
-        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        // Cargo's 0.2.0-rc.1 is 0.2.0rc1 in Python, as in the wheel's metadata.
+        let version = env!("CARGO_PKG_VERSION").replace("-rc.", "rc");
+        module.add("__version__", version)?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("ffmpeg_uses_assembly", framespool::ffmpeg::uses_assembly())?;
         module.add("video_extensions", framespool_datasets::VIDEO_EXTENSIONS)?;

@@ -36,6 +36,16 @@ def test_healthy_machine_passes(tmp_path, capsys, monkeypatch):
     )
 
 
+def test_the_name_of_the_user_is_not_in_the_report(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _, findings = found(capsys, "--index", tmp_path / "place")
+    assert findings["index"]["text"].startswith("~/place/") and findings["index"]["state"] == "ok"
+    for home in ("/", ""):
+        monkeypatch.setenv("HOME", home)
+        _, findings = found(capsys, "--index", tmp_path / "place")
+        assert findings["index"]["text"].startswith(f"{tmp_path}/place/")
+
+
 def test_an_unpinned_ffmpeg_is_noted(capsys, monkeypatch):
     monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.2")
     _, findings = found(capsys)

@@ -1,16 +1,23 @@
-"""What notebooks show for batches, tensors, loaders, videos and datasets."""
+"""What notebooks show for batches, tensors, loaders, videos and datasets, and the notebook of the quickstart."""
 
 from __future__ import annotations
 
+import ast
 import base64
+import contextlib
+import importlib.util
 import io
+import json
+import os
 import re
+from pathlib import Path
 
 import framespool as fsp
 import numpy as np
 import pytest
 from PIL import Image
 
+QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart.ipynb"
 SAMPLER = fsp.samplers.RandomClips(sequence_length=6, stride=2)
 
 
@@ -111,3 +118,53 @@ def test_operations_of_a_tensor_are_those_of_other_libraries(short_clips):
         frame.__cuda_array_interface__  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute '__array_interface__'"):
         frame.__array_interface__  # noqa: B018
+
+
+def outputs(source, namespace):
+    """Runs a cell as Jupyter does, and returns its outputs: what it printed, and the value of its last line."""
+    code = ast.parse(source)
+    last = ast.Expression(code.body.pop().value) if isinstance(code.body[-1], ast.Expr) else None
+    printed, value = io.StringIO(), None
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, QUICKSTART.name, "exec"), namespace)
+        if last is not None:
+            value = eval(compile(last, QUICKSTART.name, "eval"), namespace)
+    shown = []
+    if printed.getvalue():
+        text = printed.getvalue().splitlines(keepends=True)
+        shown.append({"name": "stdout", "output_type": "stream", "text": text})
+    if isinstance(value, Image.Image):
+        png = base64.b64encode(value._repr_png_()).decode()
+        data = {"image/png": png, "text/plain": [f"<image of {value.width}x{value.height}>"]}
+        shown.append({"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"})
+    else:
+        assert value is None, f"a cell ends with {value!r}"
+    return shown
+
+
+def test_the_quickstart_does_what_it_shows(encoder, tmp_path, monkeypatch):
+    """With FRAMESPOOL_RECORD=1 the outputs are written to the notebook instead."""
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads(QUICKSTART.read_text())
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"]) and len(cells) > 5
+    namespace = {}
+    for number, cell in enumerate(cells, 1):
+        if "torch" in cell["metadata"].get("tags", ()) and importlib.util.find_spec("torch") is None:
+            continue  # scripts/test_frameworks.sh runs it
+        shown = outputs("".join(cell["source"]), namespace)
+        for output in shown:
+            if "execution_count" in output:
+                output["execution_count"] = number
+        if os.environ.get("FRAMESPOOL_RECORD"):
+            cell["outputs"], cell["execution_count"] = shown, number
+            continue
+        assert cell["execution_count"] == number
+        # Another release of Pillow may draw the text in another way.
+        recorded = json.loads(json.dumps(cell["outputs"]))
+        for output in (*shown, *recorded):
+            output.get("data", {}).pop("image/png", None)
+        assert recorded == shown, cell["id"]
+    if os.environ.get("FRAMESPOOL_RECORD"):
+        QUICKSTART.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -73,7 +75,7 @@ def test_supported_pythons_are_tested():
 
 def test_version_of_the_citation():
     text = (ROOT / "CITATION.cff").read_text()
-    assert re.findall(r"^version: (.*)$", text, re.MULTILINE) == [cargo["version"]]
+    assert re.findall(r"^version: (.*)$", text, re.MULTILINE) == [cargo["version"].replace("-rc.", "rc")]
     assert re.findall(r"^license: (.*)$", text, re.MULTILINE) == [cargo["license"]]
     assert re.findall(r"^repository-code: (.*)$", text, re.MULTILINE) == [cargo["repository"]]
     assert project["urls"]["Source"] == cargo["repository"]
@@ -113,48 +115,112 @@ def test_actions_have_one_version_each():
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
 def test_issue_forms_request_output_of_existing_commands(path, capsys):
     text = " ".join(path.read_text().split())
-    assert "Output of `framespool doctor --json`" in text
-    for command in set(re.findall(r"`framespool (\w+)", text)):
+    assert "Output of `framespool doctor`" in text
+    commands = set(re.findall(r"`framespool (\w+)", text))
+    assert commands >= {"bug": {"validate", "probe"}, "speed": {"bench", "probe"}}.get(path.stem, set())
+    helps = ""
+    for command in commands:
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])
-        assert f"framespool {command}" in capsys.readouterr().out
+        helps += capsys.readouterr().out
+        assert f"framespool {command}" in helps
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+    assert options <= set(re.findall(r"--[a-z][a-z-]*", helps))
+
+
+#: The files that scripts/check_release.sh reads, of a project whose version is 0.2.0.
+PROJECT = {
+    "Cargo.toml": '[workspace.package]\nversion = "0.2.0"\nrepository = "https://example.org/project"\n',
+    "Cargo.lock": '[[package]]\nname = "framespool-python"\nversion = "0.2.0"\n',
+    "CITATION.cff": "version: 0.2.0\n",
+    "CHANGELOG.md": (
+        "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 0.2.0 — 2026-12-01\n\n- Faster ([how](docs/plan.md), "
+        "[why](https://example.org)).\n\n## 0.1.9\n\n- First.\n"
+    ),
+}
+#: The same as a release candidate.
+CANDIDATE = {name: text.replace("0.2.0", "0.2.0-rc.1") for name, text in PROJECT.items() if name.startswith("Cargo")}
+CANDIDATE |= {"CITATION.cff": "version: 0.2.0rc1\n"}
 
 
 @pytest.fixture
 def release(tmp_path):
-    """A copy of the files that scripts/check_release.sh reads; a function runs it there."""
+    """Runs scripts/check_release.sh here with some files replaced, and a program `gh` that records its calls."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/check_release.sh", tmp_path / "scripts")
-    (tmp_path / "Cargo.toml").write_text('[workspace.package]\nversion = "0.2.0"\n')
-    (tmp_path / "CITATION.cff").write_text("version: 0.2.0\n")
-    (tmp_path / "CHANGELOG.md").write_text(
-        "# Changelog\n\n## 0.2.0 — 2026-12-01\n\n- Faster.\n\n## 0.1.9\n\n- First.\n"
-    )
+    gh = tmp_path / "gh"
+    gh.write_text('#!/bin/sh\n[ "$2" != view ] || exec cat state\n{ echo "$@"; [ "$2" != create ] || cat; } >>calls\n')
+    gh.chmod(0o755)
 
-    def check(tag: str) -> str:
-        command = ["bash", "scripts/check_release.sh", "tag", tag]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr
+    def check(*arguments: str, files: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        for name, text in (PROJECT | (files or {})).items():
+            (tmp_path / name).write_text(text)
+        environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        command = ["bash", "scripts/check_release.sh", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
-    return tmp_path, check
+    return check
 
 
 @pytest.mark.parametrize(
-    ("tag", "file", "text", "message"),
+    ("tag", "files", "message"),
     [
-        ("v0.2.0", None, None, ""),
-        ("0.2.0", None, None, "not a tag of the form"),
-        ("v0.2.1", None, None, "Cargo.toml has version 0.2.0"),
-        ("v0.2.0", "CITATION.cff", "version: 0.1.9\n", "CITATION.cff has version 0.1.9"),
-        ("v0.2.0", "CHANGELOG.md", "## 0.2.0\n\n## 0.1.9\n\n- First.\n", "no section '## 0.2.0'"),
-        ("v0.2.0", "CHANGELOG.md", "## 0.2.01\n\n- First.\n", "no section '## 0.2.0'"),
+        ("v0.2.0", {}, ""),
+        ("v0.2.0rc1", CANDIDATE, ""),
+        ("0.2.0", {}, "not a tag of the form"),
+        ("v0.2.0-rc.1", CANDIDATE, "not a tag of the form"),
+        ("v0.2.1", {}, "Cargo.toml has version 0.2.0"),
+        ("v0.2.0", CANDIDATE, "Cargo.toml has version 0.2.0rc1"),
+        ("v0.2.0", {"Cargo.lock": CANDIDATE["Cargo.lock"]}, "Cargo.lock has version 0.2.0rc1"),
+        ("v0.2.0", {"CITATION.cff": "version: 0.1.9\n"}, "CITATION.cff has version 0.1.9"),
+        ("v0.2.0", {"CHANGELOG.md": "## 0.2.0\n\n## 0.1.9\n\n- First.\n"}, "no section '## 0.2.0'"),
+        ("v0.2.0", {"CHANGELOG.md": "## 0.2.01\n\n- First.\n"}, "no section '## 0.2.0'"),
+        ("v0.2.0rc1", CANDIDATE | {"CHANGELOG.md": "## 0.2.0\n\n- First.\n"}, "no section '## Unreleased'"),
     ],
 )
-def test_a_release_needs_equal_versions(release, tag, file, text, message):
-    folder, check = release
-    if file:
-        (folder / file).write_text(text)
-    said = check(tag)
+def test_a_release_needs_equal_versions(release, tag, files, message):
+    said = release("tag", tag, files=files).stderr
     assert message in said and bool(message) == bool(said)
+
+
+def test_a_rehearsal_needs_equal_versions_only(release):
+    assert release("tag").returncode == release("tag", files=CANDIDATE).returncode == 0
+    assert release("tag", files={"CHANGELOG.md": "# Changelog\n"}).returncode == 0
+    assert "Cargo.lock has version 0.2.0" in release("tag", files={"Cargo.toml": CANDIDATE["Cargo.toml"]}).stderr
+
+
+def test_a_release_is_drafted_and_then_published(release, tmp_path):
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    with zipfile.ZipFile(dist / "framespool-0.2.0-cp311-abi3-manylinux_2_28_x86_64.whl", "w") as wheel:
+        wheel.writestr("framespool-0.2.0.dist-info/sboms/framespool.cdx.json", "{}")
+    calls, state = tmp_path / "calls", tmp_path / "state"
+    state.write_text("")
+    assert release("draft", "v0.2.0", "dist").returncode == 0
+    command, _, *notes = calls.read_text().splitlines()
+    assert command.startswith(
+        "release create v0.2.0 --draft --verify-tag --title framespool 0.2.0 --notes-file - dist/"
+    )
+    assert (dist / "framespool-0.2.0-cp311-abi3-manylinux_2_28_x86_64.cdx.json").read_text() == "{}"
+    assert len(re.findall(r"dist/", command)) == 2
+    assert notes == [
+        "- Faster ([how](https://example.org/project/blob/v0.2.0/docs/plan.md), [why](https://example.org)).",
+        "",
+    ]
+
+    # Again: the first draft is replaced. A published release is not.
+    state.write_text("true")
+    calls.unlink()
+    assert release("draft", "v0.2.0rc1", "dist", files=CANDIDATE).returncode == 0
+    first, second, *notes = calls.read_text().splitlines()
+    assert first == "release delete v0.2.0rc1 --yes" and "--draft --prerelease --verify-tag" in second
+    assert notes == ["", "- Later.", ""]
+    state.write_text("false")
+    assert "published already" in release("draft", "v0.2.0", "dist").stderr
+
+    calls.unlink()
+    assert release("publish", "v0.2.0").returncode == 0
+    assert calls.read_text() == "release edit v0.2.0 --draft=false\n"
 
 
 def test_sites_of_all_versions_are_one_site(tmp_path):
@@ -176,6 +242,8 @@ def test_sites_of_all_versions_are_one_site(tmp_path):
         shutil.move(tmp_path / "target" / f"framespool-docs-{version}.tar.gz", archives)
     with tarfile.open(archives / "framespool-docs-0.9.0.tar.gz") as archive:
         assert "./index.html" in archive.getnames()
+    run("archive", "topic/rehearsal")
+    assert (tmp_path / "target" / "framespool-docs-topic-rehearsal.tar.gz").is_file()
 
     (site / "index.html").write_text("page of main")
     run()

@@ -10,7 +10,7 @@ import resource
 import struct
 import sys
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,7 +76,14 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
         ...     if finding.state == "bad":
         ...         print(finding.name, finding.text, finding.remedy)
     """
-    return [_library(), _contents(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
+    found = [_library(), _contents(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
+    return [_without_home(finding) for finding in found]
+
+
+def _without_home(finding: Finding) -> Finding:
+    """Abbreviates the home folder to `~`: reports are published, and its path has the name of the user."""
+    home = os.path.expanduser("~").rstrip("/")
+    return replace(finding, text=finding.text.replace(f"{home}/", "~/")) if home.startswith("/") else finding
 
 
 def _library() -> Finding:

@@ -14,7 +14,7 @@ use crate::error::Result;
 ///
 /// Random numbers in training: `next_below(part)` for each segment. If parts would be empty and the
 /// video has more frames than segments: `next_below(frames - new_length + 1)` for each segment,
-/// sorted (as in TSM; tsn-pytorch fails there). Otherwise none, and all segments begin at frame 0,
+/// sorted. Otherwise none, and all segments begin at frame 0,
 /// as do those of a video shorter than `new_length`, where the original fails. Frames past the end
 /// repeat the last one.
 #[derive(Debug, Deserialize)]

@@ -5,8 +5,8 @@
     python examples/train_video.py --checkpoint run/last.pt --resume              # starts, and continues
 
 Mixed precision in bfloat16, a warm-up and a cosine schedule, accumulated gradients, and a validation that counts each
-clip once. A run that is killed at any time and started again with `--resume` ends with the same parameters, bit for
-bit, on the same hardware. `examples/motion_videos.py` generates a data set to try it with.
+clip once. A run that is killed at any time and started again with `--resume` ends with the same parameters: bit for bit
+on a CPU, and on a GPU if its kernels are deterministic. `examples/motion_videos.py` generates videos to try it with.
 """
 
 from __future__ import annotations

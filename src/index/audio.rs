@@ -46,12 +46,42 @@ pub struct AudioIndex {
     /// Packets can be read from the source at their offset; otherwise only libavformat can read
     /// them.
     pub direct: bool,
+    /// See [`are_ascending`].
+    pub ascending: bool,
+}
+
+/// Whether the places of packets never decrease, so that one is found by a binary search.
+pub(in crate::index) fn are_ascending(packets: &[AudioPacket]) -> bool {
+    packets.is_sorted_by_key(|packet| packet.place)
 }
 
 impl AudioIndex {
     /// Time after the last sample, on the file's clock.
     pub fn end_seconds(&self) -> f64 {
         self.begin_seconds + self.len as f64 / f64::from(self.params.sample_rate)
+    }
+
+    /// Length at another rate, in samples: the stream ends with the last one before its end.
+    pub fn len_at(&self, sample_rate: u32) -> i64 {
+        let samples = i128::from(self.len.max(0)) * i128::from(sample_rate);
+        let len = -(-samples).div_euclid(i128::from(self.params.sample_rate));
+        i64::try_from(len).unwrap_or(i64::MAX)
+    }
+
+    /// The packets with this size and this place, give or take one.
+    pub(crate) fn packets_at(&self, place: i64, size: usize) -> impl Iterator<Item = usize> {
+        let near = match self.ascending {
+            true => {
+                let before = |limit: i64| self.packets.partition_point(|p| p.place < limit);
+                before(place.saturating_sub(1))..before(place.saturating_add(2))
+            }
+            false => 0..self.packets.len(),
+        };
+        let is = move |&number: &usize| {
+            let packet = &self.packets[number];
+            packet.place.abs_diff(place) <= 1 && packet.size as usize == size
+        };
+        near.filter(is)
     }
 
     /// Bytes of memory that it takes.

@@ -103,3 +103,71 @@ impl AudioIndex {
         first..end.max(first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::Codec;
+
+    fn index(places: &[i64]) -> AudioIndex {
+        let packet = |(number, &place): (usize, &i64)| AudioPacket {
+            place,
+            position: 0,
+            size: number as u32 % 3,
+            kept: 0,
+            skipped: 0,
+        };
+        let packets: Vec<_> = places.iter().enumerate().map(packet).collect();
+        AudioIndex {
+            site: Site::file(&"a.mkv".into()),
+            stream: 0,
+            params: AudioParams {
+                codec: Codec::of_stream(0, "opus"),
+                tag: 0,
+                extradata: Vec::new(),
+                sample_rate: 44_100,
+                channels: 1,
+                channel_mask: 4,
+                bits_per_coded_sample: 0,
+                block_align: 0,
+                bit_rate: 0,
+                profile: 0,
+            },
+            begin_seconds: 0.0,
+            len: 441,
+            ascending: are_ascending(&packets),
+            packets,
+            direct: false,
+        }
+    }
+
+    #[test]
+    fn packets_are_found_in_any_order_of_their_times() {
+        let (sorted, mixed) = (
+            [i64::MIN, 1, 2, 2, 2, 3, 7, 9],
+            [2, 9, i64::MIN, 1, 3, 2, 2, 7],
+        );
+        assert!(index(&sorted).ascending && !index(&mixed).ascending);
+        for places in [sorted, mixed] {
+            let index = index(&places);
+            for place in [i64::MIN, -1, 0, 1, 2, 3, 4, 6, 8, 10, i64::MAX] {
+                for size in 0..3 {
+                    let expected = (0..places.len()).filter(|&number| {
+                        places[number].abs_diff(place) <= 1 && number % 3 == size
+                    });
+                    let found: Vec<usize> = index.packets_at(place, size).collect();
+                    assert_eq!(found, expected.collect::<Vec<_>>(), "{place} {size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_at_another_rate_is_that_of_the_resampled_stream() {
+        let of = |len| AudioIndex { len, ..index(&[]) };
+        assert_eq!(of(441).len_at(16_000), 160);
+        assert_eq!(of(442).len_at(16_000), 161);
+        assert_eq!(of(442).len_at(44_100), 442);
+        assert_eq!(of(i64::MAX).len_at(768_000), i64::MAX);
+    }
+}

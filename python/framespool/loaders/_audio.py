@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -106,7 +107,7 @@ class AudioLoader(BaseLoader[AudioBatch]):
         on_error: Literal["raise", "skip", "replace"] | OnError = "raise",
         num_threads: int | None = None,
         prefetch_batches: int = 2,
-        index: Any = None,
+        index: str | os.PathLike[str] | Literal[False] | Index | None = None,
     ) -> None:
         if not isinstance(audio, Audio):
             raise ArgumentError(f"audio must be Audio(...), got {audio!r}")

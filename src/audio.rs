@@ -82,12 +82,12 @@ impl AudioWindow {
 const MAX_WINDOW_SAMPLES: u64 = 1 << 28;
 
 /// Number of samples of a channel in this time.
-fn samples_in(seconds: f64, rate: u32) -> u64 {
+pub(crate) fn samples_in(seconds: f64, rate: u32) -> u64 {
     (seconds * f64::from(rate)).round().max(0.0) as u64
 }
 
 /// Checks the size of a window, which may come from the times in a file.
-fn check_window(site: &Site, len: u64, channels: u32) -> Result<()> {
+pub(crate) fn check_window(site: &Site, len: u64, channels: u32) -> Result<()> {
     let what = "number of audio samples of a window";
     let samples = len.saturating_mul(channels.into());
     Limits::check(site, what, samples, MAX_WINDOW_SAMPLES).map(drop)

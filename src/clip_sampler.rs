@@ -2,6 +2,7 @@
 //! and open no video; all randomness comes from the stream that the caller passes. To add a clip
 //! sampler, implement [`ClipSampler`] for a type in a new file.
 
+pub mod audio_windows;
 mod clip_spec;
 mod delta;
 mod dense;

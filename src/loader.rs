@@ -42,6 +42,7 @@ use crate::transforms::{ClipShape, Map, SampledParams, explain};
 
 pub use backends::{DecoderBackend, GpuConfig};
 use catalog::VideoCatalog;
+use catalog::audio_windows::WindowRequest;
 pub use collate::Collate;
 pub use config::{
     AudioOptions, ClipView, LOOK_AHEAD, LoaderConfig, LoaderOptions, MEMORY_BUDGET, Mixture,
@@ -124,6 +125,8 @@ pub struct ClipDescription {
     pub sampled_params: Vec<SampledParams>,
     /// See [`ClipMetadata::content_key`].
     pub content_key: Option<u128>,
+    /// Time of the first sample of a window of audio.
+    pub begin_seconds: Option<f64>,
 }
 
 /// Pixels of a batch.
@@ -485,6 +488,9 @@ impl Loader {
         self.check_process()?;
         let clip = sampled.clip;
         self.check_clip(clip)?;
+        if self.config.options.windows().is_some() {
+            return self.describe_window(epoch, sampled);
+        }
         let (video_id, number) = self.catalog.clips.locate(clip);
         let view = self.config.view_of(number);
         let video = self.catalog.open(video_id, &self.stats)?;
@@ -519,6 +525,26 @@ impl Loader {
                 .key(view, &video.identity(), &sample, key),
             indices: sample.indices,
             sampled_params: drawn,
+            begin_seconds: None,
+        })
+    }
+
+    fn describe_window(&self, epoch: u64, sampled: SampledClip) -> Result<ClipDescription> {
+        let (file, _) = self.catalog.clips.locate(sampled.clip);
+        let request = WindowRequest {
+            sampled,
+            clip: sampled.clip,
+            seed: self.config.order.seed,
+            epoch,
+        };
+        Ok(ClipDescription {
+            file: self.catalog.site(file).file.to_string(),
+            video_id: file,
+            label: self.catalog.label(file),
+            indices: Vec::new(),
+            sampled_params: Vec::new(),
+            content_key: None,
+            begin_seconds: Some(self.catalog.window_begin(request, &self.stats)?),
         })
     }
 
@@ -587,13 +613,8 @@ impl Loader {
     fn check_process(&self) -> Result<()> {
         let current_pid = std::process::id();
         if current_pid != self.owner_pid {
-            let what = if self.config.options.images {
-                "ImageLoader"
-            } else {
-                "ClipLoader"
-            };
             return Err(Error::Forked {
-                what,
+                what: self.config.options.class_name(),
                 owner_pid: self.owner_pid,
                 current_pid,
             });

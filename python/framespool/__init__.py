@@ -11,6 +11,7 @@ from framespool._common import tensor_methods
 from framespool._framespool import __version__
 from framespool.errors import Error
 from framespool.loaders import _chunks as _chunks  # implements Video.chunks()
+from framespool.loaders._audio import AudioLoader
 from framespool.loaders._clips import Batch, ClipLoader, SampleBatch
 from framespool.loaders._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool.loaders._views import View
@@ -44,6 +45,7 @@ else:
 
 __all__ = [
     "Audio",
+    "AudioLoader",
     "Batch",
     "Buckets",
     "BufferShuffle",

@@ -63,7 +63,7 @@ impl FileAudio {
             Some((_, index)) => index,
             None => {
                 let store = self.cache.store.as_deref().zip(self.path.as_deref());
-                let index = audio_index_of(store, &self.source, stream)?;
+                let (index, _) = audio_index_of(store, &self.source, stream)?;
                 indices().push((stream, index.clone()));
                 index
             }
@@ -207,7 +207,8 @@ impl AudioFile {
 }
 
 /// Adds the audio of the clips of a batch to its dict: samples (N, C, S), zeros after the shorter
-/// ones, and which of them the file has, (N, S). `by_clip`: the first dimensions.
+/// ones, which of them the file has, (N, S), and the time of the first, (N,). `by_clip`: the first
+/// dimensions.
 pub fn put_audio(
     py: Python<'_>,
     dict: &Bound<'_, PyDict>,
@@ -245,6 +246,11 @@ pub fn put_audio(
             }
         }
     })?;
+    let begins = windows
+        .iter()
+        .map(|window| window.begin_seconds.to_ne_bytes());
+    let begins = Tensor::copied(begins, by_clip.to_vec(), ElementType::F64);
     dict.set_item("audio", Py::new(py, samples)?)?;
-    dict.set_item("audio_mask", Py::new(py, mask)?)
+    dict.set_item("audio_mask", Py::new(py, mask)?)?;
+    dict.set_item("audio_begins", Py::new(py, begins)?)
 }

@@ -68,21 +68,14 @@ pub struct Loader {
     /// Clips of a video in each view, if there are several.
     clips_of_views: Option<Vec<u64>>,
     collate: Collate,
-    images: bool,
+    /// The class of the loader in Python.
+    class_name: &'static str,
     owner_pid: u32,
 }
 
 impl Loader {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        check_same_process(
-            py,
-            if self.images {
-                "ImageLoader"
-            } else {
-                "ClipLoader"
-            },
-            self.owner_pid,
-        )
+        check_same_process(py, self.class_name, self.owner_pid)
     }
 
     /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal
@@ -193,11 +186,9 @@ impl Loader {
         let index = py.detach(|| IndexCacheHandle::open(&settings.index));
         index.log_error(py)?;
         let &LoaderOptions {
-            on_error,
-            images,
-            collate,
-            ..
+            on_error, collate, ..
         } = &settings.options;
+        let class_name = settings.options.class_name();
         let others = settings.more_views.iter().map(|(sampler, ..)| sampler);
         let functions = std::iter::once(&clip_sampler)
             .chain(others)
@@ -235,7 +226,7 @@ impl Loader {
             clips_per_group,
             clips_of_views,
             collate,
-            images,
+            class_name,
             owner_pid,
         };
         made.log_failures(py)?;
@@ -445,6 +436,9 @@ impl Loader {
             .content_key
             .map(|key| PyBytes::new(py, &key.to_be_bytes()));
         dict.set_item("content_key", content_key)?;
+        if let Some(begin) = explained.begin_seconds {
+            dict.set_item("start_seconds", begin)?;
+        }
         Ok(dict)
     }
 

@@ -99,9 +99,7 @@ impl AudioReader {
     pub fn read_to_end(&mut self, begin_seconds: f64, format: AudioFormat) -> Result<AudioWindow> {
         let index = self.index.clone();
         let rate = format.sample_rate.unwrap_or(index.params.sample_rate);
-        let samples = i128::from(index.len) * i128::from(rate);
-        // As many as the resampled stream has from the begin on.
-        let all = -(-samples).div_euclid(i128::from(index.params.sample_rate));
+        let all = index.len_at(rate); // as many as the resampled stream has
         let before = ((begin_seconds - index.begin_seconds) * f64::from(rate)).round();
         let seconds = (all as f64 - before).max(0.0) / f64::from(rate);
         self.read(begin_seconds, seconds, format)
@@ -120,10 +118,23 @@ impl AudioReader {
         seconds: f64,
         format: AudioFormat,
     ) -> Result<AudioWindow> {
+        let rate = format.sample_rate.unwrap_or(self.index.params.sample_rate);
+        // Far outside of any stream the exact place does not matter, and numbers stay small.
+        let farthest = FARTHEST_SAMPLE as f64;
+        let first = ((begin_seconds - self.index.begin_seconds) * f64::from(rate))
+            .round()
+            .clamp(-farthest, farthest) as i64;
+        self.read_at(first, samples_in(seconds, rate), format)
+    }
+
+    /// As [`Self::read`], for `len` samples of a channel from sample `first` of the grid on.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_at(&mut self, first: i64, len: u64, format: AudioFormat) -> Result<AudioWindow> {
         let index = self.index.clone();
         let params = &index.params;
         let rate = format.sample_rate.unwrap_or(params.sample_rate);
-        let len = samples_in(seconds, rate);
         let channels = format.channels.unwrap_or(params.channels);
         let site = &index.site;
         check_window(site, len, channels)?;
@@ -147,11 +158,7 @@ impl AudioReader {
                 params.sample_rate
             ),
         })?;
-        // Far outside of any stream the exact place does not matter, and numbers stay small.
-        let farthest = FARTHEST_SAMPLE as f64;
-        let first = ((begin_seconds - index.begin_seconds) * f64::from(rate))
-            .round()
-            .clamp(-farthest, farthest) as i64;
+        let first = first.clamp(-FARTHEST_SAMPLE, FARTHEST_SAMPLE);
         let window = first..first + len as i64;
         let stream_end = resampler.output_len(index.len.max(0) as u64);
         let stream_end = i64::try_from(stream_end).unwrap_or(i64::MAX);
@@ -454,10 +461,8 @@ impl AudioReader {
     /// The number of a packet, if its time is that of exactly one.
     fn find(&self, packet: &Packet) -> Option<usize> {
         let (time, size) = (packet.pts()?, packet.data().len());
-        let entries = self.index.packets.iter().enumerate();
-        let mut same = entries
-            .filter(|(_, entry)| entry.place.abs_diff(time) <= 1 && entry.size as usize == size);
-        let (number, _) = same.next()?;
+        let mut same = self.index.packets_at(time, size);
+        let number = same.next()?;
         same.next().is_none().then_some(number)
     }
 }

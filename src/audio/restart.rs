@@ -74,8 +74,9 @@ impl Restart {
             "vorbis" => Self::After(1),
             // The overlap is one packet, and scripts/ffmpeg.patch makes noise depend on the packet.
             "aac" if cfg!(ffmpeg_patched) && params.profile == AAC_LOW_COMPLEXITY => Self::After(1),
-            // Other profiles predict from earlier packets, or have SBR with its own noise.
-            "aac" | "aac_latm" => blocks(3),
+            // Other profiles predict from earlier packets, or have SBR with its own noise. SBR and PS
+            // begin with a header, which encoders repeat about every half second.
+            "aac" | "aac_latm" => blocks(packets_in(0.5)),
             // The overlap is one packet; noise depends on the packet, see `AudioDecoder::open`.
             "ac3" | "eac3" => Self::After(2),
             // RFC 7845, 4.6 requires 80 ms, after which predictors have almost converged.
@@ -134,6 +135,8 @@ impl Restart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffmpeg::codec_params::codec_id;
+    use crate::media::Codec;
 
     #[test]
     fn a_packet_is_decoded_from_the_same_start_in_every_window() {
@@ -153,6 +156,33 @@ mod tests {
                     assert_eq!(start_of(packet, begin..end), alone);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn decoding_of_he_aac_begins_early_enough_for_a_header() {
+        let name = "aac";
+        let params = |profile| AudioParams {
+            codec: Codec::of_stream(codec_id(name).unwrap(), name),
+            tag: 0,
+            extradata: Vec::new(),
+            sample_rate: 48_000,
+            channels: 2,
+            channel_mask: 3,
+            bits_per_coded_sample: 0,
+            block_align: 0,
+            bit_rate: 0,
+            profile,
+        };
+        let (sbr, parametric_stereo) = (4, 28);
+        for profile in [sbr, parametric_stereo] {
+            let Restart::Blocks { after, .. } = Restart::of(&params(profile), 2048.0) else {
+                panic!("it has a state of unlimited length");
+            };
+            assert!(
+                after >= 10,
+                "FDK's encoder repeats headers every ten packets"
+            );
         }
     }
 

@@ -299,7 +299,8 @@ pub fn index_of(
 }
 
 /// Returns the index of audio stream `stream` of a file, or of the best one: from the index cache,
-/// with the path from which `source` was opened, or else built and then cached.
+/// with the path from which `source` was opened, or else built and then cached. Also returns whether
+/// it was cached.
 ///
 /// # Errors
 /// Those of [`build`](super::audio::build).
@@ -307,15 +308,15 @@ pub fn audio_index_of(
     store: Option<(&IndexCache, &Path)>,
     source: &Arc<dyn ByteSource>,
     stream: Option<u32>,
-) -> Result<Arc<AudioIndex>> {
+) -> Result<(Arc<AudioIndex>, bool)> {
     let since = SystemTime::now();
     let stored = store.and_then(|(store, path)| store.get_audio(path, &**source, stream));
     if let Some(index) = stored {
-        return Ok(index);
+        return Ok((index, true));
     }
     let index = Arc::new(super::audio::build(source, stream, &Limits::default())?);
     if let Some((store, path)) = store {
         store.put_audio(path, &**source, stream, since, &index);
     }
-    Ok(index)
+    Ok((index, false))
 }

@@ -1,6 +1,7 @@
 //! The videos of a dataset: the numbers of their clips, their indices, and the frames of each clip.
 
 pub(super) mod audio;
+pub(super) mod audio_windows;
 mod counting;
 mod numbering;
 mod opening;
@@ -63,7 +64,11 @@ impl VideoCatalog {
     /// `Argument` if the views of the configuration do not fit together.
     pub(super) fn new(config: &LoaderConfig) -> Result<Self> {
         let clip_sampler = config.clip_sampler()?;
-        let clips_per_sample = clip_sampler.fixed_num_clips().unwrap_or(0);
+        let clips_per_sample = match config.options.windows() {
+            Some(windows) => windows.fixed_num_windows(),
+            None => clip_sampler.fixed_num_clips(),
+        }
+        .unwrap_or(0);
         Ok(Self {
             samples: config.samples.clone(),
             clip_sampler,

@@ -9,6 +9,7 @@ use super::backends::{DecoderBackend, DecoderBackends, GpuConfig};
 use super::collate::Collate;
 use crate::audio::AudioFormat;
 use crate::batch_sampler::BatchSamplerConfig;
+use crate::clip_sampler::audio_windows::AudioWindows;
 use crate::clip_sampler::{ClipSamplerRef, SamplerOfView, Views};
 use crate::clip_store::ClipStoreConfig;
 use crate::dataset::SampleTable;
@@ -87,7 +88,23 @@ pub struct LoaderOptions {
     pub audio: Option<AudioOptions>,
 }
 
-/// The audio of the clips of a loader.
+impl LoaderOptions {
+    /// The windows of audio that the loader delivers in place of clips.
+    pub(super) fn windows(&self) -> Option<&AudioWindows> {
+        self.audio.as_ref()?.windows.as_ref()
+    }
+
+    /// The class of the loader in Python, for messages.
+    pub fn class_name(&self) -> &'static str {
+        match self.windows() {
+            Some(_) => "AudioLoader",
+            None if self.images => "ImageLoader",
+            None => "ClipLoader",
+        }
+    }
+}
+
+/// The audio of the clips of a loader, or the windows of audio that it delivers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AudioOptions {
@@ -95,7 +112,7 @@ pub struct AudioOptions {
     pub sample_rate: u32,
     /// Number of channels.
     pub channels: u32,
-    /// Length in seconds; `None` for the time that the clip spans.
+    /// Length in seconds; `None` for the time that the clip spans, or for whole files.
     pub seconds: Option<f64>,
     /// Frames per second of the clips, if the clip sampler has a rate; otherwise their times say how
     /// long they last.
@@ -110,6 +127,8 @@ pub struct AudioOptions {
     pub stream: Option<u32>,
     /// Whether a file without audio gives silence; otherwise it is an error.
     pub allows_silence: bool,
+    /// The windows of each file, for a loader that decodes no pictures; `None` for the audio of clips.
+    pub windows: Option<AudioWindows>,
 }
 
 /// Length of a clip in seconds that is assumed before any clip was made.

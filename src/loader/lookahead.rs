@@ -45,8 +45,8 @@ pub(super) enum RequestState {
 pub(super) struct RequestEntry {
     pub sampled: SampledClip,
     pub video: u32,
-    /// Whether the clip is made alone, and only once it is due, because making it together with
-    /// others failed.
+    /// Whether the clip is made alone, and only once it is due: making it together with others
+    /// failed, or it shares no work with them.
     pub unshared: bool,
     pub state: RequestState,
     /// The kind of worker that makes the clip, if that is decided.
@@ -102,13 +102,14 @@ impl LookaheadWindow {
         self.first + self.entries.len() as u64
     }
 
-    pub fn push(&mut self, sampled: SampledClip, video: u32) {
+    /// `unshared`: the clip shares no work with others of the video.
+    pub fn push(&mut self, sampled: SampledClip, video: u32, unshared: bool) {
         let seq = self.end();
         self.by_video.entry(video).or_default().push_back(seq);
         self.entries.push_back(RequestEntry {
             sampled,
             video,
-            unshared: false,
+            unshared,
             state: RequestState::Pending,
             kind: None,
             stored: false,
@@ -223,6 +224,7 @@ pub(super) mod tests {
                     padding: false,
                 },
                 v,
+                false,
             )
         });
         lookahead

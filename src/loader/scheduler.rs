@@ -92,6 +92,8 @@ pub(super) struct Scheduler<T> {
     pub has_both_kinds: bool,
     /// Whether workers ignore the requests of batches that are not open.
     lookahead_disabled: bool,
+    /// Whether the clips are windows of audio, which share no work.
+    makes_windows: bool,
     /// The element type of cached clips that have another one than the output.
     cached_dtype: Option<Dtype>,
     /// Whether a worker has decoded frames of more than 8 bits: cached clips may then need the
@@ -130,6 +132,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             None => budget.clone(),
         };
         Self {
+            makes_windows: config.options.windows().is_some(),
             has_both_kinds: pace.is_some(),
             state: Mutex::new(SchedulerState {
                 closed: false,
@@ -300,7 +303,9 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// pass.
     pub fn enqueue(&self, requests: impl Iterator<Item = (SampledClip, u32)>, is_last: bool) {
         if let Some(epoch_state) = &mut self.lock().epoch_state {
-            requests.for_each(|(sampled, video)| epoch_state.lookahead.push(sampled, video));
+            let unshared = self.makes_windows;
+            requests
+                .for_each(|(sampled, video)| epoch_state.lookahead.push(sampled, video, unshared));
             epoch_state.all_visible = is_last;
         }
     }

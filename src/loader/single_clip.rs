@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::backends::DecoderBackends;
 use super::catalog::VideoCatalog;
+use super::catalog::audio_windows::WindowRequest;
 use super::decode_task::{SlotOutput, fill_padding, metadata};
 use super::scheduler::ClipRequest;
 use super::stats::{StatsCollector, WorkCounts};
@@ -171,12 +172,23 @@ impl SingleClipDecoder {
 
     fn make_clip(&mut self, epoch: u64, request: &mut ClipRequest, clip: u64) -> Result<MadeClip> {
         check_interrupt()?;
+        if self.config.options.windows().is_some() {
+            let request = WindowRequest {
+                sampled: request.sampled,
+                clip,
+                seed: self.config.order.seed,
+                epoch,
+            };
+            return Ok((self.catalog.window(request, &self.stats)?, None));
+        }
         let begun = std::time::Instant::now();
         let (video, number) = self.catalog.clips.locate(clip);
         let view = self.config.view_of(number);
         let of_view = &self.config.views[view];
         let (decoder, padding_executor) = &mut self.views[view];
-        let video = self.catalog.open(video, &self.stats)?;
+        let sample = video;
+        let video = self.catalog.open(sample, &self.stats)?;
+        self.catalog.check_audio(sample, &video)?;
         let index = video.index().clone();
         let sampling_key = request
             .sampled

@@ -530,6 +530,15 @@ def test_files_without_audio(with_silent, photos, tmp_path):
 
 
 @pytest.mark.parametrize("order", [{}, {"shuffle": True}, {"shuffle": "full", "cache": "0MiB"}], ids=str)
+def test_no_frame_of_a_file_without_audio_is_decoded(order, with_silent):
+    skipping = loader_of(with_silent[-1:] * 2, on_error="skip", **order)
+    with pytest.raises(fsp.errors.NoAudioError):
+        next(iter(skipping))
+    stats = skipping.stats()
+    assert stats["frames_decoded"] == 0 and stats["errors"]["no_audio"] > 0
+
+
+@pytest.mark.parametrize("order", [{}, {"shuffle": True}, {"shuffle": "full", "cache": "0MiB"}], ids=str)
 def test_on_error_applies_to_the_audio(order, with_silent):
     skipping = loader_of(with_silent, on_error="skip", **order)
     assert sorted(clip for batch in skipping for clip in batch.clip_ids.tolist()) == [*range(9)]

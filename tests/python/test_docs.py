@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import importlib
 import itertools
 import json
+import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+import wave
 from pathlib import Path
 
 import docs_snippets
@@ -52,6 +55,13 @@ def media_files(tmp_path, monkeypatch, videos, short_clips):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number % 5 + 1}.jpg").symlink_to(photo)
     (tmp_path / "examples").symlink_to(ROOT / "examples")  # commands of pages are those of a clone
+    for name, frequency in (("bell", 880), ("rain", 310)):
+        (tmp_path / "sounds" / name).mkdir(parents=True)
+        for number in (1, 2):
+            tone = (round(20000 * math.sin(frequency * number * at / 3500)) for at in range(44100))
+            with wave.open(str(tmp_path / "sounds" / name / f"{number}.wav"), "wb") as file:
+                file.setparams((1, 2, 22050, 0, "NONE", ""))
+                file.writeframes(array.array("h", tone).tobytes())
     (tmp_path / "frames").mkdir()
     for number in range(1, 9):
         Image.new("RGB", (32, 16), (number, 0, 0)).save(tmp_path / "frames" / f"img_{number:05}.png")

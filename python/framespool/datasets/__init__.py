@@ -10,7 +10,7 @@ from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._ava import ava
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._epic_kitchens import epic_kitchens
-from framespool.datasets._folders import folder, frame_folder, image_folder
+from framespool.datasets._folders import audio_folder, folder, frame_folder, image_folder
 from framespool.datasets._hmdb51 import hmdb51
 from framespool.datasets._in_memory import from_dataframe, from_huggingface
 from framespool.datasets._jester import jester
@@ -39,6 +39,7 @@ __all__ = [
     "activitynet",
     "annotation_file",
     "arrow",
+    "audio_folder",
     "ava",
     "balanced",
     "csv",

@@ -11,6 +11,12 @@ from framespool.datasets._readers import with_classes
 from framespool.datasets._sample_list import SampleList
 from framespool.video._sources import ImageSequence
 
+#: Extensions of files of audio; those of video containers, which may hold audio alone, are not among them.
+_AUDIO_EXTENSIONS = (
+    *("wav", "wave", "w64", "aif", "aiff", "aifc", "flac", "mp3", "mp2", "m4a", "m4b", "aac", "ogg", "oga", "opus"),
+    *("ac3", "eac3", "ec3", "amr", "wma", "mka", "weba"),
+)
+
 
 def folder(
     root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None, classes: Sequence[str] | None = None
@@ -73,6 +79,37 @@ def image_folder(
         {'cat': 0, 'dog': 1}
     """
     wanted = _framespool.image_extensions if extensions is None else extensions
+    table, names = _framespool.read_folder(root, list(wanted))
+    return with_classes(Dataset(SampleList(table), names), classes)
+
+
+def audio_folder(
+    root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None, classes: Sequence[str] | None = None
+) -> Dataset:
+    """Lists the audio files of class folders, for `framespool.AudioLoader`.
+
+    Each sub-folder of `root` is a class, with labels 0, 1, … by sorted name; files are sorted by path. A folder
+    without sub-folders gives unlabeled files (label -1). `folder()` lists videos, whose audio a loader reads as well.
+
+    Args:
+        root: Folder that contains the class folders.
+        extensions: File extensions to list, case-insensitive. By default .wav, .flac, .mp3, .m4a, .ogg, .opus and
+            further ones of audio files.
+        classes: Class names in the order of their labels, as in `folder()`.
+
+    Returns:
+        A dataset with one sample per file.
+
+    Raises:
+        NotFoundError: If the folder does not exist.
+        ArgumentError: If no audio file is found, or one is in a folder that is not one of `classes`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.datasets.audio_folder("sounds/").class_to_idx
+        {'bell': 0, 'rain': 1}
+    """
+    wanted = _AUDIO_EXTENSIONS if extensions is None else extensions
     table, names = _framespool.read_folder(root, list(wanted))
     return with_classes(Dataset(SampleList(table), names), classes)
 

@@ -567,7 +567,7 @@ class BaseLoader(Generic[B]):
             # The default adds nothing, so that states of earlier releases still fit.
             before: list[Any] = [] if method == "weave" else [{"deinterlace": method}]
             audio = self._settings["options"]["audio"]
-            before += [] if audio is None else [{"audio": audio}]
+            before += [] if audio is None or "windows" in audio else [{"audio": audio}]
             self._configuration = _checkpoint.configuration(
                 _checkpoint.fingerprint(self.dataset, self.dataset.stream),
                 self._sampler_spec,

@@ -29,6 +29,7 @@ _FIELD_NAMES = {
     "order": "the order",
     "seed": "seed",
     "images": "how images are decoded",
+    "audio": "the audio of a window",
     "global_batch_size": "the global batch size (batch_size x num_shards)",
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from framespool._common.batch_methods import BatchMethods, placed
 from framespool._common.index_cache import cache_location
 from framespool._common.ranks import is_first_process
 from framespool._common.validate_args import BatchLayout, Dtype, boolean, choice, keyword_hints, user_stacklevel
@@ -16,7 +17,6 @@ from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import BY_KIND, ArgumentError, Error, InternalError, UnavailableError
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._batch import BatchMethods, placed
 from framespool.loaders._buckets import with_buckets
 from framespool.loaders._cameras import Cameras
 from framespool.loaders._disk_cache import advise_disk_cache, wants_disk_cache_advice

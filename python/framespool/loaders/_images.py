@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from framespool import _framespool, samplers
+from framespool._common.batch_methods import BatchMethods, placed
 from framespool._common.validate_args import Dtype, boolean, check_dtype, choice, display_repr, integer, keyword_hints
 from framespool._framespool import Tensor, cores
 from framespool.datasets import Dataset, MixtureDataset
@@ -17,7 +18,6 @@ from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, InternalError
 from framespool.loaders import _checkpoint
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._batch import BatchMethods, placed
 from framespool.options import Cache, Index, OnError, Shards
 from framespool.options._loader import KEYWORD_HINTS, LoaderOptions
 from framespool.options._order import Shuffle

@@ -10,7 +10,7 @@ from framespool._common.validate_args import choice, integer, number, span, stre
 
 @dataclass(frozen=True)
 class Audio:
-    """The audio of the clips of a loader: `ClipLoader(audio=...)`.
+    """The audio of the clips of a loader, `ClipLoader(audio=...)`, or of the windows of an `AudioLoader`.
 
     `batch.audio` is (N, C, S) float32, from -1 to 1, and `batch.audio_mask` (N, S) bool, false where the file has no
     audio: before its begin, after its end and in gaps.
@@ -27,9 +27,10 @@ class Audio:
     Args:
         sample_rate: Samples per second, 1 to 768000.
         channels: Number of channels: 1, 2, or that of all files. Channels are mixed as by FFmpeg's `-ac`.
-        seconds: Length, in place of the time that the clip spans.
+        seconds: Length, in place of the time that the clip spans; of an `AudioLoader`, that of a window, or `None` for
+            whole files.
         align: Where a length in `seconds` lies: `"start"`, it begins with the clip; `"center"`, its center is that of
-            the clip.
+            the clip. Not for an `AudioLoader`.
         shift: Largest random shift of the begin, earlier or later, in seconds, drawn for each clip and epoch.
         gain: Range (low, high) in dB of a random gain, drawn for each clip and epoch. Samples may then exceed 1.
         missing: What a file without audio is: `"error"`, a `NoAudioError`, to which `on_error` of the loader applies;

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 
+from framespool._common.batch_methods import BatchMethods, described
 from framespool._common.validate_args import Dtype, display_repr
 from framespool._framespool import Tensor
 from framespool.datasets import Dataset
 from framespool.errors import Error
 from framespool.loaders._base import BaseLoader
-from framespool.loaders._batch import BatchMethods, described
 from framespool.order._batch_budget import BatchBudget
 from framespool.transforms import Resize
 from framespool.video._video import FrameBatch, Video

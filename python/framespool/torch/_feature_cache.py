@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from framespool._common.batch_methods import BatchMethods
 from framespool._common.pytorch import needed, torch
 from framespool._common.tensor_methods import map_nested
 from framespool._common.validate_args import byte_size, user_stacklevel
 from framespool.errors import ArgumentError
-from framespool.loaders._batch import BatchMethods
 from framespool.loaders._images import ImageBatch
 from framespool.torch._feature_store import FeatureStore
 

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from framespool._framespool import Tensor
-from framespool.video._audio import AudioFile, AudioInfo
+from framespool.video._audio import AudioBatch, AudioFile, AudioInfo
 from framespool.video._info import StreamInfo, VideoColumns, VideoInfo
 from framespool.video._video import FrameBatch, Video
 
-__all__ = ["AudioFile", "AudioInfo", "FrameBatch", "StreamInfo", "Tensor", "Video", "VideoColumns", "VideoInfo"]
+__all__ = [
+    "AudioBatch",
+    "AudioFile",
+    "AudioInfo",
+    "FrameBatch",
+    "StreamInfo",
+    "Tensor",
+    "Video",
+    "VideoColumns",
+    "VideoInfo",
+]

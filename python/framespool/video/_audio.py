@@ -1,13 +1,14 @@
-"""The audio of one file."""
+"""The audio of one file, and batches of windows of audio."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from framespool import _framespool
+from framespool._common.batch_methods import BatchMethods
 from framespool._common.index_cache import cache_location
 from framespool._common.validate_args import integer, number, stream_index
 from framespool._framespool import Tensor
@@ -140,6 +141,46 @@ class AudioFile:
         if not isinstance(self._source, (str, os.PathLike, ArchiveMember, TableCell)):
             raise TypeError("an AudioFile can be pickled only if it was opened from a path")
         return (_reopen, (self._source, self._index, self._stream))
+
+
+@dataclass(eq=False, repr=False)
+class AudioBatch(BatchMethods):
+    """N windows of audio, with their labels and positions: a batch of `framespool.AudioLoader`.
+
+    `audio, labels = batch`, `batch["labels"]` and `batch.to("cuda")` work as with `Batch`.
+
+    Attributes:
+        audio: (N, C, S) float32, from -1 to 1; zeros after shorter windows.
+        labels: As in `Batch`.
+        audio_mask: (N, S) bool, false for samples that the file does not have: before its begin, after its end, in
+            gaps, and for those that `padding="loop"` repeats.
+        file_ids: (N,) int64, index of the file in the dataset.
+        window_ids: (N,) int64, index of the window in the dataset.
+        requested_ids: (N,) int64, the window that the batch sampler requested. Differs from `window_ids` only for a
+            replacement.
+        start_seconds: (N,) float64, time of the first sample on the clock of the file.
+        padding: (N,) bool, true for windows that only fill a batch or make ranks equal.
+        sample_rate: Samples per second.
+        columns: The values of `dataset.columns` by name, as in `Batch`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.audio_folder("sounds/")
+        >>> batch = next(iter(fsp.AudioLoader(dataset, fsp.Audio(16000, seconds=0.5), batch_size=4)))
+        >>> batch.audio.shape, batch.labels.tolist(), batch.sample_rate
+        ((4, 1, 8000), [0, 0, 1, 1], 16000)
+    """
+
+    audio: Tensor
+    labels: Tensor
+    audio_mask: Tensor
+    file_ids: Tensor
+    window_ids: Tensor
+    requested_ids: Tensor
+    start_seconds: Tensor
+    padding: Tensor
+    sample_rate: int
+    columns: dict[str, Any] = field(default_factory=dict)
 
 
 def _reopen(source: object, index: object, stream: int | None) -> AudioFile:

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::packet_samples::PacketSamples;
-use super::{AudioIndex, AudioPacket};
+use super::{AudioIndex, AudioPacket, are_ascending};
 use crate::demux::encryption::encrypted;
 use crate::demux::libavformat::PayloadLocator;
 use crate::error::{Error, Result, Site};
@@ -451,6 +451,7 @@ fn place(
         },
         len: next + missing,
         params: format.params,
+        ascending: are_ascending(&packets),
         packets,
         direct,
     })

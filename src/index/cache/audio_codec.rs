@@ -7,7 +7,7 @@ use super::varint::{VarintReader, write_bytes, write_signed_varint, write_varint
 use crate::error::Site;
 use crate::ffmpeg::audio_decoder::{MAX_CHANNELS, MAX_SAMPLE_RATE};
 use crate::ffmpeg::codec_params::codec_id;
-use crate::index::audio::{AudioIndex, AudioPacket};
+use crate::index::audio::{AudioIndex, AudioPacket, are_ascending};
 use crate::limits::Limits;
 use crate::media::{AudioParams, Codec};
 
@@ -121,6 +121,7 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioIndex> {
         params,
         begin_seconds,
         len,
+        ascending: are_ascending(&packets),
         packets,
         direct,
     })
@@ -158,6 +159,7 @@ mod tests {
             },
             begin_seconds: -0.25,
             len: last.position + i64::from(last.kept),
+            ascending: are_ascending(&packets),
             packets,
             direct: true,
         }

@@ -1,5 +1,6 @@
 //! Reads the audio of clips. Audio indices stay in memory within a byte budget of their own.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::VideoCatalog;
@@ -12,7 +13,7 @@ use crate::loader::byte_lru::ByteLru;
 use crate::loader::stats::StatsCollector;
 use crate::loader::{AudioOptions, ClipMetadata, LoaderConfig};
 use crate::rng::RngKey;
-use crate::source::Identity;
+use crate::source::{ByteSource, Identity};
 use crate::video::Video;
 
 /// Maximum bytes of audio indices in memory: about 20 000 ten-second clips.
@@ -23,9 +24,11 @@ const MAX_IDLE_READERS: usize = 16;
 
 /// The audio of the clips of a dataset.
 pub(super) struct ClipAudio {
-    options: Option<AudioOptions>,
+    pub options: Option<AudioOptions>,
     store: Option<Arc<IndexCache>>,
     indices: Mutex<ByteLru<u32, CachedAudio>>,
+    /// Held while a file is indexed, so that one worker does it.
+    indexing: Mutex<HashMap<u32, Arc<Mutex<()>>>>,
     /// Idle readers with an open demuxer, by file, most recently used last.
     readers: Mutex<Vec<(u32, AudioReader)>>,
 }
@@ -43,9 +46,20 @@ impl ClipAudio {
             options: config.options.audio.clone(),
             store: config.index.clone(),
             indices: Mutex::new(ByteLru::new(MAX_INDEX_BYTES)),
+            indexing: Mutex::default(),
             readers: Mutex::default(),
         }
     }
+}
+
+/// The random parameters of the audio of a clip: the shift of its begin in seconds, and the factor
+/// of its samples.
+pub(super) fn shift_and_factor(options: &AudioOptions, key: RngKey) -> (f64, f32) {
+    let mut rng = key.audio_rng();
+    let shift = options.shift * (2.0 * rng.next_f64() - 1.0);
+    let (low, high) = options.gain;
+    let gain = low + (high - low) * rng.next_f64();
+    (shift, 10f64.powf(gain / 20.0) as f32)
 }
 
 impl VideoCatalog {
@@ -66,11 +80,8 @@ impl VideoCatalog {
         let file = self.clips.file_of(clip.video_id);
         let video = self.files.open(file, stats)?;
         let (begin, seconds) = span(clip, options);
-        let mut rng = key.audio_rng();
-        let begin = begin + options.shift * (2.0 * rng.next_f64() - 1.0);
-        let (low, high) = options.gain;
-        let gain = low + (high - low) * rng.next_f64();
-        let index = match self.audio_index(file, &video, options) {
+        let (shift, factor) = shift_and_factor(options, key);
+        let index = match self.index_of_audio(file, &video, options) {
             Err(Error::NoAudio { .. }) if options.allows_silence => {
                 let site = &video.index().site;
                 let silence = AudioWindow::silence(site, seconds, options.format())?;
@@ -78,12 +89,54 @@ impl VideoCatalog {
             }
             index => index?,
         };
-        let mut reader = self.audio_reader(file, &video, &index);
+        let read = |reader: &mut AudioReader| reader.read(begin + shift, seconds, options.format());
+        let mut window = self.read_audio((file, video.source(), &index), stats, read)?;
+        amplify(&mut window, factor);
+        Ok(Some(Arc::new(window)))
+    }
+
+    /// Checks that a clip of this file can have audio, before its frames are decoded.
+    ///
+    /// # Errors
+    /// `NoAudio` if the file has none and silence is not allowed; those of indexing.
+    pub(in crate::loader) fn check_audio(&self, sample: u32, video: &Video) -> Result<()> {
+        match &self.audio.options {
+            Some(options) if !options.allows_silence => {
+                let file = self.clips.file_of(sample);
+                self.index_of_audio(file, video, options).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn index_of_audio(
+        &self,
+        file: u32,
+        video: &Video,
+        options: &AudioOptions,
+    ) -> Result<Arc<AudioIndex>> {
+        if video.index().info.params.codec.is_image {
+            return Err(Error::NoAudio {
+                site: video.index().site.clone(),
+                reason: "it is an image".into(),
+            });
+        }
+        Ok(self.audio_index(file, video.source(), options)?.0)
+    }
+
+    /// Reads audio of a file, with an idle reader if there is one.
+    pub(super) fn read_audio<T>(
+        &self,
+        (file, source, index): (u32, &Arc<dyn ByteSource>, &Arc<AudioIndex>),
+        stats: &StatsCollector,
+        read: impl FnOnce(&mut AudioReader) -> Result<T>,
+    ) -> Result<T> {
+        let mut reader = self.audio_reader(file, source, index);
         let before = reader.bytes_read();
-        let window = reader.read(begin, seconds, options.format());
-        let read = reader.bytes_read() - before;
-        stats.add(|s| s.bytes_read += read);
-        if window.is_ok() && !index.direct {
+        let result = read(&mut reader);
+        let bytes = reader.bytes_read() - before;
+        stats.add(|s| s.bytes_read += bytes);
+        if result.is_ok() && !index.direct {
             let mut readers = self.audio.readers.lock();
             let readers = readers.as_deref_mut().unwrap_or_else(|e| e.get_mut());
             readers.push((file, reader));
@@ -91,56 +144,61 @@ impl VideoCatalog {
                 readers.remove(0);
             }
         }
-        let mut window = window?;
-        if gain != 0.0 {
-            let factor = 10f64.powf(gain / 20.0) as f32;
-            window
-                .samples
-                .iter_mut()
-                .for_each(|sample| *sample *= factor);
-        }
-        Ok(Some(Arc::new(window)))
+        result
     }
 
-    fn audio_index(
+    /// The index of the audio of a file, and, if it was not in memory, whether it was stored.
+    pub(super) fn audio_index(
         &self,
         file: u32,
-        video: &Video,
+        source: &Arc<dyn ByteSource>,
         options: &AudioOptions,
-    ) -> Result<Arc<AudioIndex>> {
-        let indices = || {
+    ) -> Result<(Arc<AudioIndex>, Option<bool>)> {
+        let identity = source.identity();
+        let known = || {
             let indices = self.audio.indices.lock();
-            indices.unwrap_or_else(PoisonError::into_inner)
+            let known = indices.unwrap_or_else(PoisonError::into_inner).get(&file);
+            known.filter(|known| known.identity == identity)
         };
-        let identity = video.identity();
-        let known = indices().get(&file);
-        if let Some(known) = known.filter(|known| known.identity == identity) {
-            return known.index;
+        if let Some(known) = known() {
+            return Ok((known.index?, None));
+        }
+        let indexing = || {
+            let indexing = self.audio.indexing.lock();
+            indexing.unwrap_or_else(PoisonError::into_inner)
+        };
+        let of_file = indexing().entry(file).or_default().clone();
+        let _guard = of_file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known() {
+            return Ok((known.index?, None));
         }
         let path = match self.samples.location(file as usize) {
             MediaLocation::Path(path) => Some(path.to_path_buf()),
             _ => None,
         };
         let stored = self.audio.store.as_deref().zip(path.as_deref());
-        let index = match video.index().info.params.codec.is_image {
-            true => Err(Error::NoAudio {
-                site: video.index().site.clone(),
-                reason: "it is an image".into(),
-            }),
-            false => audio_index_of(stored, video.source(), options.stream),
+        let found = audio_index_of(stored, source, options.stream);
+        let index = match &found {
+            Ok((index, _)) => Ok(index.clone()),
+            Err(error) => Err(error.clone()),
         };
         if let Ok(_) | Err(Error::NoAudio { .. }) = &index {
             let bytes = index.as_ref().map_or(256, |index| index.memory_bytes());
-            let cached = CachedAudio {
-                identity,
-                index: index.clone(),
-            };
-            indices().insert(file, cached, bytes);
+            let cached = CachedAudio { identity, index };
+            let mut indices = self.audio.indices.lock();
+            let indices = indices.as_deref_mut().unwrap_or_else(|e| e.get_mut());
+            indices.insert(file, cached, bytes);
         }
-        index
+        indexing().remove(&file);
+        found.map(|(index, was_stored)| (index, Some(was_stored)))
     }
 
-    fn audio_reader(&self, file: u32, video: &Video, index: &Arc<AudioIndex>) -> AudioReader {
+    fn audio_reader(
+        &self,
+        file: u32,
+        source: &Arc<dyn ByteSource>,
+        index: &Arc<AudioIndex>,
+    ) -> AudioReader {
         let idle = match index.direct {
             true => None,
             false => {
@@ -152,7 +210,17 @@ impl VideoCatalog {
                 at.map(|at| readers.remove(at).1)
             }
         };
-        idle.unwrap_or_else(|| AudioTrack::new(video.source().clone(), index.clone()).reader())
+        idle.unwrap_or_else(|| AudioTrack::new(source.clone(), index.clone()).reader())
+    }
+}
+
+/// Multiplies all samples by a factor.
+pub(super) fn amplify(window: &mut AudioWindow, factor: f32) {
+    if factor != 1.0 {
+        window
+            .samples
+            .iter_mut()
+            .for_each(|sample| *sample *= factor);
     }
 }
 

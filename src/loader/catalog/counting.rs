@@ -13,8 +13,8 @@ use crate::loader::OnError;
 use crate::loader::stats::StatsCollector;
 use crate::source::stop_scope;
 
-/// Number of frames and of clips of a sample.
-type Length = (u32, u64);
+/// Number of frames and of clips of a sample; of samples and of windows of its audio.
+type Length = (u64, u64);
 
 /// Errors of files that an error about all of them repeats.
 const MAX_NAMED_ERRORS: usize = 3;
@@ -22,8 +22,8 @@ const MAX_NAMED_ERRORS: usize = 3;
 /// What counting found, for the error if there is no clip.
 #[derive(Default)]
 pub(super) struct Counted {
-    /// Frames of the longest sample.
-    longest: u32,
+    /// Frames, or samples of audio, of the longest sample of the dataset.
+    longest: u64,
     /// Number of samples whose files could not be indexed, and the first errors.
     num_failed: usize,
     first_errors: Vec<String>,
@@ -53,12 +53,7 @@ impl VideoCatalog {
                 let work = || loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(slot) = lengths.get(at) else { return };
-                    let open = || -> Result<Length> {
-                        let video = self.open(at as u32, stats)?;
-                        let part = self.part(at as u32, video.index());
-                        let clip_sampler = self.clip_sampler_of(at as u32);
-                        Ok((part.num_frames(), clip_sampler.num_clips(&part)))
-                    };
+                    let open = || self.length_of(at as u32, stats);
                     let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
                         Err(Error::Internal {
                             site: self.site(at as u32),
@@ -128,10 +123,24 @@ impl VideoCatalog {
         Ok(self)
     }
 
+    fn length_of(&self, sample: u32, stats: &StatsCollector) -> Result<Length> {
+        if self.makes_windows() {
+            return self.count_windows(sample, stats);
+        }
+        let video = self.open(sample, stats)?;
+        let part = self.part(sample, video.index());
+        let clips = self.clip_sampler_of(sample).num_clips(&part);
+        Ok((part.num_frames().into(), clips))
+    }
+
     /// Why there is no clip: the errors of the files, and the length of those that were indexed.
     pub(in crate::loader) fn no_clips_error(&self) -> Error {
         let (failed, all) = (self.counted.num_failed, self.samples.len());
-        let mut reason = "no video yields a clip: ".to_owned();
+        let (files, clip) = match self.makes_windows() {
+            true => ("files", "no file yields a window of audio"),
+            false => ("videos", "no video yields a clip"),
+        };
+        let mut reason = format!("{clip}: ");
         if failed > 0 {
             let more = failed - self.counted.first_errors.len();
             let more = if more > 0 {
@@ -140,7 +149,7 @@ impl VideoCatalog {
                 String::new()
             };
             let errors = self.counted.first_errors.join("; ");
-            reason += &format!("{failed} of {all} videos cannot be read ({errors}{more})");
+            reason += &format!("{failed} of {all} {files} cannot be read ({errors}{more})");
         }
         if failed < all {
             let others = if failed > 0 {
@@ -148,11 +157,16 @@ impl VideoCatalog {
             } else {
                 "the longest"
             };
-            reason += &format!(
-                "{others} has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
-                self.counted.longest,
-                self.clip_sampler.min_length_hint()
-            );
+            let longest = self.counted.longest;
+            reason += &match self.window_seconds(longest) {
+                Some((longest, window)) => format!(
+                    "{others} has {longest:.3} s, a window {window} s; use fewer seconds, or another padding"
+                ),
+                None => format!(
+                    "{others} has {longest} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
+                    self.clip_sampler.min_length_hint()
+                ),
+            };
         }
         Error::Argument(reason)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::dataset::{MediaLocation, SampleTable};
 use crate::decode::PacketReader;
-use crate::error::Result;
+use crate::error::{Error, Result, Site};
 use crate::index::cache::{IndexCache, index_of};
 use crate::index::{VideoIndex, image};
 use crate::limits::Limits;
@@ -103,10 +103,28 @@ impl VideoOpener {
     /// # Errors
     /// The errors of opening and indexing, and that of an interrupt.
     pub fn open(&self, file: u32, stats: &StatsCollector) -> Result<Video> {
+        self.with_descriptors(|| self.open_once(file, stats))
+    }
+
+    /// Opens the bytes of a file of audio, as [`Self::open`] a video.
+    ///
+    /// # Errors
+    /// `NoAudio` for an image sequence; the errors of opening, and that of an interrupt.
+    pub fn open_audio(&self, file: u32) -> Result<Arc<dyn ByteSource>> {
+        self.with_descriptors(|| match self.samples.location(file as usize) {
+            MediaLocation::ImageSequence(frames) => Err(Error::NoAudio {
+                site: Site::file(&MediaLocation::ImageSequence(frames).name()),
+                reason: "it consists of images only".into(),
+            }),
+            other => other.open(),
+        })
+    }
+
+    fn with_descriptors<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
         const PAUSE: Duration = Duration::from_millis(20);
         const TRIES: u32 = 50;
         for _ in 0..TRIES {
-            match self.open_once(file, stats) {
+            match open() {
                 Err(error) if error.is_out_of_descriptors() => {}
                 result => return result,
             }
@@ -116,7 +134,7 @@ impl VideoOpener {
             check_interrupt()?;
             std::thread::sleep(PAUSE);
         }
-        self.open_once(file, stats)
+        open()
     }
 
     fn open_once(&self, file: u32, stats: &StatsCollector) -> Result<Video> {

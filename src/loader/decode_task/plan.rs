@@ -93,7 +93,12 @@ pub(in super::super) fn plan(
         failed: false,
         needs_memory: false,
     };
-    let opened = match catch_unwind(AssertUnwindSafe(|| task_params.catalog.open(video, stats))) {
+    let open = || {
+        let opened = task_params.catalog.open(video, stats)?;
+        task_params.catalog.check_audio(video, &opened)?;
+        Ok(opened)
+    };
+    let opened = match catch_unwind(AssertUnwindSafe(open)) {
         Ok(Ok(opened)) => opened,
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
         // Making each clip alone reports the error.

@@ -5,7 +5,7 @@
 `FOLDER` has git checkouts under the names of their repositories (SlowFast, VideoMAE, VideoMAEv2, vjepa2, mmaction2,
 pytorchvideo, InternVideo, LLaVA-NeXT, tsn-pytorch, cosmos-curate) and in `site`, unpacked from wheels,
 `vllm/multimodal`, `sglang/srt/environ.py`, `sglang/srt/multimodal/processors/qwen_vl.py` and the `.dist-info` of both.
-The other originals are installed packages. The presets of an original that is not there are left out. The sampling code
+The other originals are installed packages. The presets of an original that is not there are skipped. The sampling code
 runs unchanged. Decoders are replaced by one that reports a number of frames, a rate and timestamps, and whose frames
 show their number. Modules that an original imports and that are not there are replaced by empty ones.
 
@@ -50,9 +50,9 @@ DATA = Path(__file__).parent / "python" / "data" / "presets.jsonl"
 ABOUT = (
     "A case per line: a preset and its options, a video (number of frames and rate, or presentation times in seconds), "
     "the numbers drawn, and the frames of each clip; null where the original fails, masks where frames repeat past the "
-    "end. Cases with an origin are results of that release or commit, run by tests/record_presets.py; their masks and "
-    "the cases without an origin come from NumPy implementations of the published formulas or from the presets "
-    "(docs/decisions/017-clip-samplers.md)."
+    "end. The frames of cases with an origin are those that the code of that release or commit selected, run by "
+    "tests/record_presets.py; masks are framespool's. Cases without an origin come from NumPy implementations of the "
+    "published formulas. docs/decisions/017-clip-samplers.md lists the originals."
 )
 Clips = list[Any]  #: the frames of each clip, or `None` for one that fails
 Options = dict[str, Any]
@@ -89,7 +89,7 @@ class Draws(random.Random):
     _randbelow = below
 
     def permuted(self, n: int) -> list[int]:
-        """NumPy's permutation, with its swaps. What was drawn before it, for an attempt that failed, is left out."""
+        """NumPy's permutation, with its swaps. Discards what was drawn before it, for an attempt that failed."""
         self.drawn, self.left = [], copy.copy(self.given)
         order = list(range(n))
         for i in range(n - 1, 0, -1):
@@ -430,7 +430,7 @@ def slowfast_ssv2(options: Options, video: Video) -> Clips:
 
 @functools.cache
 def file_of_a_kilobyte() -> str:
-    """A file that datasets accept as a video, and beside it a list with it."""
+    """A file that datasets accept as a video, and next to it a list with its name."""
     path = Path(tempfile.mkdtemp()) / "video.mp4"
     path.write_bytes(bytes(2048))
     path.with_name("list.csv").write_text(f"{path} 0\n")
@@ -568,7 +568,7 @@ def pytorchvideo(options: Options, video: Video) -> Clips:
     }
     given = {name: seconds(options[name]) for name in arguments if options.get(name) is not None}
     sampler = getattr(sampling, classes[kind])(seconds(options["clip_duration"]), **given)
-    # A time base in which all times are whole numbers.
+    # A time base in which all times are integers.
     exact = [Fraction(time) for time in [*video.times, video.end]]
     if not isinstance(video.described[0], list):
         exact = [i / Fraction(video.fps) for i in range(video.frames + 1)]
@@ -715,7 +715,7 @@ def hf(options: Options, video: Video) -> Clips:
         indices = processor.sample_frames(metadata, **given)
     else:
         indices = default_sample_indices_fn(metadata, **given)
-    # Readers that decode a file in order leave out a frame past the end.
+    # Readers that decode a file in order skip a frame past the end.
     indices = [int(at) for at in indices if at < video.frames]
     if not indices:
         raise ValueError("no frames")
@@ -986,7 +986,7 @@ def of_framespool(
     return clips, masks
 
 
-def verdict(theirs: Clips | None, ours: list[Any]) -> str:
+def outcome(theirs: Clips | None, ours: list[Any]) -> str:
     """How the clips of an original and of framespool compare."""
     if theirs is None:
         if all(clip is None for clip in ours):
@@ -1081,17 +1081,17 @@ def compare(name: str, entry: Original, recorded: list[Any], cases: list[Any], a
             print(f"{name:32}{entry.name:46}not here: {error}")
             return
         ours, masks = of_framespool(name, case["options"], case["video"], draws.drawn if is_new else case.get("draws"))
-        result = verdict(theirs, ours if is_new else case["clips"])
+        result = outcome(theirs, ours if is_new else case["clips"])
         if is_new and masks == ["refused"] and theirs is not None:
             result = "options refused"
         elif result == "equal" and theirs is None:
             result = "both fail"
         counts["random" if is_new else "recorded"] += 1
         outcomes[result] = outcomes.get(result, 0) + 1
-        if result == "differ" and not is_new and verdict(theirs, ours) == "equal":
-            case["clips"], result = ours, "recorded anew"
+        if result == "differ" and not is_new and outcome(theirs, ours) == "equal":
+            case["clips"], result = ours, "recorded again"
             case["masks"] = masks if any("0" in (mask or "") for mask in masks) else None
-        if result in ("equal", "both fail", "recorded anew") and not is_new:
+        if result in ("equal", "both fail", "recorded again") and not is_new:
             case["origin"] = origin
         elif result == "equal" and ours and added < arguments.keep:
             case |= {"draws": draws.drawn or None, "clips": ours}

@@ -26,6 +26,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
+import inspect
 import io
 import json
 import logging
@@ -363,6 +364,12 @@ def module(repository: str, package: str, within: str, name: str) -> Any:
     return load(package, FOLDER / repository / within, name)
 
 
+def with_defaults(preset: str, options: Options) -> Options:
+    """All options, with the preset's defaults."""
+    parameters = inspect.signature(getattr(fsp.samplers.presets, preset)).parameters
+    return {name: parameter.default for name, parameter in parameters.items()} | options
+
+
 @original("slowfast", "facebookresearch/SlowFast")
 def slowfast(options: Options, video: Video) -> Clips:
     code = module("SlowFast", "slowfast.datasets", "slowfast/datasets", "kinetics")
@@ -408,11 +415,10 @@ def slowfast(options: Options, video: Video) -> Clips:
     try:
         for clip in range(count):
             dataset._video_meta = {clip: {}}
-            with contextlib.suppress(Selected):
-                try:
-                    dataset[clip]
-                except Selected as selected:
-                    clips.append(selected.indices)
+            try:
+                dataset[clip]
+            except Selected as selected:
+                clips.append(selected.indices)
     finally:
         code.decoder = decoder
     return clips
@@ -437,9 +443,9 @@ def file_of_a_kilobyte() -> str:
     return str(path)
 
 
-def dataset_of_clips(make: Callable[..., Any], options: Options, frames: int = 0) -> tuple[Any, Clips]:
-    """Creates a dataset of VideoMAE and reads all its items of the video."""
-    mode, test_segments = options.get("mode", "train"), options.get("test_num_segment", 5 if frames == 0 else 2)
+def dataset_of_clips(make: Callable[..., Any], options: Options, frames: int = 0) -> tuple[Any, list[int]]:
+    """Creates a dataset of VideoMAE, and the numbers of its items with different frames."""
+    mode, test_segments = options["mode"], options["test_num_segment"]
     listed = Path(file_of_a_kilobyte()).with_name("list.csv" if not frames else f"frames{frames}.csv")
     if frames:
         listed.write_text(f"folder {frames} 0\n")
@@ -462,26 +468,24 @@ def read(dataset: Any, items: list[int], count: int, mode: str) -> Clips:
 @original("videomae", "MCG-NJU/VideoMAE", covers=lambda options: options.get("version", 1) == 1)
 @original("videomae", "OpenGVLab/VideoMAEv2", covers=lambda options: options.get("version", 1) == 2)
 def videomae(options: Options, video: Video) -> Clips:
-    second = options.get("version", 1) == 2
-    if second:
+    options = with_defaults("videomae", options)
+    if options["version"] == 2:
         code = module("VideoMAEv2", "videomae_v2", "dataset", "datasets")
     else:
         code = module("VideoMAE", "videomae_v1", ".", "kinetics")
-        if options.get("sparse_sample"):
+        if options.pop("sparse_sample"):
             raise NoOriginal
-        options = {name: value for name, value in options.items() if name != "sparse_sample"}
         code.VideoReader = lambda *a, **k: video
-    options = {"clip_len": 16, "frame_sample_rate": 4, "num_segment": 1, **options}
     dataset, items = dataset_of_clips(code.VideoClsDataset, options)
     dataset.video_loader = lambda _: video
-    return read(dataset, items, options["num_segment"], options.get("mode", "train"))
+    return read(dataset, items, options["num_segment"], options["mode"])
 
 
 @original("videomae_ssv2", "MCG-NJU/VideoMAE", covers=lambda options: options.get("version", 1) == 1)
 @original("videomae_ssv2", "OpenGVLab/VideoMAEv2", covers=lambda options: options.get("version", 1) == 2)
 def videomae_ssv2(options: Options, video: Video) -> Clips:
-    options = {"num_segment": 16, "test_num_segment": 2, **options}
-    if options.get("version", 1) == 2:
+    options = with_defaults("videomae_ssv2", options)
+    if options["version"] == 2:
         code = module("VideoMAEv2", "videomae_v2", "dataset", "datasets")
         dataset, items = dataset_of_clips(code.RawFrameClsDataset, options, video.frames)
         dataset.image_loader = lambda name: video.images([int(name.split("_")[-1].split(".")[0]) - 1])[0]
@@ -489,14 +493,14 @@ def videomae_ssv2(options: Options, video: Video) -> Clips:
         code = module("VideoMAE", "videomae_v1", ".", "ssv2")
         code.VideoReader = lambda *a, **k: video
         dataset, items = dataset_of_clips(code.SSVideoClsDataset, options)
-    return read(dataset, items, 1, options.get("mode", "train"))
+    return read(dataset, items, 1, options["mode"])
 
 
 @original("videomae_pretrain", "MCG-NJU/VideoMAE")
 def videomae_pretrain(options: Options, video: Video) -> Clips:
     code = module("VideoMAE", "videomae_v1", ".", "kinetics")
     code.Image = SimpleNamespace(fromarray=lambda image: SimpleNamespace(convert=lambda _: image))
-    options = {"num_segments": 1, "new_length": 16, "new_step": 4, **options}
+    options = with_defaults("videomae_pretrain", options)
     dataset = code.VideoMAE("", "", lazy_init=True, video_loader=True, use_decord=True, **options)
     segments, skips = dataset._sample_train_indices(video.frames)
     images = dataset._video_TSN_decord_batch_loader("", video, video.frames, segments, skips)
@@ -508,9 +512,7 @@ def vjepa2(options: Options, video: Video) -> Clips:
     code = module("vjepa2", "src.datasets", "src/datasets", "video_dataset")
     code.VideoReader = lambda *a, **k: video
     listed = str(Path(file_of_a_kilobyte()).with_name("list.csv"))
-    # The class has other defaults than make_videodataset, which the preset has.
-    options = {"frames_per_clip": 8, "frame_step": 4, "num_clips": 1, "random_clip_sampling": True, **options}
-    item = code.VideoDataset([listed], **options).get_item_video(0)
+    item = code.VideoDataset([listed], **with_defaults("vjepa2", options)).get_item_video(0)
     return [] if item is None else [numbers(clip) for clip in item[0]]
 
 
@@ -612,7 +614,7 @@ def internvideo2(options: Options, video: Video) -> Clips:
     within = "InternVideo2/multi_modality/dataset"
     code = module("InternVideo", "internvideo2", within, "video_utils")
     code.VideoReader = lambda *a, **k: video
-    found = numbers(code.read_frames_decord("video.mp4", **options)[0]) if options else []
+    found = numbers(code.read_frames_decord("video.mp4", **options)[0])
     return [found] if found else []
 
 
@@ -653,8 +655,8 @@ def cosmos_curate(options: Options, video: Video) -> Clips:
         return np.repeat(video.images(frame_ids), counts, axis=0)
 
     code.decode_video_cpu_frame_ids = decoded
-    rate = {**options}.pop("sample_rate_fps")
-    rest = {name: value for name, value in options.items() if name != "sample_rate_fps"}
+    rest = dict(options)
+    rate = rest.pop("sample_rate_fps")
     images = code.decode_video_cpu(b"", rate, timestamps=np.array(video.times, np.float32), **rest)
     if not len(images):
         raise ValueError("no frames")

@@ -1056,7 +1056,8 @@ def main() -> None:
             print(f"{name:32}no original here")
     if arguments.write:
         cases.sort(key=lambda case: case["preset"])
-        DATA.write_text("\n".join([json.dumps({"about": ABOUT}, separators=(",", ":")), *map(line, cases)]) + "\n")
+        lines = dict.fromkeys([json.dumps({"about": ABOUT}, separators=(",", ":")), *map(line, cases)])
+        DATA.write_text("\n".join(lines) + "\n")
 
 
 def compare(name: str, entry: Original, recorded: list[Any], cases: list[Any], arguments: Any) -> None:

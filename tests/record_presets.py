@@ -5,7 +5,7 @@
 `FOLDER` has git checkouts under the names of their repositories (SlowFast, VideoMAE, VideoMAEv2, vjepa2, mmaction2,
 pytorchvideo, InternVideo, LLaVA-NeXT, tsn-pytorch, cosmos-curate) and in `site`, unpacked from wheels,
 `vllm/multimodal`, `sglang/srt/environ.py`, `sglang/srt/multimodal/processors/qwen_vl.py` and the `.dist-info` of both.
-The other originals are installed packages. The presets of an original that is not there are left out. The sampling code
+The other originals are installed packages. The presets of an original that is not there are skipped. The sampling code
 runs unchanged. Decoders are replaced by one that reports a number of frames, a rate and timestamps, and whose frames
 show their number. Modules that an original imports and that are not there are replaced by empty ones.
 
@@ -26,6 +26,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
+import inspect
 import io
 import json
 import logging
@@ -50,9 +51,9 @@ DATA = Path(__file__).parent / "python" / "data" / "presets.jsonl"
 ABOUT = (
     "A case per line: a preset and its options, a video (number of frames and rate, or presentation times in seconds), "
     "the numbers drawn, and the frames of each clip; null where the original fails, masks where frames repeat past the "
-    "end. Cases with an origin are results of that release or commit, run by tests/record_presets.py; their masks and "
-    "the cases without an origin come from NumPy implementations of the published formulas or from the presets "
-    "(docs/decisions/017-clip-samplers.md)."
+    "end. The frames of cases with an origin are those that the code of that release or commit selected, run by "
+    "tests/record_presets.py; masks are framespool's. Cases without an origin come from NumPy implementations of the "
+    "published formulas. docs/decisions/017-clip-samplers.md lists the originals."
 )
 Clips = list[Any]  #: the frames of each clip, or `None` for one that fails
 Options = dict[str, Any]
@@ -89,7 +90,7 @@ class Draws(random.Random):
     _randbelow = below
 
     def permuted(self, n: int) -> list[int]:
-        """NumPy's permutation, with its swaps. What was drawn before it, for an attempt that failed, is left out."""
+        """NumPy's permutation, with its swaps. Discards what was drawn before it, for an attempt that failed."""
         self.drawn, self.left = [], copy.copy(self.given)
         order = list(range(n))
         for i in range(n - 1, 0, -1):
@@ -363,6 +364,12 @@ def module(repository: str, package: str, within: str, name: str) -> Any:
     return load(package, FOLDER / repository / within, name)
 
 
+def with_defaults(preset: str, options: Options) -> Options:
+    """All options, with the preset's defaults."""
+    parameters = inspect.signature(getattr(fsp.samplers.presets, preset)).parameters
+    return {name: parameter.default for name, parameter in parameters.items()} | options
+
+
 @original("slowfast", "facebookresearch/SlowFast")
 def slowfast(options: Options, video: Video) -> Clips:
     code = module("SlowFast", "slowfast.datasets", "slowfast/datasets", "kinetics")
@@ -408,11 +415,10 @@ def slowfast(options: Options, video: Video) -> Clips:
     try:
         for clip in range(count):
             dataset._video_meta = {clip: {}}
-            with contextlib.suppress(Selected):
-                try:
-                    dataset[clip]
-                except Selected as selected:
-                    clips.append(selected.indices)
+            try:
+                dataset[clip]
+            except Selected as selected:
+                clips.append(selected.indices)
     finally:
         code.decoder = decoder
     return clips
@@ -430,16 +436,16 @@ def slowfast_ssv2(options: Options, video: Video) -> Clips:
 
 @functools.cache
 def file_of_a_kilobyte() -> str:
-    """A file that datasets accept as a video, and beside it a list with it."""
+    """A file that datasets accept as a video, and next to it a list with its name."""
     path = Path(tempfile.mkdtemp()) / "video.mp4"
     path.write_bytes(bytes(2048))
     path.with_name("list.csv").write_text(f"{path} 0\n")
     return str(path)
 
 
-def dataset_of_clips(make: Callable[..., Any], options: Options, frames: int = 0) -> tuple[Any, Clips]:
-    """Creates a dataset of VideoMAE and reads all its items of the video."""
-    mode, test_segments = options.get("mode", "train"), options.get("test_num_segment", 5 if frames == 0 else 2)
+def dataset_of_clips(make: Callable[..., Any], options: Options, frames: int = 0) -> tuple[Any, list[int]]:
+    """Creates a dataset of VideoMAE, and the numbers of its items with different frames."""
+    mode, test_segments = options["mode"], options["test_num_segment"]
     listed = Path(file_of_a_kilobyte()).with_name("list.csv" if not frames else f"frames{frames}.csv")
     if frames:
         listed.write_text(f"folder {frames} 0\n")
@@ -462,26 +468,24 @@ def read(dataset: Any, items: list[int], count: int, mode: str) -> Clips:
 @original("videomae", "MCG-NJU/VideoMAE", covers=lambda options: options.get("version", 1) == 1)
 @original("videomae", "OpenGVLab/VideoMAEv2", covers=lambda options: options.get("version", 1) == 2)
 def videomae(options: Options, video: Video) -> Clips:
-    second = options.get("version", 1) == 2
-    if second:
+    options = with_defaults("videomae", options)
+    if options["version"] == 2:
         code = module("VideoMAEv2", "videomae_v2", "dataset", "datasets")
     else:
         code = module("VideoMAE", "videomae_v1", ".", "kinetics")
-        if options.get("sparse_sample"):
+        if options.pop("sparse_sample"):
             raise NoOriginal
-        options = {name: value for name, value in options.items() if name != "sparse_sample"}
         code.VideoReader = lambda *a, **k: video
-    options = {"clip_len": 16, "frame_sample_rate": 4, "num_segment": 1, **options}
     dataset, items = dataset_of_clips(code.VideoClsDataset, options)
     dataset.video_loader = lambda _: video
-    return read(dataset, items, options["num_segment"], options.get("mode", "train"))
+    return read(dataset, items, options["num_segment"], options["mode"])
 
 
 @original("videomae_ssv2", "MCG-NJU/VideoMAE", covers=lambda options: options.get("version", 1) == 1)
 @original("videomae_ssv2", "OpenGVLab/VideoMAEv2", covers=lambda options: options.get("version", 1) == 2)
 def videomae_ssv2(options: Options, video: Video) -> Clips:
-    options = {"num_segment": 16, "test_num_segment": 2, **options}
-    if options.get("version", 1) == 2:
+    options = with_defaults("videomae_ssv2", options)
+    if options["version"] == 2:
         code = module("VideoMAEv2", "videomae_v2", "dataset", "datasets")
         dataset, items = dataset_of_clips(code.RawFrameClsDataset, options, video.frames)
         dataset.image_loader = lambda name: video.images([int(name.split("_")[-1].split(".")[0]) - 1])[0]
@@ -489,14 +493,14 @@ def videomae_ssv2(options: Options, video: Video) -> Clips:
         code = module("VideoMAE", "videomae_v1", ".", "ssv2")
         code.VideoReader = lambda *a, **k: video
         dataset, items = dataset_of_clips(code.SSVideoClsDataset, options)
-    return read(dataset, items, 1, options.get("mode", "train"))
+    return read(dataset, items, 1, options["mode"])
 
 
 @original("videomae_pretrain", "MCG-NJU/VideoMAE")
 def videomae_pretrain(options: Options, video: Video) -> Clips:
     code = module("VideoMAE", "videomae_v1", ".", "kinetics")
     code.Image = SimpleNamespace(fromarray=lambda image: SimpleNamespace(convert=lambda _: image))
-    options = {"num_segments": 1, "new_length": 16, "new_step": 4, **options}
+    options = with_defaults("videomae_pretrain", options)
     dataset = code.VideoMAE("", "", lazy_init=True, video_loader=True, use_decord=True, **options)
     segments, skips = dataset._sample_train_indices(video.frames)
     images = dataset._video_TSN_decord_batch_loader("", video, video.frames, segments, skips)
@@ -508,9 +512,7 @@ def vjepa2(options: Options, video: Video) -> Clips:
     code = module("vjepa2", "src.datasets", "src/datasets", "video_dataset")
     code.VideoReader = lambda *a, **k: video
     listed = str(Path(file_of_a_kilobyte()).with_name("list.csv"))
-    # The class has other defaults than make_videodataset, which the preset has.
-    options = {"frames_per_clip": 8, "frame_step": 4, "num_clips": 1, "random_clip_sampling": True, **options}
-    item = code.VideoDataset([listed], **options).get_item_video(0)
+    item = code.VideoDataset([listed], **with_defaults("vjepa2", options)).get_item_video(0)
     return [] if item is None else [numbers(clip) for clip in item[0]]
 
 
@@ -568,7 +570,7 @@ def pytorchvideo(options: Options, video: Video) -> Clips:
     }
     given = {name: seconds(options[name]) for name in arguments if options.get(name) is not None}
     sampler = getattr(sampling, classes[kind])(seconds(options["clip_duration"]), **given)
-    # A time base in which all times are whole numbers.
+    # A time base in which all times are integers.
     exact = [Fraction(time) for time in [*video.times, video.end]]
     if not isinstance(video.described[0], list):
         exact = [i / Fraction(video.fps) for i in range(video.frames + 1)]
@@ -612,7 +614,7 @@ def internvideo2(options: Options, video: Video) -> Clips:
     within = "InternVideo2/multi_modality/dataset"
     code = module("InternVideo", "internvideo2", within, "video_utils")
     code.VideoReader = lambda *a, **k: video
-    found = numbers(code.read_frames_decord("video.mp4", **options)[0]) if options else []
+    found = numbers(code.read_frames_decord("video.mp4", **options)[0])
     return [found] if found else []
 
 
@@ -653,8 +655,8 @@ def cosmos_curate(options: Options, video: Video) -> Clips:
         return np.repeat(video.images(frame_ids), counts, axis=0)
 
     code.decode_video_cpu_frame_ids = decoded
-    rate = {**options}.pop("sample_rate_fps")
-    rest = {name: value for name, value in options.items() if name != "sample_rate_fps"}
+    rest = dict(options)
+    rate = rest.pop("sample_rate_fps")
     images = code.decode_video_cpu(b"", rate, timestamps=np.array(video.times, np.float32), **rest)
     if not len(images):
         raise ValueError("no frames")
@@ -715,7 +717,7 @@ def hf(options: Options, video: Video) -> Clips:
         indices = processor.sample_frames(metadata, **given)
     else:
         indices = default_sample_indices_fn(metadata, **given)
-    # Readers that decode a file in order leave out a frame past the end.
+    # Readers that decode a file in order skip a frame past the end.
     indices = [int(at) for at in indices if at < video.frames]
     if not indices:
         raise ValueError("no frames")
@@ -986,7 +988,7 @@ def of_framespool(
     return clips, masks
 
 
-def verdict(theirs: Clips | None, ours: list[Any]) -> str:
+def outcome(theirs: Clips | None, ours: list[Any]) -> str:
     """How the clips of an original and of framespool compare."""
     if theirs is None:
         if all(clip is None for clip in ours):
@@ -1054,7 +1056,8 @@ def main() -> None:
             print(f"{name:32}no original here")
     if arguments.write:
         cases.sort(key=lambda case: case["preset"])
-        DATA.write_text("\n".join([json.dumps({"about": ABOUT}, separators=(",", ":")), *map(line, cases)]) + "\n")
+        lines = dict.fromkeys([json.dumps({"about": ABOUT}, separators=(",", ":")), *map(line, cases)])
+        DATA.write_text("\n".join(lines) + "\n")
 
 
 def compare(name: str, entry: Original, recorded: list[Any], cases: list[Any], arguments: Any) -> None:
@@ -1081,17 +1084,17 @@ def compare(name: str, entry: Original, recorded: list[Any], cases: list[Any], a
             print(f"{name:32}{entry.name:46}not here: {error}")
             return
         ours, masks = of_framespool(name, case["options"], case["video"], draws.drawn if is_new else case.get("draws"))
-        result = verdict(theirs, ours if is_new else case["clips"])
+        result = outcome(theirs, ours if is_new else case["clips"])
         if is_new and masks == ["refused"] and theirs is not None:
             result = "options refused"
         elif result == "equal" and theirs is None:
             result = "both fail"
         counts["random" if is_new else "recorded"] += 1
         outcomes[result] = outcomes.get(result, 0) + 1
-        if result == "differ" and not is_new and verdict(theirs, ours) == "equal":
-            case["clips"], result = ours, "recorded anew"
+        if result == "differ" and not is_new and outcome(theirs, ours) == "equal":
+            case["clips"], result = ours, "recorded again"
             case["masks"] = masks if any("0" in (mask or "") for mask in masks) else None
-        if result in ("equal", "both fail", "recorded anew") and not is_new:
+        if result in ("equal", "both fail", "recorded again") and not is_new:
             case["origin"] = origin
         elif result == "equal" and ours and added < arguments.keep:
             case |= {"draws": draws.drawn or None, "clips": ours}

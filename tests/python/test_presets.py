@@ -1,7 +1,7 @@
 """The presets select the frames that were recorded from the codebases and their published formulas.
 
-`data/presets.jsonl` has a case per line; its first line says how they came to be. test_installed_peers.py compares the
-presets with the libraries themselves where they are installed.
+`data/presets.jsonl` has a case per line; its first line says how they came to be, and `tests/record_presets.py` records
+them. test_installed_peers.py compares the presets with the libraries themselves where they are installed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-//! What framespool must know of a container besides libavformat's demuxer: a table of facts, and a
-//! file for each container in which something is read here. A stream without a container counts as
-//! one.
+//! What framespool must know of a container besides libavformat's demuxer: a table of properties,
+//! and a file for each container in which something is read here. A stream without a container
+//! counts as one.
 
 mod asf;
 mod flv;
@@ -10,7 +10,7 @@ pub(crate) mod mpeg;
 use crate::error::Result;
 use crate::source::ByteSource;
 
-/// Facts of a container. [`new`] gives the rule for one of which nothing is known.
+/// Properties of a container. [`new`] gives the rule for one of which nothing is known.
 pub(crate) struct Container {
     /// The first of libavformat's names of it.
     name: &'static str,
@@ -29,8 +29,8 @@ pub(crate) struct Container {
     // ---- Packets ----
     /// Whether its sample tables list all packets.
     pub has_sample_tables: bool,
-    /// Whether files begin with their streams: decoding may start at the first packet, whatever its
-    /// key flag says.
+    /// Whether files begin with their streams: decoding may start at the first packet, regardless of
+    /// its key flag.
     pub begins_with_stream: bool,
     /// Whether a stream has no beginning of its own, so that it may be cut inside a picture.
     pub may_be_cut: bool,

@@ -26,8 +26,8 @@ pub(crate) mod vp8;
 pub(crate) mod vp9;
 mod vvc;
 
-pub(crate) use codec::{Beginning, ConfigurationBox, OrderRule, Reordering};
-use codec::{Codec, RawFormat, SampleEntry};
+use codec::{Codec, SampleEntry};
+pub(crate) use codec::{ConfigurationBox, OrderRule, Reordering};
 
 use crate::media;
 
@@ -81,14 +81,6 @@ pub(crate) fn by_sample_entry(kind: [u8; 4]) -> Option<(&'static str, &'static S
         let mut entries = codec.sample_entries().iter();
         Some((*name, entries.find(|entry| entry.kind == kind)?))
     })
-}
-
-/// The format of streams without a container that libavformat calls `name`.
-pub(crate) fn raw_format(name: &str) -> Option<&'static RawFormat> {
-    let mut formats = REGISTRY
-        .iter()
-        .flat_map(|(_, codec)| codec.raw_formats().iter());
-    formats.find(|format| format.name == name)
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //! MP4/MOV files are read from their sample tables ([`mp4`]), other files by one pass of
 //! libavformat ([`libavformat`]).
 
-pub(crate) mod encryption;
 pub(crate) mod libavformat;
 pub mod mp4;
 
+use crate::error::{Error, Site};
 use crate::media::{StreamInfo, StreamSummary};
 
 /// Container metadata of one packet.
@@ -45,4 +45,18 @@ pub struct Track {
     /// Number of damaged units of the container that were skipped, and of packets of which a part
     /// is missing.
     pub damaged_units: u32,
+}
+
+/// Whether files of this container, by the name in their [`Track`], were read from their sample
+/// tables, without libavformat.
+pub(crate) fn is_read_from_sample_tables(container: &str) -> bool {
+    container == mp4::CONTAINER
+}
+
+/// An error for a file whose video is encrypted in this way.
+pub(crate) fn encrypted(site: &Site, scheme: &str) -> Error {
+    Error::Unsupported {
+        site: site.clone(),
+        what: format!("encrypted video (scheme {scheme})"),
+    }
 }

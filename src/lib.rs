@@ -69,6 +69,7 @@ pub mod batch_sampler;
 pub mod clip_sampler;
 pub mod clip_store;
 pub mod codecs;
+pub mod containers;
 pub mod dataset;
 pub mod decode;
 pub mod demux;

@@ -82,7 +82,11 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
 /// The extensions without their dots.
 fn normalized_extensions(extensions: Option<&[String]>) -> Result<Vec<String>> {
     let Some(given) = extensions else {
-        return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec());
+        return Ok(VIDEO_EXTENSIONS
+            .iter()
+            .copied()
+            .map(str::to_owned)
+            .collect());
     };
     let wanted: Vec<String> = given
         .iter()

@@ -67,6 +67,7 @@ mod tfrecord;
 mod webdataset;
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 pub use annotation_file::{AnnotationColumn, AnnotationOptions, annotation_file};
 pub use annotation_table::{TableDescription, annotation_table};
@@ -91,12 +92,8 @@ pub use webdataset::{LabelSource, webdataset};
 pub const NO_LABEL: i64 = -1;
 
 /// The extensions that count as videos unless the caller gives others.
-pub const VIDEO_EXTENSIONS: [&str; 40] = [
-    "mp4", "m4v", "mov", "qt", "3gp", "3g2", "f4v", "ismv", "mkv", "mk3d", "webm", "avi", "divx",
-    "ts", "mts", "m2t", "m2ts", "mpg", "mpeg", "vob", "m1v", "m2v", "flv", "wmv", "asf", "ogv",
-    "ogm", "gif", "ivf", "obu", "h264", "264", "hevc", "h265", "265", "vvc", "h266", "266",
-    "mjpeg", "mjpg",
-];
+pub static VIDEO_EXTENSIONS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| framespool::containers::video_extensions().collect());
 
 /// One video of a dataset, or a segment of one.
 #[derive(Clone, Debug, PartialEq)]

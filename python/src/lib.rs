@@ -100,7 +100,7 @@ mod _framespool {
         module.add("__version__", version)?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("ffmpeg_uses_assembly", framespool::ffmpeg::uses_assembly())?;
-        module.add("video_extensions", framespool_datasets::VIDEO_EXTENSIONS)?;
+        module.add("video_extensions", &*framespool_datasets::VIDEO_EXTENSIONS)?;
         module.add("image_extensions", framespool::source::IMAGE_EXTENSIONS)?;
         module.add("image_signature_bytes", framespool::image::SNIFF_BYTES)?;
         module.add("simd_backend", framespool_kernels::backend_name())

@@ -10,6 +10,7 @@ use super::mix::Mix;
 use super::resample::{MAX_DECIMATION, MAX_RATE, Resampler};
 use super::restart::{Restart, Run};
 use super::{AudioFormat, AudioWindow, check_window, samples_in};
+use crate::containers;
 use crate::error::{Error, Result};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, CUSTOM_CHANNELS, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
@@ -454,8 +455,9 @@ impl AudioReader {
     fn seek(&self, demuxer: &mut Demuxer, packet: usize) -> bool {
         // A little earlier, since the position may be after a packet of the same time.
         let time = self.index.packets[packet.saturating_sub(2)].place;
-        // After a seek in an MPEG program stream, frames have the times of others.
-        time != i64::MIN && demuxer.container() != "mpeg" && demuxer.seek_before(time)
+        time != i64::MIN
+            && containers::by_name(&demuxer.container()).keeps_times_after_seek
+            && demuxer.seek_before(time)
     }
 
     /// The number of a packet, if its time is that of exactly one.

@@ -12,7 +12,7 @@ use references::Av1ReferenceParser;
 
 use super::codec::{
     Codec, ConfigurationBox, OrderRule, PacketDependencyParser, PacketFlags, PictureParser,
-    RawFormat, ReferenceParser, SampleEntry,
+    ReferenceParser, SampleEntry,
 };
 use super::nal::BitReader;
 use super::picture_info::{PictureInfo, RandomAccessPoint, SequenceColor};
@@ -88,19 +88,6 @@ impl Codec for Av1 {
 
     fn sample_entries(&self) -> &'static [SampleEntry] {
         const { &[SampleEntry::new(*b"av01", ConfigurationBox::Of(*b"av1C"))] }
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        &[
-            RawFormat {
-                name: "obu",
-                beginning: None,
-            },
-            RawFormat {
-                name: "av1",
-                beginning: None,
-            },
-        ]
     }
 }
 

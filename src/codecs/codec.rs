@@ -242,16 +242,11 @@ pub(crate) trait Codec: Sync {
         false
     }
 
-    // ---- Containers ----
+    // ---- MP4 ----
 
     /// Its sample entries in MP4 files whose sample tables are read directly; files with others are
     /// left to libavformat.
     fn sample_entries(&self) -> &'static [SampleEntry] {
-        &[]
-    }
-
-    /// libavformat's names of its streams without a container.
-    fn raw_formats(&self) -> &'static [RawFormat] {
         &[]
     }
 }
@@ -322,32 +317,6 @@ impl SampleEntry {
         Self {
             has_in_band_sets: true,
             ..self
-        }
-    }
-}
-
-/// A stream without a container. It has no timestamps.
-pub(crate) struct RawFormat {
-    /// libavformat's name.
-    pub name: &'static str,
-    /// How it begins, if libavformat recognizes it by what it finds anywhere in a file.
-    pub beginning: Option<Beginning>,
-}
-
-/// How a stream without a container begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// 00 00 01, with any number of zero bytes before it.
-    StartCode,
-    /// SOI, the marker of a JPEG image.
-    StartOfImage,
-}
-
-impl RawFormat {
-    pub(super) const fn with_start_codes(name: &'static str) -> Self {
-        Self {
-            name,
-            beginning: Some(Beginning::StartCode),
         }
     }
 }

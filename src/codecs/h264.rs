@@ -9,7 +9,7 @@ use dependency::{H264DependencyParser, sps_nvdec_exclusion, sps_sample_aspect};
 
 use super::codec::{
     Codec, ConfigurationBox, OrderRule, PacketDependencyParser, PacketFlags, PictureParser,
-    RawFormat, Reordering, SampleEntry,
+    Reordering, SampleEntry,
 };
 use super::nal::{
     BitReader, Framing, NalSyntax, has_valid_units, parse_sei_messages, split_nal_units,
@@ -133,10 +133,6 @@ impl Codec for H264 {
                 SampleEntry::new(*b"avc3", AVC_CONFIGURATION).with_in_band_sets(),
             ]
         }
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        const { &[RawFormat::with_start_codes("h264")] }
     }
 }
 

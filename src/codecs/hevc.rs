@@ -16,7 +16,7 @@ use references::HevcReferenceParser;
 
 use super::codec::{
     Codec, ConfigurationBox, OrderRule, PacketDependencyParser, PacketFlags, PictureParser,
-    RawFormat, ReferenceParser, Reordering, SampleEntry,
+    ReferenceParser, Reordering, SampleEntry,
 };
 use super::nal::{
     BitReader, Framing, NalSyntax, has_persistent_sei, has_valid_units, split_nal_units,
@@ -137,10 +137,6 @@ impl Codec for Hevc {
                 SampleEntry::new(*b"hev1", HEVC_CONFIGURATION).with_in_band_sets(),
             ]
         }
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        const { &[RawFormat::with_start_codes("hevc")] }
     }
 }
 

@@ -2,9 +2,7 @@
 
 use framespool_nvdec::session;
 
-use super::codec::{
-    Beginning, Codec, INEXACT, PacketDependencyParser, PacketFlags, PictureParser, RawFormat,
-};
+use super::codec::{Codec, INEXACT, PacketDependencyParser, PacketFlags, PictureParser};
 use super::picture_info::{Dependency, PictureInfo, RandomAccessPoint};
 use crate::media::CodecParams;
 
@@ -53,13 +51,6 @@ impl Codec for Mjpeg {
     fn has_second_image(&self, data: &[u8]) -> bool {
         let rest = data.get(START_OF_IMAGE.len()..).unwrap_or_default();
         memchr::memmem::find(rest, &START_OF_IMAGE).is_some()
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        &[RawFormat {
-            name: "mjpeg",
-            beginning: Some(Beginning::StartOfImage),
-        }]
     }
 
     fn nvdec(&self) -> Result<session::Codec, &'static str> {

@@ -4,9 +4,7 @@
 
 use framespool_nvdec::session;
 
-use super::codec::{
-    Codec, INEXACT, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, RawFormat,
-};
+use super::codec::{Codec, INEXACT, OrderRule, PacketDependencyParser, PacketFlags, PictureParser};
 use super::configuration::{
     ConfigurationTracker, StartCodeTracker, Syntax, Unit, holds_configuration,
 };
@@ -82,13 +80,6 @@ impl Codec for Mpeg12 {
                 "interlaced frame in progressive sequence, ignoring",
             ],
             false => &["aspect ratio has forbidden "],
-        }
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        match self.is_mpeg2 {
-            true => const { &[RawFormat::with_start_codes("mpegvideo")] },
-            false => &[],
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use framespool_nvdec::session;
 
 use super::codec::{
-    Codec, ConfigurationBox, INEXACT, OrderRule, PacketFlags, PictureParser, RawFormat, SampleEntry,
+    Codec, ConfigurationBox, INEXACT, OrderRule, PacketFlags, PictureParser, SampleEntry,
 };
 use super::configuration::{
     ConfigurationTracker, StartCodeTracker, Syntax, Unit, holds_configuration,
@@ -95,10 +95,6 @@ impl Codec for Mpeg4 {
                 ConfigurationBox::Esds(OBJECT_TYPE),
             )]
         }
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        const { &[RawFormat::with_start_codes("m4v")] }
     }
 
     fn nvdec(&self) -> Result<session::Codec, &'static str> {

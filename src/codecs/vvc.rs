@@ -8,7 +8,7 @@ use dependency::VvcDependencyParser;
 use headers::{HeaderSets, PictureHeader};
 
 use super::codec::{
-    Codec, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, RawFormat, Reordering,
+    Codec, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, Reordering,
 };
 use super::nal::{Framing, NalSyntax, has_valid_units, split_nal_units};
 use super::nal::{ParameterSetId, config_nal_units, take_units};
@@ -117,10 +117,6 @@ impl Codec for Vvc {
 
     fn outputs_fields(&self) -> bool {
         true
-    }
-
-    fn raw_formats(&self) -> &'static [RawFormat] {
-        const { &[RawFormat::with_start_codes("vvc")] }
     }
 }
 

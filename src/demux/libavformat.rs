@@ -5,8 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::encryption::{self, ScramblingMonitor};
-use super::{PacketInfo, Track};
+use super::{PacketInfo, Track, encrypted};
+use crate::containers;
+use crate::containers::mpeg::ScramblingMonitor;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::limits::{Limits, check_index_allocatable, reserve, resize};
@@ -28,7 +29,7 @@ pub(crate) fn read_packets(
     let site = Site::file(source.name());
     let monitor = Arc::new(ScramblingMonitor::new(source.clone()));
     let is_scrambled = |id: Option<i32>| match monitor.is_scrambled(id) {
-        true => Err(encryption::encrypted(&site, "transport stream scrambling")),
+        true => Err(encrypted(&site, "transport stream scrambling")),
         false => Ok(()),
     };
     let mut demuxer =
@@ -43,13 +44,15 @@ pub(crate) fn read_packets(
         .iter()
         .take(selected as usize)
         .filter(|stream| stream.kind == StreamKind::Video);
-    encryption::check_headers(&**source, &demuxer.container(), before.count())?;
+    let name = demuxer.container();
+    let container = containers::by_name(&name);
+    if let Some(scheme) = (container.stream_encryption)(&**source, before.count())? {
+        return Err(encrypted(&site, &scheme));
+    }
     let info = demuxer.info(limits)?;
     let mut packets: Vec<PacketInfo> = Vec::new();
     let mut skipped_corrupt = 0;
     let mut locator = Some(PayloadLocator::new(source.clone()));
-    let container = demuxer.container();
-    let is_matroska = container.starts_with("matroska");
     let mut laces: Vec<Range<usize>> = Vec::new();
     let mut last_position = None;
     let mut packet = Packet::new();
@@ -70,7 +73,14 @@ pub(crate) fn read_packets(
             packet.data().len() as u64,
             limits.packet_bytes,
         )?;
-        encryption::check_packet(&**source, &container, &packet)?;
+        if let Some(scheme) = packet.encryption_scheme() {
+            return Err(encrypted(&site, &scheme));
+        }
+        if let Some(at) = packet.position()
+            && let Some(scheme) = (container.packet_encryption)(&**source, at)?
+        {
+            return Err(encrypted(&site, scheme));
+        }
         let offset = match &mut locator {
             Some(f) if !packet.has_decoder_side_data() => f.find(&packet)?,
             _ => None,
@@ -78,7 +88,8 @@ pub(crate) fn read_packets(
         if offset.is_none() {
             locator = None; // if one packet must be read through the demuxer, all are
         }
-        if is_matroska && packet.position().is_some() && packet.position() == last_position {
+        if container.has_laces && packet.position().is_some() && packet.position() == last_position
+        {
             match laces.last_mut().filter(|lace| lace.end == packets.len()) {
                 Some(lace) => lace.end += 1,
                 None => laces.push(packets.len() - 1..packets.len() + 1),
@@ -100,7 +111,7 @@ pub(crate) fn read_packets(
         });
         visit(&info, &packet)?;
     }
-    if container == "mpegts" {
+    if container.drops_scrambled_packets {
         is_scrambled(Some(id))?;
     }
     if locator.is_none() {
@@ -110,7 +121,7 @@ pub(crate) fn read_packets(
     let corrupt = packets.iter().filter(|p| p.corrupt).count();
     let damaged_units = skipped_corrupt.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
     Ok(Track {
-        container,
+        container: name,
         info,
         streams,
         packets,

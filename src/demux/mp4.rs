@@ -12,8 +12,7 @@ mod streams;
 
 use std::sync::Arc;
 
-use crate::demux::Track;
-use crate::demux::encryption::encrypted;
+use crate::demux::{Track, encrypted};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Demuxer;
 use crate::limits::{Limits, check_index_allocatable};
@@ -26,7 +25,7 @@ use edit_list::EditList;
 use sample_table::Mp4Sample;
 
 /// Name of the container for files that are read here; libavformat's name for it is longer.
-pub(crate) const CONTAINER: &str = "mov,mp4";
+pub(super) const CONTAINER: &str = "mov,mp4";
 
 /// Reads video stream `stream` of an MP4/MOV file, or the one that libavformat selects as best.
 /// `Ok(None)`: not an MP4 file, or an unusual one.

@@ -16,6 +16,7 @@ use super::codec_params::{
 use super::io::AvioContext;
 use super::signatures::{self, Mismatch};
 use super::{Packet, log};
+use crate::containers;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::{
@@ -385,10 +386,10 @@ impl Demuxer {
         Ok((audio_params(&self.site, par, codec)?, time_base))
     }
 
-    /// The packets of the chosen stream that the sample tables of an MP4 file list; `None` for other
-    /// containers, and if fragments have tables of their own.
+    /// The packets of the chosen stream that the sample tables of a file list; `None` for containers
+    /// without them, and if fragments have tables of their own.
     pub(crate) fn sample_table(&self) -> Option<Vec<TableEntry>> {
-        if !self.container().starts_with("mov,") {
+        if !containers::by_name(&self.container()).has_sample_tables {
             return None;
         }
         let stream = self.streams()[self.stream as usize];

@@ -2,13 +2,10 @@
 //! libavformat takes such a file for a raw stream of its codec, and finds only some of the pictures
 //! in it.
 
-use crate::codecs::{self, Beginning};
+use crate::containers::{self, Detection};
 
 /// Number of bytes at the beginning of a file that are searched.
 pub(super) const HEAD_BYTES: usize = 4096;
-
-/// Formats that libavformat detects by start codes or synchronization bytes anywhere in a file.
-const SCANNED_FORMATS: [&str; 2] = ["mpeg", "mpegts"];
 
 /// Containers and playlists: name, offset, and the bytes there.
 const SIGNATURES: [(&str, usize, &[u8]); 41] = [
@@ -100,15 +97,10 @@ pub(super) enum Mismatch {
     RawStream(&'static str),
 }
 
-/// How a stream without a container begins that libavformat detects by its content.
-fn raw_beginning(format: &str) -> Option<Beginning> {
-    codecs::raw_format(format)?.beginning
-}
-
 /// Whether libavformat detects a format by what it finds anywhere in a file: a file of another
 /// container that holds a stream of the same codec looks like it.
 pub(super) fn is_detected_by_content(format: &str) -> bool {
-    raw_beginning(format).is_some() || SCANNED_FORMATS.contains(&format)
+    containers::by_name(format).detection != Detection::Beginning
 }
 
 /// Checks the beginning of a file whose format was detected by its content.
@@ -117,14 +109,10 @@ pub(super) fn check_format(format: &str, head: &[u8]) -> Result<(), Mismatch> {
         return Err(Mismatch::Container(container));
     }
     let zeros = head.iter().take_while(|&&byte| byte == 0).count();
-    match raw_beginning(format) {
-        Some(Beginning::StartOfImage) if !head.starts_with(&[0xff, 0xd8]) => {
-            Err(Mismatch::RawStream("ff d8"))
-        }
+    match containers::by_name(format).detection {
+        Detection::Images if !head.starts_with(&[0xff, 0xd8]) => Err(Mismatch::RawStream("ff d8")),
         // Zero bytes may precede the first start code.
-        Some(Beginning::StartCode)
-            if zeros < 2 || head.get(zeros).is_some_and(|&byte| byte != 1) =>
-        {
+        Detection::StartCodes if zeros < 2 || head.get(zeros).is_some_and(|&byte| byte != 1) => {
             Err(Mismatch::RawStream("a start code, 00 00 01"))
         }
         _ => Ok(()),
@@ -197,10 +185,16 @@ mod tests {
         ];
         for (name, head) in known {
             assert_eq!(unsupported_container(head), Some(name));
-            for format in ["h264", "hevc", "mpegvideo", "m4v", "mjpeg"]
-                .iter()
-                .chain(&SCANNED_FORMATS)
-            {
+            for format in [
+                "h264",
+                "hevc",
+                "mpegvideo",
+                "m4v",
+                "mjpeg",
+                "mpeg",
+                "mpegts",
+            ] {
+                assert!(is_detected_by_content(format), "{format}");
                 assert_eq!(refused(format, head), Some(name), "taken for {format}");
             }
         }

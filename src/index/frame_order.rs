@@ -11,6 +11,7 @@ use super::{
 use crate::codecs::codec::Codec;
 use crate::codecs::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
 use crate::codecs::{self, OrderRule};
+use crate::containers::{self, Container, DamageMark};
 use crate::demux::PacketInfo;
 use crate::error::Result;
 use crate::ffmpeg::ParsedPicture;
@@ -43,6 +44,7 @@ pub(super) fn build_frame_table(
     mut parsed_packets: Vec<ParsedPacket>,
     decoded_order: impl FnOnce() -> Result<Vec<DecodeIndex>>,
 ) -> Result<FrameTable> {
+    let container = containers::by_name(container);
     let codec = codecs::of(&info.params.codec);
     let rule = codec.order_rule(&info.params.extradata);
     if codec.hides_pictures() {
@@ -118,22 +120,17 @@ pub(super) fn build_frame_table(
 }
 
 /// Moves the demuxer's marks to the packets that are damaged.
-fn locate_damage(container: &str, parsed_packets: &mut [ParsedPacket]) {
+fn locate_damage(container: &Container, parsed_packets: &mut [ParsedPacket]) {
     for n in 0..parsed_packets.len() {
         let packet = &mut parsed_packets[n].packet;
-        match container {
-            // Pages are missing before the packet (scripts/ffmpeg.patch); the packet itself is
-            // complete.
-            "ogg" => packet.after_gap |= std::mem::take(&mut packet.corrupt),
-            // Its tag or, if that was not of a packet, a tag before it is damaged, and tags may be
-            // missing after it (scripts/ffmpeg.patch).
-            "flv" if packet.corrupt => {
+        match container.damage_mark {
+            DamageMark::BeforePacket => packet.after_gap |= std::mem::take(&mut packet.corrupt),
+            DamageMark::PacketAndAfter if packet.corrupt => {
                 if let Some(next) = parsed_packets.get_mut(n + 1) {
                     next.packet.after_gap = true;
                 }
             }
-            // The demuxer joins what it read before the damage with what follows.
-            "obu" => packet.corrupt |= packet.after_gap,
+            DamageMark::Joined => packet.corrupt |= packet.after_gap,
             _ => {}
         }
     }
@@ -143,17 +140,15 @@ fn locate_damage(container: &str, parsed_packets: &mut [ParsedPacket]) {
 /// whole packets may be missing.
 fn incomplete(
     codec: &dyn Codec,
-    container: &str,
+    container: &Container,
     parsed_packets: &mut [ParsedPacket],
     starts: &[bool],
 ) -> Vec<bool> {
     let mut corrupt: Vec<bool> = parsed_packets.iter().map(|k| k.packet.corrupt).collect();
-    if container != "mpegts" {
+    if container.damage_mark != DamageMark::PacketOrNext {
         return corrupt;
     }
-    // In MPEG-TS, libavformat passes incomplete data to a parser, which splits it at the next start
-    // code: the flag is set on the picture that this data completes, while the missing part belongs
-    // to the following picture. Both are marked.
+    // Both are marked.
     for n in (1..corrupt.len()).rev() {
         corrupt[n] |= corrupt[n - 1];
     }
@@ -237,12 +232,6 @@ fn second_fields(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
         .collect()
 }
 
-/// Whether a container stores presentation times. AVI and raw streams do not; the times that
-/// libavformat generates for some of their packets contradict the others.
-fn stores_times(container: &str) -> bool {
-    container != "avi" && codecs::raw_format(container).is_none()
-}
-
 /// Where the presentation order is from.
 enum Order {
     /// See [`by_picture_type`].
@@ -256,13 +245,13 @@ enum Order {
 /// Returns the presentation order; `None` if headers do not give it.
 fn presentation_order(
     info: &StreamInfo,
-    container: &str,
+    container: &Container,
     parsed_packets: &[ParsedPacket],
 ) -> Option<Order> {
     let as_stored = || Some(Order::Numbers((0..parsed_packets.len() as i64).collect()));
     let codec = codecs::of(&info.params.codec);
     let rule = codec.order_rule(&info.params.extradata);
-    let timed = stores_times(container) && pts_define_order(codec, parsed_packets);
+    let timed = container.stores_times && pts_define_order(codec, parsed_packets);
     let timed_in_decode_order = timed && pts_follow_decode_order(parsed_packets);
     // Without a reference picture that is missing, the B pictures before it would be shown too
     // early.
@@ -513,7 +502,7 @@ fn reordered_before_damage(parsed_packets: &[ParsedPacket], order: &[i64]) -> Ve
 /// Packets at which decoding may start.
 fn find_sync_points(
     codec: &dyn Codec,
-    container: &str,
+    container: &Container,
     parsed_packets: &[ParsedPacket],
     order: &[i64],
 ) -> Vec<bool> {
@@ -533,19 +522,15 @@ fn find_sync_points(
     let soft = parsed_packets[..before]
         .iter()
         .position(|k| k.picture.random_access == RandomAccessPoint::Inexact);
-    // For codecs whose headers are not parsed: a file with tables begins with its stream,
-    // regardless of key flags.
-    let begins = first.is_none() || container == "avi" || container.contains("mp4");
+    // For codecs whose headers are not parsed.
+    let begins = first.is_none() || container.begins_with_stream;
     let soft = soft.or((begins
         && !codec.parses_random_access_points()
         && !parsed_packets.is_empty())
     .then_some(0));
-    // Streams without a beginning of their own may be cut inside a picture.
-    let is_whole =
-        stores_times(container) && !["mpegts", "mpeg"].contains(&container) || container == "avi";
     let soft = soft.or(parsed_packets
         .first()
-        .is_some_and(|k| k.picture.is_damaged && is_whole)
+        .is_some_and(|k| k.picture.is_damaged && !container.may_be_cut)
         .then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
         starts[soft] = true;
@@ -632,7 +617,7 @@ fn undecodable(
 /// into which these times divide the stream's tick.
 fn frames(
     info: &StreamInfo,
-    container: &str,
+    container: &Container,
     parsed_packets: &[ParsedPacket],
     packets: &[PacketRecord],
 ) -> (Vec<FrameRecord>, i64, u32) {
@@ -679,7 +664,7 @@ const TICK_DIVISOR: u32 = 1000;
 /// tick that they use.
 fn presentation_times(
     info: &StreamInfo,
-    container: &str,
+    container: &Container,
     parsed_packets: &[ParsedPacket],
     shown: &[usize],
 ) -> (Vec<i64>, u32) {
@@ -690,7 +675,7 @@ fn presentation_times(
     if pts_follow_decode_order(parsed_packets) {
         given.sort_unstable();
     }
-    if stores_times(container) && given.iter().any(Option::is_some) {
+    if container.stores_times && given.iter().any(Option::is_some) {
         let durations: Vec<i64> = packet_infos.iter().map(|packet| packet.duration).collect();
         let step = frame_ticks(info, rate);
         if let Some(times) = frame_times::repair_times(&given, &durations, step, false) {
@@ -727,11 +712,9 @@ fn presentation_times(
         times.sort_unstable();
         if times.len() < 2 || times.first() < times.last() {
             frame_times::make_strictly_increasing(&mut times);
-            // A raw stream begins at 0, however early its first packet would have to be decoded.
-            let begin = if stores_times(container) || container == "avi" {
-                0
-            } else {
-                times[0]
+            let begin = match container.starts_at_zero {
+                true => times[0],
+                false => 0,
             };
             return (
                 times

@@ -37,6 +37,11 @@ impl MemoryBudget {
         })
     }
 
+    /// Whether it has `bytes` left now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.bytes - self.used()
+    }
+
     /// The largest number of bytes reserved at one time.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Acquire)

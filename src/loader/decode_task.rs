@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::ClipMetadata;
-use super::budget::MemoryReservation;
+use super::budget::{MemoryBudget, MemoryReservation};
 use super::catalog::VideoCatalog;
 use super::decoder_pool::DecoderPool;
 use super::lookahead::SequenceNumber;
@@ -283,6 +283,14 @@ impl SuspendedTask for DecodeTask {
             .map(|c| c.seq)
             .min()
             .unwrap_or(SequenceNumber::MAX)
+    }
+
+    fn reserve_memory(&mut self, budget: &Arc<MemoryBudget>) -> bool {
+        if !self.decoder.is_in_range() {
+            return true;
+        }
+        self.suspended = budget.reserve(self.decoder_bytes());
+        self.suspended.is_some()
     }
 
     fn holds_decoder(&self) -> bool {
@@ -579,17 +587,13 @@ impl DecodeTask {
 
     /// Returns whether the task can be suspended. Suspended tasks hold open files, so their number
     /// is limited. A task suspended within a decode range also holds a decoder, whose memory must
-    /// fit into the budget.
+    /// fit into the budget when it is suspended.
     fn can_suspend(&mut self, scheduler: &Scheduler<DecodeTask>) -> bool {
         self.finishes_range &= self.decoder.is_in_range();
         if self.finishes_range || !scheduler.can_suspend_another() {
             return false;
         }
-        if !self.decoder.is_in_range() || self.suspended.is_some() {
-            return true;
-        }
-        self.suspended = scheduler.decoder_budget.reserve(self.decoder_bytes());
-        self.suspended.is_some()
+        !self.decoder.is_in_range() || scheduler.decoder_budget.has_room(self.decoder_bytes())
     }
 
     /// Begins the next decode range that an unfinished clip needs. Returns false if there is none.

@@ -676,14 +676,21 @@ impl<T: SuspendedTask> Scheduler<T> {
         });
     }
 
-    /// Suspends a task until a worker resumes it.
-    pub fn suspend(&self, task: Box<T>) {
+    /// Suspends a task until a worker resumes it. Returns the task if the memory budget has no room
+    /// for its decoder.
+    pub fn suspend(&self, mut task: Box<T>) -> Option<Box<T>> {
         let mut state = self.lock();
         let pass = task.pass();
         let is_current = state.epoch_state.as_ref().is_some_and(|p| p.pass == pass);
-        if !state.closed && (is_current || pass == ANY_PASS) {
-            state.suspended.push(task);
-            self.notify(&state);
+        if state.closed || !is_current && pass != ANY_PASS {
+            return None;
         }
+        // Under the lock: `reserve` must find the task that holds the memory that it lacks.
+        if !task.reserve_memory(&self.decoder_budget) {
+            return Some(task);
+        }
+        state.suspended.push(task);
+        self.notify(&state);
+        None
     }
 }

@@ -679,7 +679,13 @@ impl Worker {
             task.run(context)
         }));
         let left = match progress {
-            Ok(Ok(Progress::Preempted)) => return self.scheduler.suspend(task),
+            Ok(Ok(Progress::Preempted)) => {
+                if let Some(mut task) = self.scheduler.suspend(task) {
+                    task.finishes_range = true;
+                    self.run_task(task);
+                }
+                return;
+            }
             Ok(Ok(Progress::MovedTo(kind))) => {
                 let requests = task.into_requests();
                 if kind == WorkerKind::Nvdec {

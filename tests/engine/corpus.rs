@@ -485,7 +485,7 @@ fn packet_and_frame_counts_agree_with_the_manifest() {
             return Ok(()); // the number of frames of a damaged file is not well defined
         }
         if entry.codec().is_empty() || is_cover_art(entry) {
-            return Ok(()); // VVC: libavformat reads it, but no decoder here decodes it
+            return Ok(()); // VVC: the program that recorded the manifest does not decode it
         }
         let video = open(entry).map_err(|error| error.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::packet_samples::PacketSamples;
 use super::{AudioIndex, AudioPacket, are_ascending};
-use crate::demux::encryption::encrypted;
+use crate::demux::encrypted;
 use crate::demux::libavformat::PayloadLocator;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded, DecodedFormat};

@@ -86,10 +86,9 @@ pub enum StoredIndex {
 /// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables
 /// sufficed.
 pub fn ffmpeg_version_of(index: &VideoIndex) -> String {
-    if index.container == crate::demux::mp4::CONTAINER {
-        String::new()
-    } else {
-        crate::ffmpeg::version()
+    match crate::demux::is_read_from_sample_tables(&index.container) {
+        true => String::new(),
+        false => crate::ffmpeg::version(),
     }
 }
 

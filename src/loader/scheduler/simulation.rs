@@ -178,6 +178,10 @@ impl SuspendedTask for Task {
         self.seq
     }
 
+    fn reserve_memory(&mut self, _: &Arc<MemoryBudget>) -> bool {
+        true
+    }
+
     fn holds_decoder(&self) -> bool {
         false
     }

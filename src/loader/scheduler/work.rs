@@ -1,7 +1,9 @@
 //! What the scheduler gives to workers, and what they return.
 
+use std::sync::Arc;
+
 use super::super::ClipOutcome;
-use super::super::budget::MemoryReservation;
+use super::super::budget::{MemoryBudget, MemoryReservation};
 use super::super::lookahead::{CachedClip, SequenceNumber};
 use super::super::pace::WorkerKind;
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot};
@@ -51,6 +53,9 @@ pub(in super::super) trait SuspendedTask: Send {
     fn kind(&self) -> WorkerKind;
     /// The smallest sequence number among its unfinished clips.
     fn earliest_request(&self) -> SequenceNumber;
+    /// Reserves the memory of the decoder that it holds, if any; `false` if the budget has not
+    /// enough left.
+    fn reserve_memory(&mut self, budget: &Arc<MemoryBudget>) -> bool;
     /// Whether it holds a decoder, whose memory is reserved.
     fn holds_decoder(&self) -> bool;
     /// Releases that memory: a worker resumes the task.

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::arithmetic::{arange_count, torch_arange_f64, torch_linspace_int_at};
-use super::formula::{Formula, Shape, draw, require_fps, with_padding};
+use super::formula::{Formula, Shape, draw, require_fps, require_in_range, with_padding};
 use super::options::{Count, Positive, needed};
 use crate::clip_sampler::clip_spec::partition_point;
 use crate::clip_sampler::{ClipIndices, RandomSource, VideoTiming};
@@ -48,7 +48,8 @@ impl Policy {
 
 /// `clips_at_random_indices`, `clips_at_regular_indices`: a clip begins at a random or evenly
 /// spread frame of a range and takes frames at a constant distance. Ends of the range below 0 count
-/// from the end of the video.
+/// from the end of the video. Reproduced from the original: before the video's first frame, which
+/// such a start may be, come its last frames.
 ///
 /// Random clips use random numbers as `torch.randint(sampling_range_start, sampling_range_end,
 /// (num_clips,))` does: the start of each clip, in order, below the length of the range.
@@ -79,7 +80,8 @@ impl<const RANDOM: bool> Indices<RANDOM> {
         let end = self
             .sampling_range_end
             .map_or((frames - span + 1).max(1), |end| from_end(end).min(frames));
-        if (0..frames).contains(&start) && start < end {
+        // Also keeps differences and sums of positions within 64 bits.
+        if (-i64::from(u32::MAX)..frames).contains(&start) && start < end {
             return Ok((start, end));
         }
         Err(Error::Argument(format!(
@@ -113,12 +115,19 @@ impl<const RANDOM: bool> Formula for Indices<RANDOM> {
             false => torch_linspace_int_at(start, end - 1, self.num_clips.0, clip as u32),
         };
         let positions = (0..self.num_frames_per_clip.i64())
-            .map(|i| begin + i * self.num_indices_between_frames.i64());
-        let exist = positions
-            .take_while(|&at| at < i64::from(frames))
-            .map(|at| at as u32)
-            .collect();
-        self.policy.fill(exist, self.num_frames_per_clip)
+            .map(|i| begin.saturating_add(i * self.num_indices_between_frames.i64()));
+        // A range may begin before the video. torchcodec's decoder counts such frames from the end.
+        let frame = |at: i64| match at {
+            ..0 => at.saturating_add(frames.into()),
+            _ => at,
+        };
+        let exist = require_in_range(
+            positions
+                .take_while(|&at| at < i64::from(frames))
+                .map(frame),
+            frames,
+        )?;
+        self.policy.fill(exist.indices, self.num_frames_per_clip)
     }
 }
 

@@ -26,7 +26,8 @@ def torchcodec_random_indices(
         num_clips: Clips of a video.
         num_frames_per_clip: Frames of a clip.
         num_indices_between_frames: Distance between them; 1: consecutive.
-        sampling_range_start: First frame at which a clip may start; negative values count from the end.
+        sampling_range_start: First frame at which a clip may start; negative values count from the end. Before the
+            first frame come the last ones, as in the original.
         sampling_range_end: Clips start before this frame; likewise. `None`: clips start where they still fit.
         policy: Past the end, where `mask` is false, repeat the clip's last frame (`"repeat_last"`), start the clip
             again (`"wrap"`), or raise an error (`"error"`).
@@ -57,7 +58,8 @@ def torchcodec_regular_indices(
         num_clips: Clips of a video.
         num_frames_per_clip: Frames of a clip.
         num_indices_between_frames: Distance between them; 1: consecutive.
-        sampling_range_start: First frame at which a clip may start; negative values count from the end.
+        sampling_range_start: First frame at which a clip may start; negative values count from the end. Before the
+            first frame come the last ones, as in the original.
         sampling_range_end: Clips start before this frame; likewise. `None`: clips start where they still fit.
         policy: Past the end, where `mask` is false, repeat the clip's last frame (`"repeat_last"`), start the clip
             again (`"wrap"`), or raise an error (`"error"`).

@@ -123,8 +123,7 @@ class _Page:
         place = f"{self.where}, line {block.line}"
         kind, _, more = block.marks.partition(" ")
         if block.language == "python":
-            for found in re.finditer(_PACKAGES, block.code, flags=re.MULTILINE):
-                pytest.importorskip(found[1] or "torch")
+            _skip_without_packages(block.code)
             title = re.fullmatch(r'title="(\w+\.py)"', block.marks)
             if title is not None:
                 Path(title[1]).write_text(block.code)
@@ -170,6 +169,12 @@ class _Page:
         self.printed = message
 
 
+def _skip_without_packages(code: str) -> None:
+    """Skips the test if an optional package that the code imports is not installed."""
+    for found in re.finditer(_PACKAGES, code, flags=re.MULTILINE):
+        pytest.importorskip(found[1] or "torch")
+
+
 def _said(code: str) -> dict[int, str]:
     """The comments after prints, by line."""
     prints = {number for number, line in enumerate(code.splitlines(), 1) if re.match(r"\s*print\(", line)}
@@ -191,6 +196,8 @@ def shell(block: Block, place: str) -> str:
         words = shlex.split(line, comments=True)
         if not words or words[0] not in _PROGRAMS:
             continue
+        for program in (word for word in words[1:] if word.endswith(".py")):
+            _skip_without_packages(Path(program).read_text())
         code = re.search(r"#.*exit code (\d+)", line)
         environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
         done = subprocess.run([*_PROGRAMS[words[0]], *words[1:]], capture_output=True, text=True, env=environment)

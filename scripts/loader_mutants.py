@@ -179,16 +179,6 @@ Ok(Some(pixels)) => {
             scheduler.complete_clip(pass, seq, clip.metadata, pixels);
         }""",
     ),
-    Mutant(
-        "a-decoder-has-memory-before-its-task-is-suspended",
-        WORKER,
-        "if let Some(mut task) = self.scheduler.suspend(task) {",
-        """\
-if {on} {
-                    task.reserve_memory(&self.scheduler.decoder_budget);
-                }
-                if let Some(mut task) = self.scheduler.suspend(task) {""",
-    ),
 ]
 
 SWITCH = """

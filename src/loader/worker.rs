@@ -673,33 +673,37 @@ impl Worker {
 
     fn run_task(&mut self, mut task: Box<DecodeTask>) {
         let (pass, epoch) = (task.pass(), task.epoch());
-        let views = &mut self.views[..];
-        let progress = catch_unwind(AssertUnwindSafe(|| {
-            let context = TaskContext::new(views, &self.scheduler, &self.catalog, &self.stats);
-            task.run(context)
-        }));
-        let left = match progress {
-            Ok(Ok(Progress::Preempted)) => {
-                if let Some(mut task) = self.scheduler.suspend(task) {
+        let left = loop {
+            let views = &mut self.views[..];
+            let progress = catch_unwind(AssertUnwindSafe(|| {
+                let context = TaskContext::new(views, &self.scheduler, &self.catalog, &self.stats);
+                task.run(context)
+            }));
+            match progress {
+                Ok(Ok(Progress::Preempted)) => {
+                    let Some(unsuspended) = self.scheduler.suspend(task) else {
+                        return;
+                    };
+                    task = unsuspended;
                     task.finishes_range = true;
-                    self.run_task(task);
                 }
-                return;
-            }
-            Ok(Ok(Progress::MovedTo(kind))) => {
-                let requests = task.into_requests();
-                if kind == WorkerKind::Nvdec {
-                    self.stats
-                        .add(|s| s.clips_moved_to_nvdec += requests.len() as u64);
+                Ok(Ok(Progress::MovedTo(kind))) => {
+                    let requests = task.into_requests();
+                    if kind == WorkerKind::Nvdec {
+                        self.stats
+                            .add(|s| s.clips_moved_to_nvdec += requests.len() as u64);
+                    }
+                    return self.scheduler.requeue_for(kind, pass, requests);
                 }
-                return self.scheduler.requeue_for(kind, pass, requests);
-            }
-            Ok(Ok(Progress::Done)) => return self.catalog.files.recycle_reader(task.into_reader()),
-            Ok(Err(Error::Interrupted)) => return,
-            // Making each clip alone reports the error.
-            Ok(Err(_)) | Err(_) => {
-                self.views = view_transforms(&self.config, &self.backends);
-                task.into_requests()
+                Ok(Ok(Progress::Done)) => {
+                    return self.catalog.files.recycle_reader(task.into_reader());
+                }
+                Ok(Err(Error::Interrupted)) => return,
+                // Making each clip alone reports the error.
+                Ok(Err(_)) | Err(_) => {
+                    self.views = view_transforms(&self.config, &self.backends);
+                    break task.into_requests();
+                }
             }
         };
         let (due, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|t| t.is_due);

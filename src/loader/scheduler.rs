@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod simulation;
 mod state;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::collections::VecDeque;

@@ -24,7 +24,7 @@ const PREFETCH: usize = 2;
 /// Clips of an epoch, of which the first quarter is not measured.
 const CLIPS: u64 = 1280;
 
-const PASS: u64 = 1;
+pub(super) const PASS: u64 = 1;
 
 /// A machine: NVDEC engines with the clips per second of all of them together, and CPU workers with
 /// the seconds that one takes for a clip.
@@ -119,7 +119,7 @@ impl ClipSampler for OneClip {
     }
 }
 
-fn config(batch_size: u32) -> LoaderConfig {
+pub(super) fn config(batch_size: u32) -> LoaderConfig {
     LoaderConfig {
         samples: Arc::new(SampleTable::from(Vec::<Sample>::new())),
         views: vec![ClipView::new(

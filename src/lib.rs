@@ -63,6 +63,8 @@
 //! # Ok::<(), framespool::Error>(())
 //! ```
 
+#![warn(unreachable_pub)]
+
 pub mod audio;
 pub mod batch;
 pub mod batch_sampler;

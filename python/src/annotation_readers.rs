@@ -44,7 +44,7 @@ fn filtered_result<'py>(
 ///
 /// The garbage collector is off meanwhile: all objects are used, and it would search those of a
 /// million rows again and again, which takes up to a third of the time.
-pub fn columns_to_dict(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn columns_to_dict(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
     let gc = py.import("gc")?;
     let is_enabled = gc.call_method0("isenabled")?.is_truthy()?;
     gc.call_method0("disable")?;
@@ -113,7 +113,7 @@ fn json_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, Py
 }
 
 #[pyfunction]
-pub fn read_folder(
+pub(crate) fn read_folder(
     py: Python<'_>,
     root: PathBuf,
     extensions: Option<Vec<String>>,
@@ -126,7 +126,7 @@ pub fn read_folder(
 
 /// Reads annotation files by a description (`framespool/datasets/_annotation_table.py`).
 #[pyfunction]
-pub fn read_annotation_table<'py>(
+pub(crate) fn read_annotation_table<'py>(
     py: Python<'py>,
     files: Vec<PathBuf>,
     root: Option<PathBuf>,
@@ -142,7 +142,7 @@ pub fn read_annotation_table<'py>(
 }
 
 #[pyfunction]
-pub fn read_annotation_file(
+pub(crate) fn read_annotation_file(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
@@ -171,7 +171,7 @@ pub fn read_annotation_file(
 /// Lists the samples of a file list of DALI's video readers. `rounding` is (whether to round the
 /// start up, whether to round the end up, fps), for seconds that are converted to frames.
 #[pyfunction]
-pub fn read_dali_file_list(
+pub(crate) fn read_dali_file_list(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
@@ -198,7 +198,7 @@ type FrameRangeRow = (OsString, i64, Option<(i64, Option<i64>)>);
 /// Lists the samples of a DALI file list whose segments are in frames: samples, class names, and
 /// notes.
 #[pyfunction]
-pub fn read_dali_frames(
+pub(crate) fn read_dali_frames(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
@@ -223,7 +223,7 @@ pub fn read_dali_frames(
 /// Lists the samples of a JSON Lines file. `keys` are the keys of the source, the label, the start
 /// and the end, `classes` the names of the labels in their order, by default sorted.
 #[pyfunction]
-pub fn read_json_lines(
+pub(crate) fn read_json_lines(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
@@ -248,7 +248,7 @@ pub fn read_json_lines(
 /// Lists the episodes of a LeRobot dataset. `camera` is the feature of a camera; `None` selects the
 /// only one. `episodes` are episode numbers; `None` selects all.
 #[pyfunction]
-pub fn read_lerobot(
+pub(crate) fn read_lerobot(
     py: Python<'_>,
     root: PathBuf,
     camera: Option<String>,
@@ -266,7 +266,7 @@ type TableRows<'py> = (Vec<Bound<'py, PyBytes>>, Vec<(i64, i64)>);
 /// rows these are, as first numbers and counts. `features` are names, dtypes and numbers of values
 /// per row; `episodes` limits what is read by URL.
 #[pyfunction]
-pub fn read_lerobot_tables<'py>(
+pub(crate) fn read_lerobot_tables<'py>(
     py: Python<'py>,
     root: PathBuf,
     features: Vec<(String, String, usize)>,
@@ -293,7 +293,7 @@ pub fn read_lerobot_tables<'py>(
 
 /// Reads a text file at a path or URL as a whole.
 #[pyfunction]
-pub fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+pub(crate) fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     run_interruptible(py, || datasets::read_text(&path))
 }
 
@@ -312,7 +312,7 @@ type Statistics = (f64, f64, f64, f64, Vec<f64>);
 
 /// Statistics of each of the `width` numbers in the rows of a feature.
 #[pyfunction]
-pub fn row_statistics(
+pub(crate) fn row_statistics(
     py: Python<'_>,
     data: &[u8],
     dtype: &str,
@@ -332,7 +332,7 @@ pub fn row_statistics(
 /// The rows of a feature as `factor * (number - offset) / divisor - shift`; `scales` are the offset
 /// and the divisor of each number of a row.
 #[pyfunction]
-pub fn normalized_rows<'py>(
+pub(crate) fn normalized_rows<'py>(
     py: Python<'py>,
     data: &[u8],
     dtype: &str,

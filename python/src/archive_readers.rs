@@ -26,7 +26,7 @@ use crate::sample_table::SampleTable;
 /// Samples; their columns; the number of samples skipped; the reasons for the first of these.
 type ArchiveReaderResult<'py> = (SampleTable, Bound<'py, PyDict>, u64, Vec<String>);
 
-pub fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
+pub(crate) fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
     parse_choice(
         "on_error",
         name,
@@ -35,7 +35,7 @@ pub fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
 }
 
 /// Converts the location of the sample with this number.
-pub fn media_location(
+pub(crate) fn media_location(
     number: usize,
     location: SampleLocation,
     tables: &CellReader,
@@ -73,7 +73,7 @@ fn reader_result(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<Archive
 #[pyfunction]
 #[pyo3(signature = (shards, indices, video, label, columns, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
-pub fn read_webdataset<'py>(
+pub(crate) fn read_webdataset<'py>(
     py: Python<'py>,
     shards: Vec<PathBuf>,
     indices: Option<Vec<PathBuf>>,
@@ -107,7 +107,7 @@ pub fn read_webdataset<'py>(
 /// verifies the checksums of the data too, not only those of the framing.
 #[pyfunction]
 #[pyo3(signature = (files, source, label, check, on_error, threads))]
-pub fn read_tfrecord<'py>(
+pub(crate) fn read_tfrecord<'py>(
     py: Python<'py>,
     files: Vec<PathBuf>,
     source: String,
@@ -129,7 +129,7 @@ pub fn read_tfrecord<'py>(
 /// Lists the records of an MXNet RecordIO file. `index` is its index file, if there is one.
 #[pyfunction]
 #[pyo3(signature = (file, index, on_error))]
-pub fn read_recordio<'py>(
+pub(crate) fn read_recordio<'py>(
     py: Python<'py>,
     file: PathBuf,
     index: Option<PathBuf>,
@@ -147,7 +147,7 @@ pub fn read_recordio<'py>(
 #[pyfunction]
 #[pyo3(signature = (files, database, key, label, check, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
-pub fn read_lmdb<'py>(
+pub(crate) fn read_lmdb<'py>(
     py: Python<'py>,
     files: Vec<PathBuf>,
     database: Option<String>,

@@ -21,7 +21,7 @@ use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
 
 /// The audio of one file, opened when it is first requested.
-pub struct FileAudio {
+pub(crate) struct FileAudio {
     source: Arc<dyn ByteSource>,
     /// The path from which the source was opened, if its indices can be stored.
     path: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct FileAudio {
 type AudioInfo = (u32, String, u32, u32, f64, f64);
 
 impl FileAudio {
-    pub fn new(
+    pub(crate) fn new(
         source: Arc<dyn ByteSource>,
         path: Option<PathBuf>,
         cache: IndexCacheHandle,
@@ -79,7 +79,7 @@ impl FileAudio {
     }
 
     /// Returns the samples of a time span, (C, S) float32, their rate, and the time of the first.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         py: Python<'_>,
         (start, seconds): (Option<f64>, Option<f64>),
@@ -108,7 +108,7 @@ impl FileAudio {
         Ok((samples, window.sample_rate, window.begin_seconds))
     }
 
-    pub fn info(&self, py: Python<'_>, stream: Option<u32>) -> PyResult<AudioInfo> {
+    pub(crate) fn info(&self, py: Python<'_>, stream: Option<u32>) -> PyResult<AudioInfo> {
         let index: Arc<AudioIndex> = run_interruptible(py, || {
             let reader = self.reader(stream)?;
             let index = reader.index().clone();
@@ -209,7 +209,7 @@ impl AudioFile {
 /// Adds the audio of the clips of a batch to its dict: samples (N, C, S), zeros after the shorter
 /// ones, which of them the file has, (N, S), and the time of the first, (N,). `by_clip`: the first
 /// dimensions.
-pub fn put_audio(
+pub(crate) fn put_audio(
     py: Python<'_>,
     dict: &Bound<'_, PyDict>,
     clips: &[ClipMetadata],

@@ -13,7 +13,7 @@ use crate::errors::{OrRaise, read_spec};
 
 /// Returns the value that a keyword such as `dtype="uint8"` stands for, or an error that lists the
 /// valid words.
-pub fn parse_choice<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
+pub(crate) fn parse_choice<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
     let known = || {
         words
             .iter()
@@ -30,10 +30,10 @@ pub fn parse_choice<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Re
 }
 
 /// The parameters of a grouped shuffle: `num_streams`, `shuffle_block_size` and `max_chunk`.
-pub type GroupedArgs = (u32, u64, u32);
+pub(crate) type GroupedArgs = (u32, u64, u32);
 
 /// Converts the parameters of a grouped shuffle for Python.
-pub fn grouped_args(grouped: GroupedConfig) -> GroupedArgs {
+pub(crate) fn grouped_args(grouped: GroupedConfig) -> GroupedArgs {
     (grouped.num_streams, grouped.block_size, grouped.max_chunk)
 }
 

@@ -13,15 +13,15 @@ use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
-pub use callback_guard::with_cause;
-pub use callback_sampler::{Callable, ClipInfo};
+pub(crate) use callback_guard::with_cause;
+pub(crate) use callback_sampler::{Callable, ClipInfo};
 use scripted_rng::ScriptedRng;
-pub use spec::SamplerArg;
+pub(crate) use spec::SamplerArg;
 
 /// The timing of a video: a number of frames at a constant rate, or the presentation time of every
 /// frame and the end of the video, in seconds.
 #[derive(FromPyObject)]
-pub enum VideoTimingArg {
+pub(crate) enum VideoTimingArg {
     ConstantFrameRate(u32, f64),
     FrameTimestamps(Vec<f64>, f64),
 }
@@ -43,7 +43,7 @@ impl VideoTimingArg {
 }
 
 #[pyfunction]
-pub fn num_clips_of(
+pub(crate) fn num_clips_of(
     py: Python<'_>,
     clip_sampler: SamplerArg,
     video: VideoTimingArg,
@@ -56,7 +56,7 @@ pub fn num_clips_of(
 /// numbers in `draws`, in this order, or, if there are none, those that a dataset whose first video
 /// is this one has for `key`, which is (seed, epoch).
 #[pyfunction]
-pub fn sample(
+pub(crate) fn sample(
     py: Python<'_>,
     clip_sampler: SamplerArg,
     video: VideoTimingArg,

@@ -16,7 +16,7 @@ type RunTuple = (String, u64, u64, Option<(u64, u64)>, bool, Option<f64>);
 
 /// The runs in the folder of a disk cache.
 #[pyfunction]
-pub fn clip_store_runs(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<RunTuple>> {
+pub(crate) fn clip_store_runs(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<RunTuple>> {
     let runs = py
         .detach(|| stored_runs(&folder))
         .map_err(|error| failed(&folder, error))
@@ -27,7 +27,7 @@ pub fn clip_store_runs(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<RunTuple
 /// Deletes the runs that no process has used for some seconds. Returns them, each with the error
 /// that prevented it.
 #[pyfunction]
-pub fn prune_clip_store(
+pub(crate) fn prune_clip_store(
     py: Python<'_>,
     folder: PathBuf,
     unused_seconds: u64,

@@ -39,7 +39,7 @@ type ColumnarReaderResult<'py> = (
 #[pyfunction]
 #[pyo3(signature = (kind, files, keys, in_frames, classes, columns, root, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
-pub fn read_tables<'py>(
+pub(crate) fn read_tables<'py>(
     py: Python<'py>,
     kind: &str,
     files: Vec<PathBuf>,

@@ -9,7 +9,7 @@ type CounterTuple = (&'static str, &'static str, &'static str, &'static str);
 
 /// Returns the table of counters, in the order of `Loader.stats()`.
 #[pyfunction]
-pub fn counters() -> Vec<CounterTuple> {
+pub(crate) fn counters() -> Vec<CounterTuple> {
     let merge = |merge| match merge {
         Merge::Sum => "sum",
         Merge::Max => "max",
@@ -22,7 +22,7 @@ pub fn counters() -> Vec<CounterTuple> {
 }
 
 /// Converts the counters to a dict by name.
-pub fn stats_to_dict(py: Python<'_>, stats: Stats) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn stats_to_dict(py: Python<'_>, stats: Stats) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     for (counter, value) in COUNTERS.iter().zip(stats.into_values()) {
         match value {

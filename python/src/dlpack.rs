@@ -13,9 +13,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// `kDLCPU`.
-pub const CPU: i32 = 1;
+pub(crate) const CPU: i32 = 1;
 /// `kDLCUDA`.
-pub const CUDA: i32 = 2;
+pub(crate) const CUDA: i32 = 2;
 
 #[repr(C)]
 struct DlDevice {
@@ -66,7 +66,7 @@ struct DlManagedTensorVersioned {
 const FLAG_IS_COPIED: u64 = 2;
 
 /// CUDA's legacy default stream, which all threads share.
-pub const LEGACY_DEFAULT_STREAM: u64 = 1;
+pub(crate) const LEGACY_DEFAULT_STREAM: u64 = 1;
 
 /// CUDA's per-thread default stream.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
@@ -77,7 +77,7 @@ const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 ///
 /// PyTorch and XLA (JAX) never destroy the streams that they create. If neither is loaded, the
 /// stream belongs to a library about which nothing is known.
-pub fn stream_outlives_tensors(py: Python<'_>, stream: u64) -> bool {
+pub(crate) fn stream_outlives_tensors(py: Python<'_>, stream: u64) -> bool {
     if stream <= PER_THREAD_DEFAULT_STREAM {
         return stream == LEGACY_DEFAULT_STREAM;
     }
@@ -108,7 +108,7 @@ impl Drop for ManagerContext {
 /// stream on which it took the memory, and on PyTorch's current stream, to which a prefetcher hands
 /// over what it takes on a stream of its own. The memory is not written again before that work
 /// ends.
-pub fn record_release(memory: &BatchBuffer, taken_on: Option<u64>) {
+pub(crate) fn record_release(memory: &BatchBuffer, taken_on: Option<u64>) {
     let Some(device) = memory.device() else {
         return;
     };
@@ -156,7 +156,7 @@ const CAPSULE_NAME: &CStr = c"dltensor";
 const CAPSULE_NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
 /// Memory to export to a consumer.
-pub struct Export {
+pub(crate) struct Export {
     /// The memory.
     pub memory: Arc<BatchBuffer>,
     /// First byte within the memory.
@@ -216,7 +216,7 @@ impl Export {
     }
 
     /// A `dltensor` capsule.
-    pub fn legacy(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn legacy(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (tensor, manager) = self.tensor(py);
         let managed = Box::into_raw(Box::new(DlManagedTensor {
             tensor,
@@ -235,7 +235,7 @@ impl Export {
     }
 
     /// A `dltensor_versioned` capsule.
-    pub fn versioned(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn versioned(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let flags = if self.copied { FLAG_IS_COPIED } else { 0 };
         let (tensor, manager) = self.tensor(py);
         let deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)> =
@@ -305,7 +305,7 @@ unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
 
 /// Parses a consumer's stream by the rules of the Python array API, for a tensor on the device
 /// `ordinal` or on the host; `None` if no stream has to wait.
-pub fn consumer_stream(
+pub(crate) fn consumer_stream(
     ordinal: Option<u32>,
     stream: Option<Bound<'_, PyAny>>,
     to_host: bool,
@@ -330,7 +330,7 @@ pub fn consumer_stream(
 
 /// Parses the argument of `record_stream`: the GPU of the stream, if the object names one, and the
 /// stream's handle.
-pub fn recorded_stream(stream: &Bound<'_, PyAny>) -> PyResult<(Option<u32>, u64)> {
+pub(crate) fn recorded_stream(stream: &Bound<'_, PyAny>) -> PyResult<(Option<u32>, u64)> {
     let handle = if let Ok(handle) = stream.getattr("cuda_stream") {
         handle.extract::<u64>()
     } else if let Ok(protocol) = stream.call_method0("__cuda_stream__") {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
 /// The Python exception for an engine error.
-pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     build(py, error).unwrap_or_else(|failed| failed)
 }
 
@@ -44,7 +44,11 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 /// Returns an error if `what`, created in process `owner_pid`, is used in a forked child. Call this
 /// before taking any lock: a thread of the parent may have held it at the fork, and the child would
 /// wait for it forever.
-pub fn check_same_process(py: Python<'_>, what: &'static str, owner_pid: u32) -> PyResult<()> {
+pub(crate) fn check_same_process(
+    py: Python<'_>,
+    what: &'static str,
+    owner_pid: u32,
+) -> PyResult<()> {
     let current_pid = std::process::id();
     if current_pid == owner_pid {
         return Ok(());
@@ -63,7 +67,7 @@ pub fn check_same_process(py: Python<'_>, what: &'static str, owner_pid: u32) ->
 ///
 /// # Errors
 /// The exception that Python's warning filters turn the warning into.
-pub fn warn_hdr(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn warn_hdr(py: Python<'_>) -> PyResult<()> {
     let Some(text) = framespool::transforms::take_hdr_warning() else {
         return Ok(());
     };
@@ -74,7 +78,7 @@ pub fn warn_hdr(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Converts the error of an engine result to a Python exception.
-pub trait OrRaise<T> {
+pub(crate) trait OrRaise<T> {
     /// Returns the value, or the Python exception.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
@@ -86,7 +90,10 @@ impl<T> OrRaise<T> for framespool::Result<T> {
 }
 
 /// Reads a specification from the Python package, which has checked its values.
-pub fn read_spec<T: DeserializeOwned>(what: &'static str, spec: &Bound<'_, PyAny>) -> PyResult<T> {
+pub(crate) fn read_spec<T: DeserializeOwned>(
+    what: &'static str,
+    spec: &Bound<'_, PyAny>,
+) -> PyResult<T> {
     pythonize::depythonize(spec).map_err(|error| {
         // The Python package and the engine disagree, which is never a user's mistake.
         let site = Site::file(&Arc::from(what));

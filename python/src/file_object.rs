@@ -19,7 +19,7 @@ const BLOCK_BYTES: u64 = 64 << 10;
 const MAX_BLOCKS: usize = 32;
 
 /// A Python file object opened for reading in binary mode.
-pub struct FileObject {
+pub(crate) struct FileObject {
     name: Arc<str>,
     object: Py<PyAny>,
     len: u64,
@@ -36,7 +36,7 @@ impl FileObject {
     ///
     /// # Errors
     /// `Io` with the exception that the object raised.
-    pub fn open(py: Python<'_>, object: Py<PyAny>) -> Result<Self> {
+    pub(crate) fn open(py: Python<'_>, object: Py<PyAny>) -> Result<Self> {
         let bound = object.bind(py);
         let name = name_of(bound);
         let len = bound
@@ -169,13 +169,13 @@ impl ByteSource for FileObject {
 }
 
 /// Opens a file object when it is first read.
-pub struct FileObjectOpener {
+pub(crate) struct FileObjectOpener {
     name: Arc<str>,
     object: Py<PyAny>,
 }
 
 impl FileObjectOpener {
-    pub fn new(py: Python<'_>, object: Py<PyAny>) -> Self {
+    pub(crate) fn new(py: Python<'_>, object: Py<PyAny>) -> Self {
         Self {
             name: name_of(object.bind(py)),
             object,

@@ -43,19 +43,19 @@ const MAX_ACCESS_UNIT_BYTES: usize = 1 << 30;
 
 /// Returns why no GPU can be used; `None` if one can.
 #[pyfunction]
-pub fn gpu_unavailable_reason() -> Option<String> {
+pub(crate) fn gpu_unavailable_reason() -> Option<String> {
     unavailable_reason()
 }
 
 /// Returns the number of GPUs; 0 without a driver.
 #[pyfunction]
-pub fn gpu_count(py: Python<'_>) -> u32 {
+pub(crate) fn gpu_count(py: Python<'_>) -> u32 {
     py.detach(device_count)
 }
 
 /// Returns a dict of properties for each GPU.
 #[pyfunction]
-pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+pub(crate) fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let devices = PyList::empty(py);
     for ordinal in 0..py.detach(device_count) {
         devices.append(device_properties(py, ordinal)?)?;
@@ -145,7 +145,7 @@ fn format_uuid(uuid: [u8; 16]) -> String {
 /// Opens a GPU and loads the kernels. Returns the seconds for the driver with its context, and for
 /// the kernels. Both happen once per process, so a second call takes no time.
 #[pyfunction]
-pub fn gpu_startup_seconds(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
+pub(crate) fn gpu_startup_seconds(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
     let opened = py.detach(|| -> Result<_> {
         let begin = Instant::now();
         Device::open(ordinal)?;
@@ -159,7 +159,7 @@ pub fn gpu_startup_seconds(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)>
 
 /// Returns the counters of this process's decoder pool.
 #[pyfunction]
-pub fn gpu_decoder_cache_stats(
+pub(crate) fn gpu_decoder_cache_stats(
     py: Python<'_>,
     ordinal: u32,
 ) -> PyResult<HashMap<&'static str, u64>> {
@@ -178,7 +178,7 @@ pub fn gpu_decoder_cache_stats(
 
 /// Destroys the idle decoders of the pool and returns their number.
 #[pyfunction]
-pub fn gpu_clear_decoder_cache(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
+pub(crate) fn gpu_clear_decoder_cache(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
     py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.clear()) })
         .or_raise(py)
 }
@@ -216,7 +216,7 @@ fn read_access_units(
 /// Decodes a clip repeatedly in `sessions` threads and discards the frames: measures the limit of
 /// the decoding engines.
 #[pyfunction]
-pub fn gpu_decode_throughput<'py>(
+pub(crate) fn gpu_decode_throughput<'py>(
     py: Python<'py>,
     ordinal: u32,
     path: PathBuf,

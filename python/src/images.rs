@@ -42,7 +42,7 @@ fn rng_key((seed, epoch, clip): RngKeyTuple) -> RngKey {
 /// Returns whether a file that begins with `head` is an image, rather than a video;
 /// `image_signature_bytes` suffice.
 #[pyfunction]
-pub fn is_image(head: &[u8]) -> bool {
+pub(crate) fn is_image(head: &[u8]) -> bool {
     framespool::image::sniff(head).is_some()
 }
 
@@ -51,7 +51,7 @@ pub fn is_image(head: &[u8]) -> bool {
 #[pyfunction]
 #[pyo3(signature = (pixels, shape, steps, owner, dtype, layout, label_fill))]
 #[allow(clippy::too_many_arguments)]
-pub fn apply(
+pub(crate) fn apply(
     py: Python<'_>,
     pixels: PyBuffer<u8>,
     shape: (usize, usize, usize, usize),
@@ -132,7 +132,7 @@ fn apply_transforms(
 #[pyfunction]
 #[pyo3(signature = (sources, steps, dtype, layout, exact, seed, threads))]
 #[allow(clippy::too_many_arguments)]
-pub fn decode_images<'py>(
+pub(crate) fn decode_images<'py>(
     py: Python<'py>,
     sources: Vec<VideoSource>,
     steps: Steps,
@@ -188,7 +188,7 @@ pub fn decode_images<'py>(
 /// Returns the random parameters of the transforms for a frame (index, number of frames of its
 /// clip) of this size.
 #[pyfunction]
-pub fn sample_transform_params<'py>(
+pub(crate) fn sample_transform_params<'py>(
     py: Python<'py>,
     size: (u32, u32),
     steps: Steps,
@@ -212,7 +212,10 @@ pub fn sample_transform_params<'py>(
 
 /// Converts random parameters to a list of dicts: the name of the transform, and numbers by name;
 /// `transforms` has those of a list inside it.
-pub fn params_to_python(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bound<'_, PyList>> {
+pub(crate) fn params_to_python(
+    py: Python<'_>,
+    all: Vec<SampledParams>,
+) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for SampledParams {
         name,

@@ -24,14 +24,14 @@ use crate::log_records::report_exception;
 /// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path.
 /// Otherwise a folder.
 #[derive(FromPyObject)]
-pub enum IndexCacheArg {
+pub(crate) enum IndexCacheArg {
     Flag(bool),
     Path(Option<PathBuf>),
 }
 
 /// The store for video indices, if there is one.
 #[derive(Clone, Default)]
-pub struct IndexCacheHandle {
+pub(crate) struct IndexCacheHandle {
     /// The store.
     pub store: Option<Arc<IndexCache>>,
     /// The folder, if one was selected.
@@ -45,7 +45,7 @@ static OPEN_CACHES: Mutex<Vec<Arc<IndexCache>>> = Mutex::new(Vec::new());
 
 impl IndexCacheHandle {
     /// Opens the store that the keyword selects.
-    pub fn open(wanted: &IndexCacheArg) -> Self {
+    pub(crate) fn open(wanted: &IndexCacheArg) -> Self {
         let place = match wanted {
             IndexCacheArg::Flag(false) => None,
             IndexCacheArg::Path(Some(place)) => Some(place.clone()),
@@ -67,14 +67,14 @@ impl IndexCacheHandle {
     }
 
     /// Returns why indices are not cached.
-    pub fn unavailable_reason(&self) -> Option<String> {
+    pub(crate) fn unavailable_reason(&self) -> Option<String> {
         self.store
             .as_ref()
             .map_or_else(|| self.open_error.clone(), |store| store.last_error())
     }
 
     /// Logs why indices are not cached, if they are not.
-    pub fn log_error(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn log_error(&self, py: Python<'_>) -> PyResult<()> {
         let (Some(place), Some(reason)) = (&self.place, self.unavailable_reason()) else {
             return Ok(());
         };
@@ -84,7 +84,11 @@ impl IndexCacheHandle {
 
 /// Calls a function of `framespool._common.logs`. An exception of a user's log handler is reported,
 /// but does not lose a batch.
-pub fn log<'py>(py: Python<'py>, function: &str, args: impl PyCallArgs<'py>) -> PyResult<()> {
+pub(crate) fn log<'py>(
+    py: Python<'py>,
+    function: &str,
+    args: impl PyCallArgs<'py>,
+) -> PyResult<()> {
     report_exception(
         py,
         py.import("framespool._common.logs")
@@ -107,7 +111,7 @@ fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
 
 /// Waits up to five seconds per store until the indices built so far are written.
 #[pyfunction]
-pub fn flush_index(py: Python<'_>) {
+pub(crate) fn flush_index(py: Python<'_>) {
     py.detach(|| {
         let opened = OPEN_CACHES
             .try_lock()
@@ -265,7 +269,7 @@ fn throttled(progress: &Py<PyAny>) -> impl Fn(&Progress) -> framespool::Result<(
 
 /// The same for the indexing of a new loader, which reports the numbers of finished and of all
 /// samples.
-pub fn index_progress(
+pub(crate) fn index_progress(
     progress: &Py<PyAny>,
 ) -> impl Fn(usize, usize) -> framespool::Result<()> + '_ {
     let report = throttled(progress);

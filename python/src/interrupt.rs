@@ -10,7 +10,7 @@ use crate::errors::OrRaise;
 use crate::log_records::emit_log_records;
 
 /// The interval between checks for signals while the GIL is released.
-pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns a check that stops long work on Ctrl-C. Call it often; at intervals it checks Python's
 /// signals, and passes log records of other threads on.
@@ -32,7 +32,7 @@ fn interrupt() -> impl Fn() -> framespool::Result<()> {
 
 /// Runs `work` without the GIL; Ctrl-C stops it. All work of the engine that may take long runs
 /// here.
-pub fn run_interruptible<T: Send>(
+pub(crate) fn run_interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> framespool::Result<T> + Send,
 ) -> PyResult<T> {
@@ -44,7 +44,7 @@ pub fn run_interruptible<T: Send>(
 }
 
 /// Returns the result, or raises the exception of a signal handler that interrupted the work.
-pub fn or_raise_pending<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
+pub(crate) fn or_raise_pending<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
     if matches!(result, Err(Error::Interrupted))
         && let Some(raised) = PyErr::take(py)
     {

@@ -7,6 +7,8 @@
 //! state of its own: loaders, videos and datasets are objects of the engine, and an engine's error
 //! becomes an exception of `framespool.errors`.
 
+#![warn(unreachable_pub)]
+
 mod annotation_readers;
 mod archive_readers;
 mod audio;

@@ -164,7 +164,7 @@ impl Drop for Loader {
 /// Returns the number of CPU cores that this process may use, by its affinity mask and its cgroup's
 /// CPU quota.
 #[pyfunction]
-pub fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

@@ -20,11 +20,11 @@ use crate::transforms::{FrameSpec, Steps};
 
 /// A view: its clip sampler, the number of the view within whose clips its own are, and its
 /// transforms.
-pub type ViewArg = (SamplerArg, Option<usize>, Steps);
+pub(crate) type ViewArg = (SamplerArg, Option<usize>, Steps);
 
 /// Everything about a loader that is a plain value; the Python package has the defaults and the
 /// checks.
-pub struct LoaderSpec {
+pub(crate) struct LoaderSpec {
     order: BatchSamplerConfig,
     mixture: Option<Mixture>,
     frames: FrameSpec,
@@ -51,7 +51,7 @@ impl FromPyObject<'_, '_> for LoaderSpec {
 
 /// A sample of a dataset: a video, or `framespool.datasets.VideoSegment`.
 #[derive(FromPyObject)]
-pub enum SampleArg {
+pub(crate) enum SampleArg {
     #[pyo3(transparent)]
     Video(Source),
     Segment {
@@ -119,7 +119,7 @@ impl SampleArg {
 
 /// A dataset: a table from a reader, or a list that a user wrote.
 #[derive(FromPyObject)]
-pub enum DatasetArg {
+pub(crate) enum DatasetArg {
     Table(Py<SampleTable>),
     List(Vec<(SampleArg, i64)>),
 }
@@ -149,7 +149,7 @@ impl DatasetArg {
 }
 
 /// Returns the engine's configuration.
-pub fn config(
+pub(crate) fn config(
     py: Python<'_>,
     dataset: DatasetArg,
     clip_sampler: &SamplerArg,

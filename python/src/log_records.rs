@@ -61,7 +61,7 @@ impl Log for Queue {
 }
 
 /// Makes the engine's records go to the queue.
-pub fn install() {
+pub(crate) fn install() {
     let queue = QUEUE.get_or_init(|| {
         let (sender, receiver) = bounded(MAX_RECORDS);
         Queue { sender, receiver }
@@ -76,7 +76,7 @@ pub fn install() {
 ///
 /// # Errors
 /// `KeyboardInterrupt` and others that end the program.
-pub fn emit_log_records(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn emit_log_records(py: Python<'_>) -> PyResult<()> {
     if !PENDING.load(Ordering::Acquire) {
         return Ok(());
     }
@@ -109,7 +109,7 @@ pub fn emit_log_records(py: Python<'_>) -> PyResult<()> {
 ///
 /// # Errors
 /// `KeyboardInterrupt` and others that end the program.
-pub fn report_exception<T>(py: Python<'_>, logged: PyResult<T>) -> PyResult<()> {
+pub(crate) fn report_exception<T>(py: Python<'_>, logged: PyResult<T>) -> PyResult<()> {
     match logged {
         Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
         other => drop(other?),

@@ -23,11 +23,11 @@ use crate::errors::OrRaise;
 pub struct SampleTable(pub Arc<engine::SampleTable>);
 
 /// `(pattern, first, count, fps)`.
-pub type ImageSequenceTuple = (Option<String>, u32, Option<u32>, (u32, u32));
+pub(crate) type ImageSequenceTuple = (Option<String>, u32, Option<u32>, (u32, u32));
 /// First byte, length and name of a member of an archive.
 type ByteRange = (u64, u64, Option<String>);
 /// Unit ("frames" or "seconds"), start and end of a segment.
-pub type SegmentTuple<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub(crate) type SegmentTuple<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// Path or bytes, label, segment, image sequence, and byte range of an archive member.
 type SampleRow<'py> = (
     Bound<'py, PyAny>,
@@ -46,7 +46,7 @@ impl SampleTable {
 }
 
 /// Returns the unit, start and end of a segment; `None` for the whole video.
-pub fn segment_to_python<'py>(
+pub(crate) fn segment_to_python<'py>(
     py: Python<'py>,
     extent: SegmentRange,
 ) -> PyResult<Option<SegmentTuple<'py>>> {
@@ -372,7 +372,7 @@ fn names(entries: &engine::SampleTable) -> Vec<u8> {
 ///
 /// # Errors
 /// `Argument` if the bounds are not a valid segment of any video.
-pub fn segment_range(
+pub(crate) fn segment_range(
     path: &OsStr,
     bounds: framespool_datasets::SegmentBounds,
 ) -> framespool::Result<SegmentRange> {
@@ -414,7 +414,7 @@ pub fn segment_range(
 }
 
 /// Builds a table from the samples of a dataset list.
-pub fn build_table(
+pub(crate) fn build_table(
     py: Python<'_>,
     found: Vec<framespool_datasets::Sample>,
 ) -> PyResult<SampleTable> {

@@ -9,7 +9,10 @@ use crate::tensor::Tensor;
 /// Returns, for each frame but the first, the sum of absolute differences of hue, saturation and
 /// value over all pixels. `frames` is a uint8 tensor (T, 3, H, W), RGB.
 #[pyfunction]
-pub fn content_differences(py: Python<'_>, frames: &Bound<'_, Tensor>) -> PyResult<Vec<u64>> {
+pub(crate) fn content_differences(
+    py: Python<'_>,
+    frames: &Bound<'_, Tensor>,
+) -> PyResult<Vec<u64>> {
     let tensor = frames.get();
     let &[count, 3, height, width] = tensor.dims() else {
         return Err(PyValueError::new_err("frames must be (T, 3, H, W)"));

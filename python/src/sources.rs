@@ -16,13 +16,13 @@ use pyo3::types::PyString;
 
 /// Returns the name of a path in messages and files: the path itself; of a URL, what is no secret.
 #[pyfunction]
-pub fn display_name(path: PathBuf) -> String {
+pub(crate) fn display_name(path: PathBuf) -> String {
     source::display_name(&path).to_string()
 }
 
 /// A path, bytes, or `framespool.datasets.ArchiveMember`, `TableCell` or `ImageSequence`.
 #[derive(FromPyObject)]
-pub enum Source {
+pub(crate) enum Source {
     Bytes(PyBackedBytes),
     Path(PathBuf),
     Member(MemberArgs),
@@ -32,7 +32,7 @@ pub enum Source {
 
 /// A source from which a video can be opened, or an image decoded.
 #[derive(FromPyObject)]
-pub enum VideoSource {
+pub(crate) enum VideoSource {
     Stored(Source),
     /// A file object; the Python package has checked that it has `read` and `seek`.
     Object(Py<PyAny>),
@@ -40,7 +40,7 @@ pub enum VideoSource {
 
 /// `framespool.datasets.TableCell`; the Python package has validated the number.
 #[derive(FromPyObject)]
-pub struct CellArgs {
+pub(crate) struct CellArgs {
     file: PathBuf,
     column: String,
     row: u64,
@@ -48,7 +48,7 @@ pub struct CellArgs {
 
 /// `framespool.datasets.ArchiveMember`; the Python package has validated the numbers.
 #[derive(FromPyObject)]
-pub struct MemberArgs {
+pub(crate) struct MemberArgs {
     file: PathBuf,
     offset_bytes: u64,
     num_bytes: u64,
@@ -57,14 +57,14 @@ pub struct MemberArgs {
 
 /// Archives and tables, stored once each, however many members and cells refer to them.
 #[derive(Default)]
-pub struct SourceCache {
+pub(crate) struct SourceCache {
     paths: HashSet<Arc<Path>>,
     tables: CellReader,
 }
 
 impl SourceCache {
     /// Converts a member to the engine's type.
-    pub fn member(&mut self, args: MemberArgs) -> ArchiveMember {
+    pub(crate) fn member(&mut self, args: MemberArgs) -> ArchiveMember {
         let MemberArgs {
             file,
             offset_bytes: offset,
@@ -85,7 +85,7 @@ impl SourceCache {
     }
 
     /// Converts a cell to the engine's type.
-    pub fn cell(&self, args: CellArgs) -> Arc<dyn SourceOpener> {
+    pub(crate) fn cell(&self, args: CellArgs) -> Arc<dyn SourceOpener> {
         self.tables.cell(&args.file, args.column.into(), args.row)
     }
 }
@@ -122,7 +122,7 @@ impl From<ImageSequenceArgs> for ImageSequence {
 
 /// Returns a URL without the parameters of its signature, and other text unchanged.
 #[pyfunction]
-pub fn without_signature(url: Bound<'_, PyString>) -> Bound<'_, PyString> {
+pub(crate) fn without_signature(url: Bound<'_, PyString>) -> Bound<'_, PyString> {
     match url.to_str().map(source::without_signature) {
         Ok(Cow::Owned(shortened)) => PyString::new(url.py(), &shortened),
         // A path that is not UTF-8 is no URL.
@@ -142,7 +142,7 @@ pub fn without_signature(url: Bound<'_, PyString>) -> Bound<'_, PyString> {
 ///     >>> sorted(fsp.tools.remote_stats())
 ///     ['remote_bytes', 'remote_cache_hits', 'remote_outages', 'remote_requests', 'remote_retries']
 #[pyfunction]
-pub fn remote_stats() -> HashMap<&'static str, u64> {
+pub(crate) fn remote_stats() -> HashMap<&'static str, u64> {
     let total = source::remote_stats();
     HashMap::from([
         ("remote_requests", total.requests),

@@ -332,7 +332,7 @@ fn copy_to_gpu(tensors: &[&Tensor], gpu: u32) -> framespool::Result<Vec<Tensor>>
 /// Copies tensors in host memory to a GPU. The copy is not waited for; users of the results are
 /// ordered after it, as with those of frames.
 #[pyfunction]
-pub fn tensors_on_gpu(
+pub(crate) fn tensors_on_gpu(
     py: Python<'_>,
     tensors: Vec<Bound<'_, Tensor>>,
     gpu: u32,
@@ -354,7 +354,12 @@ pub fn tensors_on_gpu(
 /// Raises:
 ///     ValueError: If the number of bytes does not match the shape and dtype.
 #[pyfunction]
-pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) -> PyResult<Tensor> {
+pub(crate) fn tensor_of(
+    py: Python<'_>,
+    data: &[u8],
+    shape: Vec<usize>,
+    dtype: &str,
+) -> PyResult<Tensor> {
     let all = [
         ElementType::U8,
         ElementType::U16,

@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyEllipsis, PySlice, PyTuple};
 
 /// The elements of a tensor, counted in elements of its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorView {
+pub(crate) struct TensorView {
     /// The first element.
     pub start: usize,
     /// The length of each dimension.
@@ -18,7 +18,7 @@ pub struct TensorView {
 
 /// The index of one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Index {
+pub(crate) enum Index {
     /// An entry, which removes the dimension.
     Entry(usize),
     /// `len` entries from `first`, `step` apart.
@@ -36,7 +36,7 @@ pub enum Index {
 
 impl TensorView {
     /// Creates the view of a whole memory in row-major order.
-    pub fn dense(shape: Vec<usize>) -> Self {
+    pub(crate) fn dense(shape: Vec<usize>) -> Self {
         let mut strides = vec![1; shape.len()];
         for i in (1..shape.len()).rev() {
             strides[i - 1] = strides[i] * shape[i].max(1);
@@ -49,19 +49,19 @@ impl TensorView {
     }
 
     /// Returns the number of elements.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
     /// Returns whether the elements are next to each other in row-major order.
-    pub fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         let dense = Self::dense(self.shape.clone()).strides;
         let same = |i: usize| self.shape[i] <= 1 || self.strides[i] == dense[i];
         self.len() == 0 || (0..self.shape.len()).all(same)
     }
 
     /// Returns the number of elements of the memory from the first element to the last one.
-    pub fn span(&self) -> usize {
+    pub(crate) fn span(&self) -> usize {
         if self.len() == 0 {
             return 0;
         }
@@ -74,7 +74,7 @@ impl TensorView {
     }
 
     /// Selects entries. The indices are within the shape; dimensions beyond them are kept.
-    pub fn index(&self, indices: &[Index]) -> Self {
+    pub(crate) fn index(&self, indices: &[Index]) -> Self {
         let mut view = Self {
             start: self.start,
             shape: Vec::new(),
@@ -108,7 +108,7 @@ impl TensorView {
     }
 
     /// Copies the elements in row-major order from the bytes of the span.
-    pub fn gather(&self, span: &[u8], element_bytes: usize) -> Vec<u8> {
+    pub(crate) fn gather(&self, span: &[u8], element_bytes: usize) -> Vec<u8> {
         // The inner dimensions whose elements are next to each other are copied at once.
         let (mut inner, mut run) = (self.shape.len(), 1);
         while inner > 0 && (self.shape[inner - 1] == 1 || self.strides[inner - 1] == run) {
@@ -149,7 +149,7 @@ fn entry_of(index: isize, len: usize, dimension: usize) -> PyResult<usize> {
 }
 
 /// Converts the index of `t[index]`, with `...` replaced by the dimensions that it stands for.
-pub fn parse_indices(index: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<Index>> {
+pub(crate) fn parse_indices(index: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<Index>> {
     let parts: Vec<_> = match index.cast::<PyTuple>() {
         Ok(several) => several.iter().collect(),
         Err(_) => vec![index.clone()],

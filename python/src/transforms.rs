@@ -11,7 +11,7 @@ use crate::errors::{OrRaise, read_spec};
 
 /// A list of `framespool.transforms.Transform`, each read from what its method `_step` returns.
 #[derive(Default)]
-pub struct Steps(Vec<Step>);
+pub(crate) struct Steps(Vec<Step>);
 
 impl<'py> FromPyObject<'_, 'py> for Steps {
     type Error = PyErr;
@@ -34,7 +34,7 @@ impl<'py> FromPyObject<'_, 'py> for Steps {
 /// What a loader makes of frames besides the transforms.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FrameSpec {
+pub(crate) struct FrameSpec {
     dtype: String,
     layout: String,
     /// Whether HDR video is converted without a warning.
@@ -49,7 +49,7 @@ pub struct FrameSpec {
 
 impl FrameSpec {
     /// The pipeline for a list of transforms.
-    pub fn pipeline(&self, py: Python<'_>, steps: Steps) -> PyResult<TransformPipeline> {
+    pub(crate) fn pipeline(&self, py: Python<'_>, steps: Steps) -> PyResult<TransformPipeline> {
         let deinterlace = parse_deinterlace(&self.deinterlace).or_raise(py)?;
         let pipeline = pipeline(py, steps, &self.dtype, &self.layout)?;
         let pipeline = pipeline
@@ -68,7 +68,9 @@ impl FrameSpec {
 }
 
 /// How interlaced video is deinterlaced; `None` leaves both fields as they are.
-pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<DeinterlaceMethod>> {
+pub(crate) fn parse_deinterlace(
+    deinterlace: &str,
+) -> framespool::Result<Option<DeinterlaceMethod>> {
     let choices = [
         ("weave", None),
         ("bob", Some(DeinterlaceMethod::Bob)),
@@ -78,7 +80,7 @@ pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<Deinter
 }
 
 /// Returns the pipeline for a list of transforms.
-pub fn pipeline(
+pub(crate) fn pipeline(
     py: Python<'_>,
     steps: Steps,
     dtype: &str,

@@ -31,7 +31,7 @@ use crate::tensor::Tensor;
 use crate::transforms::{Steps, parse_deinterlace, pipeline};
 
 /// Parses the name of a decoder backend.
-pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
+pub(crate) fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
     let choices = [
         ("auto", DecoderBackend::Auto),
         ("cpu", DecoderBackend::Cpu),

@@ -52,7 +52,7 @@ const AAC_LOW_COMPLEXITY: i32 = 1;
 
 impl Restart {
     /// For a stream whose packets have about this number of samples.
-    pub fn of(params: &AudioParams, packet_samples: f64) -> Self {
+    pub(super) fn of(params: &AudioParams, packet_samples: f64) -> Self {
         let packets_in = |seconds: f64| {
             let count = seconds * f64::from(params.sample_rate) / packet_samples.max(1.0);
             (count.ceil() as usize).max(1)
@@ -87,12 +87,12 @@ impl Restart {
 
     /// Whether a decoder that has decoded other packets gives the same samples as a new one. That of
     /// AC-3 continues its noise.
-    pub fn allows_reuse(self, params: &AudioParams) -> bool {
+    pub(super) fn allows_reuse(self, params: &AudioParams) -> bool {
         !matches!(self, Self::Blocks { .. }) && !params.codec.name.ends_with("ac3")
     }
 
     /// The runs that decode these packets, given the size of each packet in bytes.
-    pub fn runs(self, packets: Range<usize>, size_of: impl Fn(usize) -> u32) -> Vec<Run> {
+    pub(super) fn runs(self, packets: Range<usize>, size_of: impl Fn(usize) -> u32) -> Vec<Run> {
         let run = |first: usize, used: Range<usize>, after: usize, needed: usize| Run {
             before: first.saturating_sub(after)..used.start,
             used,

@@ -20,7 +20,7 @@ pub(super) enum Draws<'a> {
 
 impl<'a> Draws<'a> {
     /// A mix and weights exclude each other.
-    pub fn of(mix: Option<&'a MixConfig>, weights: Option<&'a WeightConfig>) -> Self {
+    pub(super) fn of(mix: Option<&'a MixConfig>, weights: Option<&'a WeightConfig>) -> Self {
         match (mix, weights) {
             (Some(mix), _) => Self::Datasets(mix),
             (None, Some(weights)) => Self::Videos(weights),

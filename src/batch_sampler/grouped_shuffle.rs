@@ -299,7 +299,7 @@ fn cache(cached: &mut CachedEpochs, epoch: u64, order: GroupedEpoch) -> usize {
 }
 
 impl GroupedSampler {
-    pub fn new(shuffle: GroupedShuffle, config: GroupedConfig, seed: u64) -> Self {
+    pub(super) fn new(shuffle: GroupedShuffle, config: GroupedConfig, seed: u64) -> Self {
         Self {
             shuffle: Arc::new(shuffle),
             config,
@@ -311,7 +311,7 @@ impl GroupedSampler {
     /// Prepares an epoch on a thread of its own, if it takes a pass over many chunks; returns the
     /// thread, which need not be joined. Reading the epoch earlier does no harm: it then makes the
     /// pass itself.
-    pub fn prepare_on_thread(&self, epoch: u64) -> Option<JoinHandle<()>> {
+    pub(super) fn prepare_on_thread(&self, epoch: u64) -> Option<JoinHandle<()>> {
         if self.shuffle.chunks.equal_len.is_some()
             || self.shuffle.chunks.num_chunks < PREPARED_CHUNKS
         {

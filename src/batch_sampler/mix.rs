@@ -97,7 +97,7 @@ struct DatasetRange {
 }
 
 impl MixSampler {
-    pub fn new(mix: &MixConfig, seed: u64) -> Result<Self> {
+    pub(super) fn new(mix: &MixConfig, seed: u64) -> Result<Self> {
         let mut end = 0_u64;
         let datasets = mix.sizes.iter().map(|&size| {
             let first = end;

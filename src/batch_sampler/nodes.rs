@@ -48,7 +48,7 @@ impl NodeOrder {
     ///
     /// # Errors
     /// `Argument` if a machine has no clip.
-    pub fn new(
+    pub(super) fn new(
         config: &BatchSamplerConfig,
         order_of: &dyn Fn(&BatchSamplerConfig) -> Result<Box<dyn Order>>,
     ) -> Result<Self> {

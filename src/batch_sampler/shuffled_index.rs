@@ -25,7 +25,7 @@ pub(super) struct ShuffledRange {
 }
 
 impl ShuffledRange {
-    pub fn new(config: &BatchSamplerConfig) -> Self {
+    pub(super) fn new(config: &BatchSamplerConfig) -> Self {
         let (shards, stream) = match config.stick_to_shard {
             true => (config.num_shards, config.shard_id),
             false => (1, 0),

@@ -31,7 +31,7 @@ pub(super) struct BatchPositions {
 
 impl Split {
     /// The split of an order for the rank of a configuration.
-    pub fn new(config: &BatchSamplerConfig, order: &dyn Order) -> Self {
+    pub(super) fn new(config: &BatchSamplerConfig, order: &dyn Order) -> Self {
         let ranks = match config.stick_to_shard {
             true => 1,
             false => config.num_shards / config.num_nodes,
@@ -51,17 +51,17 @@ impl Split {
     }
 
     /// Number of batches of the rank.
-    pub fn len_batches(&self) -> u64 {
+    pub(super) fn len_batches(&self) -> u64 {
         self.required.len_batches()
     }
 
     /// Number of slots in all batches of the rank, including padding.
-    pub fn num_samples(&self) -> u64 {
+    pub(super) fn num_samples(&self) -> u64 {
         self.required.num_samples()
     }
 
     /// The positions of a batch of the rank; none past the last batch.
-    pub fn batch(&self, batch: u64) -> BatchPositions {
+    pub(super) fn batch(&self, batch: u64) -> BatchPositions {
         let Some(share) = self.required.rank_slice(batch, self.rank) else {
             return BatchPositions::default();
         };

@@ -93,14 +93,14 @@ impl Codec for Av1 {
 
 /// Types of OBUs (6.2.2).
 pub(crate) mod obu_type {
-    pub const SEQUENCE_HEADER: u8 = 1;
-    pub const TEMPORAL_DELIMITER: u8 = 2;
-    pub const FRAME_HEADER: u8 = 3;
-    pub const TILE_GROUP: u8 = 4;
-    pub const METADATA: u8 = 5;
-    pub const FRAME: u8 = 6;
-    pub const REDUNDANT_FRAME_HEADER: u8 = 7;
-    pub const PADDING: u8 = 15;
+    pub(crate) const SEQUENCE_HEADER: u8 = 1;
+    pub(crate) const TEMPORAL_DELIMITER: u8 = 2;
+    pub(crate) const FRAME_HEADER: u8 = 3;
+    pub(crate) const TILE_GROUP: u8 = 4;
+    pub(crate) const METADATA: u8 = 5;
+    pub(crate) const FRAME: u8 = 6;
+    pub(crate) const REDUNDANT_FRAME_HEADER: u8 = 7;
+    pub(crate) const PADDING: u8 = 15;
 }
 
 /// Reads a packet's picture from its first frame header.
@@ -373,7 +373,7 @@ pub(crate) fn parse_sequence_end(header: &[u8]) -> Option<SequenceEnd> {
 impl SequenceHeader {
     /// Returns `None` for sequences that are not handled here: still pictures, and streams with
     /// frame ids.
-    pub fn parse(header: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(header: &[u8]) -> Option<Self> {
         Self::parse_prefix(&mut BitReader::plain(header))
     }
 
@@ -451,14 +451,18 @@ impl SequenceHeader {
     /// Whether a decoder of the first operating point decodes a unit of these layers, independently
     /// of other units: with several spatial layers, which one is shown depends on the layers
     /// present.
-    pub fn decodes_layers(&self, layers: Option<(u32, u32)>) -> bool {
+    pub(crate) fn decodes_layers(&self, layers: Option<(u32, u32)>) -> bool {
         let (temporal, spatial) = layers.unwrap_or((0, 0));
         let chosen = self.decoded_layers;
         spatial == 0 && (chosen == 0 || (chosen >> 8 == 1 && chosen >> temporal & 1 == 1))
     }
 
     /// Parses a frame header up to its references. `layers`: (temporal, spatial).
-    pub fn parse_frame_header(&self, header: &[u8], layers: (u32, u32)) -> Option<FrameHeader> {
+    pub(crate) fn parse_frame_header(
+        &self,
+        header: &[u8],
+        layers: (u32, u32),
+    ) -> Option<FrameHeader> {
         const KEY: u32 = 0;
         const INTRA_ONLY: u32 = 2;
         const SWITCH: u32 = 3;
@@ -546,13 +550,13 @@ impl SequenceHeader {
 pub(crate) mod test_headers {
     use super::super::nal::test_headers::bits;
 
-    pub fn unit(kind: u8, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn unit(kind: u8, payload: &[u8]) -> Vec<u8> {
         [&[kind << 3 | 2, payload.len() as u8], payload].concat()
     }
 
     /// A sequence header with 7-bit order hints; `timing`: with a decoder model and presentation
     /// times.
-    pub fn sequence_header(timing: bool, numbered: bool) -> Vec<u8> {
+    pub(crate) fn sequence_header(timing: bool, numbered: bool) -> Vec<u8> {
         let model = [
             "1",
             &"0".repeat(64),
@@ -581,7 +585,7 @@ pub(crate) mod test_headers {
 
     /// A shown inter frame of that sequence that fills the slots `refresh_mask` and refers to the
     /// slots `of`.
-    pub fn frame(timing: bool, refresh_mask: u8, of: [u8; 7]) -> Vec<u8> {
+    pub(crate) fn frame(timing: bool, refresh_mask: u8, of: [u8; 7]) -> Vec<u8> {
         let time = if timing { "00000" } else { "" };
         let removal = if timing { "1 0000" } else { "" };
         let refresh_mask = format!("{refresh_mask:08b}");
@@ -600,12 +604,12 @@ pub(crate) mod test_headers {
     }
 
     /// A shown key frame.
-    pub fn key() -> Vec<u8> {
+    pub(crate) fn key() -> Vec<u8> {
         unit(6, &bits("0 00 1 0 0 0 0"))
     }
 
     /// Shows the frame in a slot again.
-    pub fn again(slot: u8) -> Vec<u8> {
+    pub(crate) fn again(slot: u8) -> Vec<u8> {
         unit(3, &bits(&format!("1 {slot:03b}")))
     }
 }

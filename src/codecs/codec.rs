@@ -333,7 +333,7 @@ pub(crate) struct PacketFlags {
 impl PacketFlags {
     /// Random access as the container's key flag says. Leading pictures are possible, so `Open` is
     /// the safe choice.
-    pub fn random_access(self) -> RandomAccessPoint {
+    pub(crate) fn random_access(self) -> RandomAccessPoint {
         match self.container_key {
             true => RandomAccessPoint::Open,
             false => RandomAccessPoint::None,

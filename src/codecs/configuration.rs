@@ -113,7 +113,7 @@ pub(super) struct StartCodeTracker {
 
 impl StartCodeTracker {
     /// For a stream with this configuration.
-    pub fn new(syntax: &'static Syntax, extradata: &[u8]) -> Self {
+    pub(super) fn new(syntax: &'static Syntax, extradata: &[u8]) -> Self {
         let known = Headers::read(syntax, extradata);
         Self {
             syntax,

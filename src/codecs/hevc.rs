@@ -278,7 +278,7 @@ pub(crate) struct HevcAccessUnit<'a> {
 }
 
 impl<'a> HevcAccessUnit<'a> {
-    pub fn parse(framing: Framing, data: &'a [u8]) -> Self {
+    pub(crate) fn parse(framing: Framing, data: &'a [u8]) -> Self {
         let mut this = Self {
             plain: true,
             ..Self::default()
@@ -330,7 +330,7 @@ pub(crate) mod test_headers {
     }
 
     /// A packet of units with two-byte length prefixes.
-    pub fn packet(units: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn packet(units: &[Vec<u8>]) -> Vec<u8> {
         units
             .iter()
             .flat_map(|u| [&(u.len() as u16).to_be_bytes(), &u[..]].concat())
@@ -338,7 +338,7 @@ pub(crate) mod test_headers {
     }
 
     /// An hvcC with those parameter sets.
-    pub fn configuration(sets: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn configuration(sets: &[Vec<u8>]) -> Vec<u8> {
         let mut out = vec![1; 23];
         out[22] = sets.len() as u8;
         for set in sets {
@@ -351,12 +351,16 @@ pub(crate) mod test_headers {
 
     /// An SPS with 4-bit picture order counts and those reference picture sets (as text); `long`:
     /// with long-term references.
-    pub fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
+    pub(crate) fn sequence(reference_sets: &[&str], long: bool) -> Vec<u8> {
         sequence_with_chroma(1, reference_sets, long)
     }
 
     /// The same with this `chroma_format_idc`.
-    pub fn sequence_with_chroma(chroma: u32, reference_sets: &[&str], long: bool) -> Vec<u8> {
+    pub(crate) fn sequence_with_chroma(
+        chroma: u32,
+        reference_sets: &[&str],
+        long: bool,
+    ) -> Vec<u8> {
         let coded = ["1", &ue(0).repeat(16)].concat();
         let predicted = ["0", &ue(0)].concat().repeat(5 + 6 + 6 + 2);
         let text = [
@@ -382,7 +386,7 @@ pub(crate) mod test_headers {
     }
 
     /// A PPS; slice headers carry `extra` additional bits.
-    pub fn picture_set(extra: u32) -> Vec<u8> {
+    pub(crate) fn picture_set(extra: u32) -> Vec<u8> {
         unit(
             34,
             0,
@@ -391,7 +395,7 @@ pub(crate) mod test_headers {
     }
 
     /// First slice of a picture. `references`: the bits after the picture order count, as text.
-    pub fn slice(kind: u8, temporal: u8, lsb: u32, references: &str) -> Vec<u8> {
+    pub(crate) fn slice(kind: u8, temporal: u8, lsb: u32, references: &str) -> Vec<u8> {
         let random_access = if kind >= 16 { "0" } else { "" };
         let order = if kind == 19 {
             String::new()
@@ -414,7 +418,7 @@ pub(crate) mod test_headers {
 
     /// A reference picture set: distances before and after, each with whether the picture itself
     /// uses it.
-    pub fn set(first: bool, before: &[(u32, bool)], after: &[(u32, bool)]) -> String {
+    pub(crate) fn set(first: bool, before: &[(u32, bool)], after: &[(u32, bool)]) -> String {
         let mut text = if first { String::new() } else { "0".into() };
         text += &ue(before.len() as u32);
         text += &ue(after.len() as u32);

@@ -65,7 +65,7 @@ pub(crate) enum Framing {
 impl Framing {
     /// Detects the framing from the codec configuration: Annex B begins with 0 0, and no
     /// configuration record does, except those of old hvcC drafts.
-    pub fn detect(syntax: &dyn NalSyntax, extradata: &[u8]) -> Self {
+    pub(crate) fn detect(syntax: &dyn NalSyntax, extradata: &[u8]) -> Self {
         match extradata {
             [0, 0, 1, ..] | [0, 0, 0, 1, ..] | [] => Framing::AnnexB,
             record => syntax
@@ -75,7 +75,7 @@ impl Framing {
     }
 
     /// Adds the delimiter to a unit.
-    pub fn wrap(self, unit: &[u8]) -> Vec<u8> {
+    pub(crate) fn wrap(self, unit: &[u8]) -> Vec<u8> {
         match self {
             Framing::AnnexB => [&[0, 0, 0, 1], unit].concat(),
             Framing::LengthPrefixed(n) => {
@@ -281,7 +281,7 @@ pub(crate) struct BitReader<'a> {
 }
 
 impl<'a> BitReader<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
             at: 0,
@@ -292,14 +292,14 @@ impl<'a> BitReader<'a> {
     }
 
     /// Reads bytes without emulation prevention (AV1, MPEG).
-    pub fn plain(bytes: &'a [u8]) -> Self {
+    pub(crate) fn plain(bytes: &'a [u8]) -> Self {
         Self {
             escaped: false,
             ..Self::new(bytes)
         }
     }
 
-    pub fn bit(&mut self) -> Option<u32> {
+    pub(crate) fn bit(&mut self) -> Option<u32> {
         if self.escaped && self.bit == 0 && self.zeros >= 2 && self.bytes.get(self.at) == Some(&3) {
             self.at += 1;
             self.zeros = 0;
@@ -315,12 +315,12 @@ impl<'a> BitReader<'a> {
         Some(value)
     }
 
-    pub fn take(&mut self, n: u32) -> Option<u32> {
+    pub(crate) fn take(&mut self, n: u32) -> Option<u32> {
         (0..n).try_fold(0u32, |value, _| Some(value << 1 | self.bit()?))
     }
 
     /// Reads an unsigned Exp-Golomb number.
-    pub fn ue(&mut self) -> Option<u32> {
+    pub(crate) fn ue(&mut self) -> Option<u32> {
         let mut zeros = 0;
         while self.bit()? == 0 {
             zeros += 1;
@@ -332,7 +332,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Skips `n` bits.
-    pub fn skip(&mut self, n: u32) -> Option<()> {
+    pub(crate) fn skip(&mut self, n: u32) -> Option<()> {
         (0..n).try_for_each(|_| self.bit().map(drop))
     }
 }
@@ -341,7 +341,7 @@ impl<'a> BitReader<'a> {
 #[cfg(test)]
 pub(crate) mod test_headers {
     /// Converts a bit string such as "1 010" to bytes, padded with zeros; blanks are ignored.
-    pub fn bits(text: &str) -> Vec<u8> {
+    pub(crate) fn bits(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .bytes()
             .filter(u8::is_ascii_digit)
@@ -358,7 +358,7 @@ pub(crate) mod test_headers {
     }
 
     /// Exp-Golomb code, as a bit string.
-    pub fn ue(number: u32) -> String {
+    pub(crate) fn ue(number: u32) -> String {
         let code = format!("{:b}", number + 1);
         "0".repeat(code.len() - 1) + &code
     }

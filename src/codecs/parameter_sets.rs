@@ -52,7 +52,7 @@ pub(crate) struct ParameterSetTracker {
 
 impl ParameterSetTracker {
     /// For a stream with this configuration.
-    pub fn new(syntax: &'static dyn NalSyntax, extradata: &[u8]) -> Self {
+    pub(crate) fn new(syntax: &'static dyn NalSyntax, extradata: &[u8]) -> Self {
         let framing = Framing::detect(syntax, extradata);
         let (configured, current) = (BTreeMap::new(), BTreeMap::new());
         let mut this = Self {
@@ -75,7 +75,7 @@ impl ParameterSetTracker {
     }
 
     /// Returns the sets in force before the next packet that the configuration does not contain.
-    pub fn not_in_config(&self) -> Vec<u8> {
+    pub(crate) fn not_in_config(&self) -> Vec<u8> {
         let unsaid = self
             .current
             .iter()
@@ -86,7 +86,7 @@ impl ParameterSetTracker {
     }
 
     /// Records the sets in a packet.
-    pub fn observe(&mut self, data: &[u8]) {
+    pub(crate) fn observe(&mut self, data: &[u8]) {
         for unit in split_nal_units(self.framing, data) {
             let Some(name) = self.syntax.id_of(unit) else {
                 let used = self.syntax.set_of_slice(unit);
@@ -109,23 +109,23 @@ impl ParameterSetTracker {
 
     /// Whether a set was replaced by a different one with the same id: then the sets that a decoder
     /// keeps from elsewhere in the stream are wrong here.
-    pub fn changed(&self) -> bool {
+    pub(crate) fn changed(&self) -> bool {
         self.changed
     }
 
     /// Whether the sets that a decoder keeps depend on which part of the stream it has decoded.
-    pub fn is_changing(&self) -> bool {
+    pub(crate) fn is_changing(&self) -> bool {
         self.changed || self.late
     }
 
     /// Whether any packet contained a set, or refers to one that only a packet not seen here can
     /// contain.
-    pub fn has_in_band(&self) -> bool {
+    pub(crate) fn has_in_band(&self) -> bool {
         self.in_band
     }
 
     /// Whether there is a set of each kind that decoding a slice requires.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let needed = self.syntax.required_sets();
         needed
             .iter()

@@ -22,27 +22,27 @@ pub(crate) struct Vvc;
 
 /// NAL unit types (table 5).
 mod nal_type {
-    pub const RADL: u8 = 2;
-    pub const RASL: u8 = 3;
-    pub const IDR_W_RADL: u8 = 7;
-    pub const IDR_N_LP: u8 = 8;
-    pub const CRA: u8 = 9;
-    pub const GDR: u8 = 10;
-    pub const LAST_VCL: u8 = 11;
-    pub const OPI: u8 = 12;
-    pub const DCI: u8 = 13;
-    pub const VPS: u8 = 14;
-    pub const SPS: u8 = 15;
-    pub const PPS: u8 = 16;
-    pub const PREFIX_APS: u8 = 17;
-    pub const SUFFIX_APS: u8 = 18;
-    pub const PICTURE_HEADER: u8 = 19;
-    pub const DELIMITER: u8 = 20;
-    pub const END_OF_SEQUENCE: u8 = 21;
-    pub const END_OF_BITSTREAM: u8 = 22;
-    pub const PREFIX_SEI: u8 = 23;
-    pub const SUFFIX_SEI: u8 = 24;
-    pub const FILLER: u8 = 25;
+    pub(super) const RADL: u8 = 2;
+    pub(super) const RASL: u8 = 3;
+    pub(super) const IDR_W_RADL: u8 = 7;
+    pub(super) const IDR_N_LP: u8 = 8;
+    pub(super) const CRA: u8 = 9;
+    pub(super) const GDR: u8 = 10;
+    pub(super) const LAST_VCL: u8 = 11;
+    pub(super) const OPI: u8 = 12;
+    pub(super) const DCI: u8 = 13;
+    pub(super) const VPS: u8 = 14;
+    pub(super) const SPS: u8 = 15;
+    pub(super) const PPS: u8 = 16;
+    pub(super) const PREFIX_APS: u8 = 17;
+    pub(super) const SUFFIX_APS: u8 = 18;
+    pub(super) const PICTURE_HEADER: u8 = 19;
+    pub(super) const DELIMITER: u8 = 20;
+    pub(super) const END_OF_SEQUENCE: u8 = 21;
+    pub(super) const END_OF_BITSTREAM: u8 = 22;
+    pub(super) const PREFIX_SEI: u8 = 23;
+    pub(super) const SUFFIX_SEI: u8 = 24;
+    pub(super) const FILLER: u8 = 25;
 }
 
 /// Fields of a NAL unit header.
@@ -327,18 +327,18 @@ impl VvcPictureParser {
 mod test_headers {
     use crate::codecs::nal::test_headers::{bits, ue};
 
-    pub fn unit(kind: u8, temporal: u8, text: &str) -> Vec<u8> {
+    pub(super) fn unit(kind: u8, temporal: u8, text: &str) -> Vec<u8> {
         [&[0, kind << 3 | (temporal + 1)], &bits(text)[..]].concat()
     }
 
     /// A packet of units with start codes.
-    pub fn packet(units: &[Vec<u8>]) -> Vec<u8> {
+    pub(super) fn packet(units: &[Vec<u8>]) -> Vec<u8> {
         let started = |unit: &Vec<u8>| [&[0, 0, 1], &unit[..]].concat();
         units.iter().flat_map(started).collect()
     }
 
     /// An SPS with that highest temporal layer and order counts of `poc_bits` bits.
-    pub fn sequence(highest_layer: u8, poc_bits: u32) -> Vec<u8> {
+    pub(super) fn sequence(highest_layer: u8, poc_bits: u32) -> Vec<u8> {
         let text = [
             "0000 0000",
             &format!("{highest_layer:03b}"),
@@ -354,12 +354,12 @@ mod test_headers {
     }
 
     /// A PPS with id 0 for the SPS with id 0.
-    pub fn picture_set() -> Vec<u8> {
+    pub(super) fn picture_set() -> Vec<u8> {
         unit(16, 0, "000000 0000 1")
     }
 
     /// The only slice of a picture, with order counts of four bits.
-    pub fn slice(kind: u8, temporal: u8, non_reference: bool, lsb: u32) -> Vec<u8> {
+    pub(super) fn slice(kind: u8, temporal: u8, non_reference: bool, lsb: u32) -> Vec<u8> {
         let random_access = (7..=10).contains(&kind);
         let text = [
             "1", // the picture header is here

@@ -78,7 +78,7 @@ pub(super) struct RangeState {
 }
 
 impl RangeState {
-    pub fn new(
+    pub(super) fn new(
         index: Arc<VideoIndex>,
         range: DecodeRange,
         allow_skipping: bool,
@@ -124,7 +124,7 @@ impl RangeState {
     /// attempt had only one, so that every picture is decoded. Returns false if the failed attempt
     /// did so already. In this order, a frame behind a damaged picture that it does not need is
     /// delivered with any number of threads.
-    pub fn retry_without_threads_or_skipping(&mut self) -> bool {
+    pub(super) fn retry_without_threads_or_skipping(&mut self) -> bool {
         if !(self.skipped_any || self.threaded) || self.missing.is_empty() {
             return false;
         }
@@ -142,7 +142,7 @@ impl RangeState {
     /// on one thread, so that the failed packet is known. Returns false if there is no earlier
     /// random access point, if `MAX_EARLIER_SYNC_POINTS` have been tried, or if the failure is too
     /// far after this one to be caused by it.
-    pub fn retry_from_earlier_sync_point(&mut self) -> bool {
+    pub(super) fn retry_from_earlier_sync_point(&mut self) -> bool {
         let Some(failed) = self.failed_at else {
             return false;
         };
@@ -177,7 +177,7 @@ impl RangeState {
     }
 
     /// The codec of the stream.
-    pub fn codec(&self) -> &'static dyn Codec {
+    pub(super) fn codec(&self) -> &'static dyn Codec {
         codecs::of(&self.index.info.params.codec)
     }
 
@@ -190,7 +190,7 @@ impl RangeState {
     }
 
     /// Returns the next packet to process; `None` at the end of the range.
-    pub fn next(&mut self) -> Option<DecodeIndex> {
+    pub(super) fn next(&mut self) -> Option<DecodeIndex> {
         let at = DecodeIndex(self.next);
         (at <= self.range.end).then(|| {
             self.next += 1;
@@ -202,7 +202,7 @@ impl RangeState {
     ///
     /// # Errors
     /// Any error from reading; `Decode` for a packet that must not be decoded at its position.
-    pub fn read(
+    pub(super) fn read(
         &self,
         at: DecodeIndex,
         reader: &mut PacketReader,
@@ -230,7 +230,11 @@ impl RangeState {
     ///
     /// # Errors
     /// That of an interrupt.
-    pub fn analyze_references(&mut self, at: DecodeIndex, reader: &mut PacketReader) -> Result<()> {
+    pub(super) fn analyze_references(
+        &mut self,
+        at: DecodeIndex,
+        reader: &mut PacketReader,
+    ) -> Result<()> {
         if at == self.range.start && self.dependency_parser.is_some() {
             self.skip_map = SkipMap::build(&self.index, &self.range, reader)?;
         }
@@ -270,7 +274,7 @@ impl RangeState {
     }
 
     /// Whether packet `at` need not even be read.
-    pub fn can_skip_read(&mut self, at: DecodeIndex) -> bool {
+    pub(super) fn can_skip_read(&mut self, at: DecodeIndex) -> bool {
         let over = self
             .skip_map
             .as_ref()
@@ -280,7 +284,7 @@ impl RangeState {
     }
 
     /// Whether packet `at`, which has been read, need not be sent to the decoder.
-    pub fn can_skip_decode(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
+    pub(super) fn can_skip_decode(&mut self, at: DecodeIndex, data: &[u8]) -> bool {
         let Some(dependency_parser) = self
             .dependency_parser
             .as_mut()
@@ -314,7 +318,7 @@ impl RangeState {
 
     /// Whether packet `at` is a leading picture of the random access point, which may not decode
     /// correctly from there.
-    pub fn is_leading(&self, at: DecodeIndex) -> bool {
+    pub(super) fn is_leading(&self, at: DecodeIndex) -> bool {
         let packet = &self.index.packets[at.as_usize()];
         packet.order < self.start_presentation_order
             && !self.closed
@@ -322,17 +326,17 @@ impl RangeState {
     }
 
     /// The wanted packets that are not yet delivered, in ascending order.
-    pub fn missing(&self) -> &[DecodeIndex] {
+    pub(super) fn missing(&self) -> &[DecodeIndex] {
         &self.missing
     }
 
     /// Whether packet `at` is wanted and not yet delivered.
-    pub fn wants(&self, at: DecodeIndex) -> bool {
+    pub(super) fn wants(&self, at: DecodeIndex) -> bool {
         self.missing.binary_search(&at).is_ok()
     }
 
     /// Removes packet `at` from the missing packets; returns whether it was missing.
-    pub fn mark_delivered(&mut self, at: DecodeIndex) -> bool {
+    pub(super) fn mark_delivered(&mut self, at: DecodeIndex) -> bool {
         self.missing
             .binary_search(&at)
             .map(|place| self.missing.remove(place))
@@ -340,18 +344,18 @@ impl RangeState {
     }
 
     /// The first packet of the decode range.
-    pub fn start(&self) -> DecodeIndex {
+    pub(super) fn start(&self) -> DecodeIndex {
         self.range.start
     }
 
     /// The last packet of the decode range.
-    pub fn last(&self) -> DecodeIndex {
+    pub(super) fn last(&self) -> DecodeIndex {
         self.range.end
     }
 
     /// Why no picture from packet `at` on can be trusted, if the container shows that data is
     /// missing.
-    pub fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
+    pub(super) fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
         let packet = &self.index.packets[at.as_usize()];
         let reason = if packet.is_corrupt() {
             "a part of the packet is missing from the file or overwritten".to_owned()
@@ -377,7 +381,7 @@ impl RangeState {
     }
 
     /// Records a packet that could not be read.
-    pub fn mark_truncated(&mut self, at: DecodeIndex, error: Error) {
+    pub(super) fn mark_truncated(&mut self, at: DecodeIndex, error: Error) {
         self.damage = Some((self.index.first_packet_of_picture(at), error));
     }
 
@@ -414,7 +418,7 @@ impl RangeState {
     }
 
     /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.
-    pub fn record_sent(&mut self, at: DecodeIndex, data: &[u8], refused: Option<&str>) {
+    pub(super) fn record_sent(&mut self, at: DecodeIndex, data: &[u8], refused: Option<&str>) {
         self.last_sent = at;
         if self.codec().loses_frames() && !self.is_leading(at) {
             self.awaited
@@ -468,7 +472,7 @@ impl RangeState {
         }
     }
 
-    pub fn is_damaged(&self) -> bool {
+    pub(super) fn is_damaged(&self) -> bool {
         self.damage.is_some()
     }
 
@@ -491,7 +495,7 @@ impl RangeState {
     }
 
     /// Delivers the frames that the decoder has ready. Returns the time spent in `on_frame`.
-    pub fn collect(
+    pub(super) fn collect(
         &mut self,
         decoder: &mut Decoder,
         frame: &mut Frame,
@@ -553,7 +557,7 @@ impl RangeState {
     }
 
     /// Returns `Ok` if all wanted frames have been delivered, and otherwise the reason why not.
-    pub fn finish(&mut self) -> Result<()> {
+    pub(super) fn finish(&mut self) -> Result<()> {
         match (self.missing.first(), self.damage.take()) {
             (None, _) => Ok(()),
             (Some(_), Some((at, error))) => {

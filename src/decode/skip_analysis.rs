@@ -40,7 +40,7 @@ pub(super) struct SkipMap {
 impl SkipMap {
     /// Analyzes a decode range. Returns `None` if that is not worthwhile or a packet could not be
     /// read.
-    pub fn build(
+    pub(super) fn build(
         index: &VideoIndex,
         range: &DecodeRange,
         reader: &mut PacketReader,
@@ -76,12 +76,12 @@ impl SkipMap {
     }
 
     /// Whether packet `at` need not be sent to the decoder.
-    pub fn skips(&self, at: DecodeIndex) -> bool {
+    pub(super) fn skips(&self, at: DecodeIndex) -> bool {
         !self.needed[(at.0 - self.start) as usize]
     }
 
     /// The last packet that is worth reading together with packet `at`.
-    pub fn last_to_read_with(&self, index: &VideoIndex, at: DecodeIndex) -> DecodeIndex {
+    pub(super) fn last_to_read_with(&self, index: &VideoIndex, at: DecodeIndex) -> DecodeIndex {
         let mut last = at.0;
         let (mut all, mut between) = (0, 0);
         for (n, _) in self

@@ -100,7 +100,7 @@ fn layout(layout: &ffi::AVChannelLayout) -> (u32, u64) {
 
 impl AudioDecoder {
     /// Opens a decoder.
-    pub fn open(site: &Site, params: &AudioParams) -> Result<Self> {
+    pub(crate) fn open(site: &Site, params: &AudioParams) -> Result<Self> {
         log::capture();
         log::clear();
         let out_of_memory = || Error::malformed(site, "out of memory for an audio decoder");
@@ -184,20 +184,20 @@ impl AudioDecoder {
     }
 
     /// FFmpeg's number of the codec's profile, once packets were decoded.
-    pub fn profile(&self) -> i32 {
+    pub(crate) fn profile(&self) -> i32 {
         // SAFETY: the context is live.
         unsafe { self.context.as_ref() }.profile
     }
 
     /// Discards the decoder's state, as far as that has a limited length in packets.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         // SAFETY: live and open.
         unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
     }
 
     /// Decodes one packet, and appends its samples to `planes`, one for each channel. `None` if the
     /// packet has no samples.
-    pub fn decode(
+    pub(crate) fn decode(
         &mut self,
         packet: &Packet,
         planes: &mut Vec<Vec<f32>>,
@@ -207,7 +207,7 @@ impl AudioDecoder {
     }
 
     /// Appends the samples that the decoder still holds after the last packet.
-    pub fn drain(
+    pub(crate) fn drain(
         &mut self,
         planes: &mut Vec<Vec<f32>>,
     ) -> std::result::Result<Option<Decoded>, String> {

@@ -32,7 +32,7 @@ pub(super) struct InBandHeaders {
 }
 
 impl InBandHeaders {
-    pub fn new(header_parser: &HeaderParser, params: &CodecParams, first: &[u8]) -> Self {
+    pub(super) fn new(header_parser: &HeaderParser, params: &CodecParams, first: &[u8]) -> Self {
         let mut this = Self {
             first_packet_headers: header_parser.first_packet_headers(first),
             sample_aspect: codecs::of(&params.codec).sample_aspect(params, first),
@@ -53,14 +53,14 @@ impl InBandHeaders {
     }
 
     /// The parameters in force, given those of the stream.
-    pub fn params<'a>(&self, params: &'a CodecParams) -> Cow<'a, CodecParams> {
+    pub(super) fn params<'a>(&self, params: &'a CodecParams) -> Cow<'a, CodecParams> {
         with_extradata(params, self.new_extradata.last())
     }
 
     /// Records extradata that the container attaches to packet `at`, whose payload is `data`.
     /// Returns the parameters in force from there on, unless they are the same as before: some
     /// muxers repeat the extradata at each keyframe.
-    pub fn change_extradata(
+    pub(super) fn change_extradata(
         &mut self,
         at: u32,
         params: &CodecParams,
@@ -84,7 +84,7 @@ impl InBandHeaders {
 
     /// Records packet `at`, of which `data` may be only the first bytes. Returns whether other
     /// extradata are in force from there on.
-    pub fn observe(&mut self, at: u32, start: RandomAccessPoint, data: &[u8]) -> bool {
+    pub(super) fn observe(&mut self, at: u32, start: RandomAccessPoint, data: &[u8]) -> bool {
         let may_start = start != RandomAccessPoint::None;
         let extradata = self
             .configuration
@@ -127,14 +127,14 @@ impl InBandHeaders {
     }
 
     /// Whether a packet only contains headers.
-    pub fn is_header(&self, data: &[u8]) -> bool {
+    pub(super) fn is_header(&self, data: &[u8]) -> bool {
         self.configuration
             .as_ref()
             .is_some_and(|tracker| tracker.is_header(data))
     }
 
     /// Whether headers change within the stream.
-    pub fn are_changing(&self) -> bool {
+    pub(super) fn are_changing(&self) -> bool {
         !self.new_extradata.is_empty()
             || self
                 .sets
@@ -143,7 +143,7 @@ impl InBandHeaders {
     }
 
     /// Whether the parameter sets seen so far include every kind that a slice requires.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.sets
             .as_ref()
             .is_none_or(ParameterSetTracker::is_complete)
@@ -152,7 +152,7 @@ impl InBandHeaders {
     /// # Errors
     /// `Malformed` if neither the container nor any packet holds the headers without which no
     /// picture can be decoded.
-    pub fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
+    pub(super) fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
         let unsized_ = info.params.width == 0 || info.params.height == 0;
         let codec = codecs::of(&info.params.codec);
         let is_missing = match codec.nal_syntax() {

@@ -36,7 +36,7 @@ impl PacketPrefixes {
     /// Reads the first bytes of keyframes, and of all packets up to the first start, because sample
     /// tables may mark packets as keyframes that are not, and omit others. With `every`, reads
     /// those of all packets. Returns `None` if the first bytes do not suffice.
-    pub fn read(
+    pub(super) fn read(
         source: &Arc<dyn ByteSource>,
         info: &StreamInfo,
         packets: &[PacketInfo],

@@ -124,7 +124,7 @@ impl DecoderBackends {
     ///
     /// # Errors
     /// `Gpu` if the requested device, or a decoder requested by name, cannot be used.
-    pub fn open(config: GpuConfig, stats: &StatsCollector) -> Result<Self> {
+    pub(super) fn open(config: GpuConfig, stats: &StatsCollector) -> Result<Self> {
         let (choice, workers) = (config.decoder, config.nvdec_threads);
         let output_device = config.device.map(Gpu::open).transpose()?;
         let decoding = match (choice, &output_device) {
@@ -177,19 +177,19 @@ impl DecoderBackends {
     }
 
     /// The GPU, if one is used.
-    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+    pub(super) fn gpu(&self) -> Option<&Arc<Gpu>> {
         self.output_device
             .as_ref()
             .or(self.sessions.as_ref().map(|s| &s.gpu))
     }
 
     /// Number of threads that decode on the GPU.
-    pub fn workers(&self) -> u32 {
+    pub(super) fn workers(&self) -> u32 {
         self.workers
     }
 
     /// Whether the GPU has failed to decode a video, or a stream with its parameters.
-    pub fn has_failed(&self, index: &VideoIndex) -> bool {
+    pub(super) fn has_failed(&self, index: &VideoIndex) -> bool {
         let sessions = self.sessions.as_ref();
         sessions.is_some_and(|sessions| sessions.lock().is_for_cpu(index))
     }
@@ -219,7 +219,7 @@ impl DecoderBackends {
 
     /// Returns a session for a video; `None` if the GPU is known not to decode it, or has no room
     /// for a session.
-    pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
+    pub(super) fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
         if let Some(reason) = nvdec_exclusion(index) {
             stats.record_cpu_fallback(reason);
@@ -252,7 +252,11 @@ impl DecoderBackends {
     }
 
     /// The only kind of worker that makes clips of a video, if there is one as far as is known.
-    pub fn fixed_kind(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<WorkerKind> {
+    pub(super) fn fixed_kind(
+        &self,
+        index: &VideoIndex,
+        stats: &StatsCollector,
+    ) -> Option<WorkerKind> {
         let sessions = self.sessions.as_ref()?;
         // The reason for an earlier failure is recorded.
         if index.info.params.codec.is_image || self.has_failed(index) {
@@ -271,7 +275,7 @@ impl DecoderBackends {
     }
 
     /// Returns a session to the idle ones.
-    pub fn recycle(&self, worker: Box<NvdecDecoder>) {
+    pub(super) fn recycle(&self, worker: Box<NvdecDecoder>) {
         let Some(sessions) = &self.sessions else {
             return;
         };
@@ -287,7 +291,7 @@ impl DecoderBackends {
     /// Records that a video, or a part of it, falls back to the CPU. `began`: whether its decode
     /// range had begun, so that the error is about this file and not about all streams with its
     /// parameters.
-    pub fn record_cpu_fallback(
+    pub(super) fn record_cpu_fallback(
         &self,
         index: &VideoIndex,
         error: &Error,
@@ -317,7 +321,7 @@ impl DecoderBackends {
     }
 
     /// Drops all idle sessions.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         if let Some(sessions) = &self.sessions {
             let free = std::mem::take(&mut sessions.lock().free);
             drop(free);

@@ -14,7 +14,7 @@ pub(super) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    pub fn new(bytes: u64) -> Arc<Self> {
+    pub(super) fn new(bytes: u64) -> Arc<Self> {
         Arc::new(Self {
             bytes,
             used: AtomicU64::new(0),
@@ -23,7 +23,7 @@ impl MemoryBudget {
     }
 
     /// Reserves `bytes` until the reservation is dropped; `None` if the budget has not enough left.
-    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<MemoryReservation> {
+    pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<MemoryReservation> {
         let bytes = bytes as u64;
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.bytes);
         let before = self
@@ -38,22 +38,22 @@ impl MemoryBudget {
     }
 
     /// Whether it has `bytes` left now.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
         bytes as u64 <= self.bytes - self.used()
     }
 
     /// The largest number of bytes reserved at one time.
-    pub fn peak(&self) -> u64 {
+    pub(super) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Acquire)
     }
 
     /// The size of the budget.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Bytes reserved now.
-    pub fn used(&self) -> u64 {
+    pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Acquire)
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 }

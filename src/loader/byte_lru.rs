@@ -12,7 +12,7 @@ pub(super) struct ByteLru<K: Hash + Eq, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> ByteLru<K, V> {
-    pub fn new(max_bytes: usize) -> Self {
+    pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             entries: LruCache::unbounded(),
             bytes: 0,
@@ -21,17 +21,17 @@ impl<K: Hash + Eq, V: Clone> ByteLru<K, V> {
     }
 
     /// Returns a value, which becomes the most recently used one.
-    pub fn get(&mut self, key: &K) -> Option<V> {
+    pub(super) fn get(&mut self, key: &K) -> Option<V> {
         self.entries.get(key).map(|(value, _)| value.clone())
     }
 
     /// The entries, the most recently used one first.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter().map(|(key, (value, _))| (key, value))
     }
 
     /// Inserts a value of `bytes` bytes. A value larger than the cache is not kept.
-    pub fn insert(&mut self, key: K, value: V, bytes: usize) {
+    pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) {
         if let Some((_, old)) = self.entries.pop(&key) {
             self.bytes -= old;
         }

@@ -23,7 +23,7 @@ struct ViewKeys {
 }
 
 impl ContentKeys {
-    pub fn new(config: &LoaderConfig) -> Self {
+    pub(super) fn new(config: &LoaderConfig) -> Self {
         Self(
             config
                 .views
@@ -34,7 +34,7 @@ impl ContentKeys {
     }
 
     /// Digest of what determines the frames of all clips.
-    pub fn settings(&self) -> u128 {
+    pub(super) fn settings(&self) -> u128 {
         match &self.0[..] {
             [view] => view.settings,
             views => {
@@ -46,7 +46,7 @@ impl ContentKeys {
 
     /// The key of a clip of a view. `None` for a file whose content could change without a sign of
     /// it.
-    pub fn key(
+    pub(super) fn key(
         &self,
         view: usize,
         file: &Identity,

@@ -80,7 +80,7 @@ impl CostModel<'_> {
     /// # Errors
     /// The error of the last video if none of the sampled ones can be read, and that of
     /// an interrupt.
-    pub fn packets_per_clip(&self, order: &BatchSampler) -> Result<f64> {
+    pub(super) fn packets_per_clip(&self, order: &BatchSampler) -> Result<f64> {
         let clips = self.sample_videos()?;
         let part = self.part_of_epoch(order, 0);
         let (requests, counted) = (&part.requests, part.counted.clone());

@@ -59,12 +59,12 @@ pub(super) struct ViewTransforms {
 }
 
 impl ViewTransforms {
-    pub fn pipeline(&self) -> &TransformPipeline {
+    pub(super) fn pipeline(&self) -> &TransformPipeline {
         self.batch.pipeline()
     }
 
     /// The element type of cached clips, if it is not that of the output.
-    pub fn cached_dtype(&self) -> Option<Dtype> {
+    pub(super) fn cached_dtype(&self) -> Option<Dtype> {
         Some(self.cached.as_ref()?.pipeline().dtype)
     }
 }
@@ -86,7 +86,7 @@ struct PaceCounter {
 }
 
 impl<'a> TaskContext<'a> {
-    pub fn new(
+    pub(super) fn new(
         views: &'a mut [ViewTransforms],
         scheduler: &'a Arc<Scheduler<DecodeTask>>,
         catalog: &'a VideoCatalog,
@@ -325,13 +325,18 @@ impl SuspendedTask for DecodeTask {
 }
 
 impl DecodeTask {
-    pub fn epoch(&self) -> u64 {
+    pub(super) fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// Gives a request to a clip that was of a later epoch: the epoch has begun, and the task has
     /// not made the clip yet. Returns whether there is such a clip.
-    pub fn adopt(&mut self, (pass, epoch): (u64, u64), key: u128, request: &ClipRequest) -> bool {
+    pub(super) fn adopt(
+        &mut self,
+        (pass, epoch): (u64, u64),
+        key: u128,
+        request: &ClipRequest,
+    ) -> bool {
         let has_key = |clip: &&mut Clip| clip.ticket.is_some_and(|ticket| ticket.key == key);
         let mut waiting = self
             .clips
@@ -375,7 +380,7 @@ impl DecodeTask {
     }
 
     /// What the task costs, and what its first clip costs, before it has begun.
-    pub fn costs(&self) -> (Cost, Cost) {
+    pub(super) fn costs(&self) -> (Cost, Cost) {
         let due = self.earliest_request();
         let first = self.clips.iter().flatten().find(|clip| clip.seq == due);
         let is_needed = |range: &&DecodeRange| {
@@ -389,7 +394,7 @@ impl DecodeTask {
     }
 
     /// Number of clips that batches of this pass wait for.
-    pub fn num_requests(&self) -> usize {
+    pub(super) fn num_requests(&self) -> usize {
         self.clips
             .iter()
             .flatten()
@@ -411,12 +416,12 @@ impl DecodeTask {
     }
 
     /// Returns the reader once the task is done.
-    pub fn into_reader(self) -> PacketReader {
+    pub(super) fn into_reader(self) -> PacketReader {
         self.reader
     }
 
     /// Returns all unfinished clips as clip requests, for use when the task cannot continue.
-    pub fn into_requests(self) -> Vec<ClipRequest> {
+    pub(super) fn into_requests(self) -> Vec<ClipRequest> {
         self.clips
             .into_iter()
             .flatten()
@@ -427,7 +432,7 @@ impl DecodeTask {
 
     /// Estimates the memory of a decoder for this video: its reference frames and the frames that
     /// wait for output.
-    pub fn decoder_bytes(&self) -> usize {
+    pub(super) fn decoder_bytes(&self) -> usize {
         const FRAMES_HELD: usize = 20;
         let params = &self.index.info.params;
         params.width as usize * params.height as usize * 2 * FRAMES_HELD
@@ -435,7 +440,7 @@ impl DecodeTask {
 
     /// Decodes until the task is done, or until a clip request with an earlier deadline is available
     /// and `can_suspend` returns true.
-    pub fn run(&mut self, mut context: TaskContext<'_>) -> Result<Progress> {
+    pub(super) fn run(&mut self, mut context: TaskContext<'_>) -> Result<Progress> {
         let context = &mut context;
         context.decoders.prefers_gpu = self.kind == WorkerKind::Nvdec;
         context.decoders.replaces_nvdec = context.scheduler.has_both_kinds

@@ -31,7 +31,7 @@ struct IdleDecoders {
 }
 
 impl DecoderPool {
-    pub fn new(
+    pub(super) fn new(
         config: &LoaderConfig,
         backends: Arc<DecoderBackends>,
         stats: Arc<StatsCollector>,
@@ -45,13 +45,13 @@ impl DecoderPool {
         }
     }
 
-    pub fn backends(&self) -> &DecoderBackends {
+    pub(super) fn backends(&self) -> &DecoderBackends {
         &self.backends
     }
 
     /// Returns a decoder for a video, if possible an idle one that decoded it before. With
     /// `on_gpu`, returns a hardware decoder if one is available for it.
-    pub fn acquire(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
+    pub(super) fn acquire(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
         if index.info.params.codec.is_image {
             return AnyDecoder::Image(self.lock().images.pop().unwrap_or_default());
         }
@@ -72,7 +72,7 @@ impl DecoderPool {
 
     /// Keeps a decoder for a later task on the same video; at most as many of a kind as there are
     /// workers.
-    pub fn release(&self, mut decoder: AnyDecoder) {
+    pub(super) fn release(&self, mut decoder: AnyDecoder) {
         decoder.stop();
         match decoder {
             AnyDecoder::Software(decoder) => self.keep(decoder, |idle| &mut idle.software),
@@ -95,7 +95,7 @@ impl DecoderPool {
     }
 
     /// Closes all idle decoders, and from now on each decoder that is returned.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let closed = IdleDecoders {
             closed: true,
             ..IdleDecoders::default()

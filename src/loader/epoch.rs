@@ -56,7 +56,7 @@ pub(super) struct EpochContext<'a> {
 }
 
 impl Epoch {
-    pub fn new(
+    pub(super) fn new(
         pass: u64,
         (epoch, first_batch): (u64, u64),
         pool: Arc<MemoryPool>,
@@ -75,17 +75,17 @@ impl Epoch {
         }
     }
 
-    pub fn pass(&self) -> u64 {
+    pub(super) fn pass(&self) -> u64 {
         self.pass
     }
 
-    pub fn next_delivered(&self) -> u64 {
+    pub(super) fn next_delivered(&self) -> u64 {
         self.pending_replacement
             .as_ref()
             .map_or(self.next_delivered, |(number, _)| *number)
     }
 
-    pub fn next_batch(&mut self, context: &EpochContext<'_>) -> Result<Option<Batch>> {
+    pub(super) fn next_batch(&mut self, context: &EpochContext<'_>) -> Result<Option<Batch>> {
         check_interrupt()?;
         let batch = match self.pending_replacement.take() {
             Some((number, batch)) => self.complete_or_retry(number, batch, context)?,

@@ -10,18 +10,18 @@ pub(super) struct KnownClips {
 }
 
 impl KnownClips {
-    pub fn new(mut halves: Vec<i64>) -> Self {
+    pub(super) fn new(mut halves: Vec<i64>) -> Self {
         halves.sort_unstable();
         Self {
             sorted: halves.into(),
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    pub fn contains(&self, content_key: u128) -> bool {
+    pub(super) fn contains(&self, content_key: u128) -> bool {
         self.sorted.binary_search(&half_of(content_key)).is_ok()
     }
 }

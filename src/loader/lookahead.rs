@@ -70,7 +70,7 @@ impl RequestEntry {
 
     /// Takes a cached clip that needs no conversion to the output format: its elements are not of
     /// type `codes`.
-    pub fn take_finished(&mut self, codes: Option<Dtype>) -> Option<Box<CachedClip>> {
+    pub(super) fn take_finished(&mut self, codes: Option<Dtype>) -> Option<Box<CachedClip>> {
         match std::mem::replace(&mut self.state, RequestState::Done) {
             RequestState::Cached(cached) if codes != Some(cached.shape.dtype) => Some(cached),
             other => {
@@ -93,17 +93,17 @@ pub(super) struct LookaheadWindow {
 
 impl LookaheadWindow {
     /// Sequence number of the first request.
-    pub fn first(&self) -> SequenceNumber {
+    pub(super) fn first(&self) -> SequenceNumber {
         self.first
     }
 
     /// Sequence number just after the last request.
-    pub fn end(&self) -> SequenceNumber {
+    pub(super) fn end(&self) -> SequenceNumber {
         self.first + self.entries.len() as u64
     }
 
     /// `unshared`: the clip shares no work with others of the video.
-    pub fn push(&mut self, sampled: SampledClip, video: u32, unshared: bool) {
+    pub(super) fn push(&mut self, sampled: SampledClip, video: u32, unshared: bool) {
         let seq = self.end();
         self.by_video.entry(video).or_default().push_back(seq);
         self.entries.push_back(RequestEntry {
@@ -120,7 +120,7 @@ impl LookaheadWindow {
     }
 
     /// Removes the first request.
-    pub fn pop(&mut self) {
+    pub(super) fn pop(&mut self) {
         let Some(entry) = self.entries.pop_front() else {
             return;
         };
@@ -134,13 +134,13 @@ impl LookaheadWindow {
         self.first += 1;
     }
 
-    pub fn get(&mut self, at: SequenceNumber) -> Option<&mut RequestEntry> {
+    pub(super) fn get(&mut self, at: SequenceNumber) -> Option<&mut RequestEntry> {
         let offset = usize::try_from(at.checked_sub(self.first)?).ok()?;
         self.entries.get_mut(offset)
     }
 
     /// Requests before `end` in order.
-    pub fn until(
+    pub(super) fn until(
         &self,
         end: SequenceNumber,
     ) -> impl Iterator<Item = (SequenceNumber, &RequestEntry)> {
@@ -148,7 +148,7 @@ impl LookaheadWindow {
     }
 
     /// The pending requests in a range that may share decoding.
-    pub fn pending(
+    pub(super) fn pending(
         &self,
         range: Range<SequenceNumber>,
     ) -> impl Iterator<Item = (SequenceNumber, &RequestEntry)> {
@@ -162,14 +162,14 @@ impl LookaheadWindow {
     }
 
     /// The pending requests of a video that may share decoding, earliest deadline first.
-    pub fn pending_of(&self, video: u32) -> impl Iterator<Item = SequenceNumber> {
+    pub(super) fn pending_of(&self, video: u32) -> impl Iterator<Item = SequenceNumber> {
         let is_pending = |at: &SequenceNumber| self.entries[(at - self.first) as usize].may_share();
         let seqs = self.by_video.get(&video).into_iter().flatten().copied();
         seqs.filter(is_pending)
     }
 
     /// The pending requests of a video that a worker takes together.
-    pub fn pending_for_video(
+    pub(super) fn pending_for_video(
         &self,
         video: u32,
         is_taken: impl Fn(&RequestEntry) -> bool,
@@ -181,7 +181,7 @@ impl LookaheadWindow {
     }
 
     /// Caches a clip for a batch that is not open.
-    pub fn cache(&mut self, at: SequenceNumber, clip: CachedClip) {
+    pub(super) fn cache(&mut self, at: SequenceNumber, clip: CachedClip) {
         if let Some(entry) = self.get(at) {
             entry.state = RequestState::Cached(Box::new(clip));
             self.cached.insert(at);
@@ -189,13 +189,13 @@ impl LookaheadWindow {
     }
 
     /// Protects a cached clip from eviction, because its batch is now open.
-    pub fn pin(&mut self, at: SequenceNumber) {
+    pub(super) fn pin(&mut self, at: SequenceNumber) {
         self.cached.remove(&at);
     }
 
     /// Evicts the cached clip that is due last, if it is due after `due`. Returns whether a clip
     /// was evicted.
-    pub fn evict_due_after(&mut self, due: SequenceNumber) -> bool {
+    pub(super) fn evict_due_after(&mut self, due: SequenceNumber) -> bool {
         let Some(&last) = self.cached.last().filter(|&&at| at > due) else {
             return false;
         };
@@ -258,7 +258,7 @@ pub(super) mod tests {
         assert_eq!((pending(5..9), pending(2..4)), (vec![5], vec![]));
     }
 
-    pub fn cached_clip() -> CachedClip {
+    pub(crate) fn cached_clip() -> CachedClip {
         let metadata = ClipMetadata {
             clip_id: 0,
             requested_id: 0,

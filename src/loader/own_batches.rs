@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const CHUNK: usize = 64;
 
 /// (frames, height, width) of a transformed clip.
-pub type FrameShape = (u32, u32, u32);
+pub(super) type FrameShape = (u32, u32, u32);
 
 impl Loader {
     /// As [`Self::start_epoch`], with these batches in place of those of the order.

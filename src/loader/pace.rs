@@ -86,7 +86,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub fn new(cpu_workers: u32, nvdec_workers: u32) -> Self {
+    pub(super) fn new(cpu_workers: u32, nvdec_workers: u32) -> Self {
         let assumed = |rate: f64| Ratio::new(rate * FULL_HD, ASSUMED_SECONDS, MEMORY_SECONDS);
         Self {
             workers: [cpu_workers, nvdec_workers],
@@ -96,20 +96,20 @@ impl Pace {
     }
 
     /// Records work that a worker of this kind has done.
-    pub fn record_work(&mut self, kind: WorkerKind, cost: Cost, busy: Duration) {
+    pub(super) fn record_work(&mut self, kind: WorkerKind, cost: Cost, busy: Duration) {
         if cost > 0 && !busy.is_zero() {
             self.rates[kind as usize].add(cost as f64, busy.as_secs_f64());
         }
     }
 
     /// Records the cost of a task that makes this many clips.
-    pub fn record_task(&mut self, cost: Cost, clips: usize) {
+    pub(super) fn record_task(&mut self, cost: Cost, clips: usize) {
         self.clip_cost.add(cost as f64, clips as f64);
     }
 
     /// The number of pending requests before one with which a CPU worker finishes it before NVDEC
     /// would. `cost`: that of the request, if it is known.
-    pub fn lead(&self, cost: Option<Cost>) -> u64 {
+    pub(super) fn lead(&self, cost: Option<Cost>) -> u64 {
         let relative = cost.map_or(1.0, |cost| cost as f64 / self.clip_cost.value());
         // In clips that all NVDEC workers make: the time of the CPU worker for the clip, less that
         // of one NVDEC worker.
@@ -120,12 +120,12 @@ impl Pace {
     }
 
     /// Number of requests after the open batches that keep all workers busy.
-    pub fn work_ahead(&self) -> u64 {
+    pub(super) fn work_ahead(&self) -> u64 {
         self.lead(None) * 3 / 2 + 2 * u64::from(self.workers.iter().sum::<u32>())
     }
 
     /// Whether an idle NVDEC worker would have made the clips of a CPU worker long before it.
-    pub fn is_worth_moving(&self, task: &TaskProgress) -> bool {
+    pub(super) fn is_worth_moving(&self, task: &TaskProgress) -> bool {
         // Its own speed counts more and more: other processes may use its core.
         let before = self.rate(WorkerKind::Cpu) * ASSUMED_SECONDS;
         let cpu = (before + task.done as f64) / (ASSUMED_SECONDS + task.busy.as_secs_f64());

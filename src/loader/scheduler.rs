@@ -104,7 +104,7 @@ pub(super) struct Scheduler<T> {
 }
 
 impl<T: SuspendedTask> Scheduler<T> {
-    pub fn new(
+    pub(super) fn new(
         config: &LoaderConfig,
         backends: Arc<DecoderBackends>,
         stored: Option<Arc<StoredClips>>,
@@ -218,7 +218,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// the open batches that idle workers take, while the clip cache has room, and its maximum if
     /// CPU workers work next to NVDEC. `siblings`: number of requests after one among which are all
     /// that share its decoding.
-    pub fn start_epoch(
+    pub(super) fn start_epoch(
         &self,
         (pass, epoch): (u64, u64),
         same_shape: bool,
@@ -255,7 +255,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Ends the current pass.
-    pub fn stop_epoch(&self) {
+    pub(super) fn stop_epoch(&self) {
         let mut state = self.lock();
         let before = state.epoch_state.take();
         if let Some(epoch_state) = &before {
@@ -271,7 +271,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Closes the scheduler: [`Self::next`] returns `None` from then on, so that the workers exit.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         let before = state.epoch_state.take();
@@ -286,7 +286,7 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// # Errors
     /// `Interrupted` once the pass has ended, because its clips are no longer needed.
-    pub fn check(&self, pass: u64) -> Result<()> {
+    pub(super) fn check(&self, pass: u64) -> Result<()> {
         match self.forgotten.load(Ordering::Acquire) >= pass {
             true => Err(Error::Interrupted),
             false => Ok(()),
@@ -294,7 +294,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Number of visible clip requests after the open batches.
-    pub fn lookahead_len(&self) -> u64 {
+    pub(super) fn lookahead_len(&self) -> u64 {
         self.lock()
             .epoch_state
             .as_ref()
@@ -303,7 +303,11 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Adds clip requests to the lookahead window. `is_last`: no other requests follow in this
     /// pass.
-    pub fn enqueue(&self, requests: impl Iterator<Item = (SampledClip, u32)>, is_last: bool) {
+    pub(super) fn enqueue(
+        &self,
+        requests: impl Iterator<Item = (SampledClip, u32)>,
+        is_last: bool,
+    ) {
         if let Some(epoch_state) = &mut self.lock().epoch_state {
             let unshared = self.makes_windows;
             requests
@@ -320,7 +324,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Opens the next batch, which consists of the first `clips` requests that are in no batch yet.
     /// They become due. `memory`: the buffers of all views and the clip slots; none if clips differ in
     /// shape.
-    pub fn open(&self, clips: usize, (memory, slots): (Vec<BufferBuilder>, Vec<ClipSlot>)) {
+    pub(super) fn open(&self, clips: usize, (memory, slots): (Vec<BufferBuilder>, Vec<ClipSlot>)) {
         let mut guard = self.lock();
         let Some(epoch_state) = &mut guard.epoch_state else {
             return;
@@ -359,12 +363,12 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Number of open batches that the consumer has not taken yet.
-    pub fn open_batches(&self) -> usize {
+    pub(super) fn open_batches(&self) -> usize {
         self.lock().epoch_state.as_ref().map_or(0, |p| p.open.len())
     }
 
     /// Takes the first open batch if it is complete within `timeout`.
-    pub fn take_complete_batch(&self, timeout: Duration) -> Option<PendingBatch> {
+    pub(super) fn take_complete_batch(&self, timeout: Duration) -> Option<PendingBatch> {
         let is_whole = |state: &SchedulerState<T>| {
             state
                 .epoch_state
@@ -389,13 +393,13 @@ impl<T: SuspendedTask> Scheduler<T> {
     // ---- methods for the workers
 
     /// Sequence number of the earliest due request that a worker of this kind can take.
-    pub fn earliest_deadline(&self, kind: WorkerKind) -> SequenceNumber {
+    pub(super) fn earliest_deadline(&self, kind: WorkerKind) -> SequenceNumber {
         self.earliest_deadline[kind as usize].load(Ordering::Acquire)
     }
 
     /// Whether a CPU worker should leave its clips, of which the first is due at `due`, to an idle
     /// NVDEC worker, which makes them sooner.
-    pub fn is_wanted_by_nvdec(
+    pub(super) fn is_wanted_by_nvdec(
         &self,
         due: SequenceNumber,
         progress: impl FnOnce() -> TaskProgress,
@@ -410,7 +414,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Records work that a decoder on this kind of device has done.
-    pub fn record_work(&self, kind: WorkerKind, cost: Cost, busy: Duration) {
+    pub(super) fn record_work(&self, kind: WorkerKind, cost: Cost, busy: Duration) {
         if !self.has_both_kinds {
             return;
         }
@@ -421,7 +425,7 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Records the cost of a planned task. Returns whether a CPU worker finishes a clip at `due`
     /// before NVDEC would, if that clip costs `first`.
-    pub fn record_task(
+    pub(super) fn record_task(
         &self,
         (cost, clips): (Cost, usize),
         (due, first): (SequenceNumber, Cost),
@@ -442,7 +446,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Waits for work; `None` once the loader is closed.
-    pub fn next(&self, kind: WorkerKind) -> Option<Work<T>> {
+    pub(super) fn next(&self, kind: WorkerKind) -> Option<Work<T>> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -474,14 +478,14 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Whether one more task may be suspended.
-    pub fn can_suspend_another(&self) -> bool {
+    pub(super) fn can_suspend_another(&self) -> bool {
         self.lock().suspended.len() < MAX_SUSPENDED.max(2 * self.workers)
     }
 
     /// Reserves bytes of the memory budget for the clip at sequence number `due`. If necessary,
     /// evicts cached clips that are due later, but none while a suspended task holds a decoder in
     /// the same budget.
-    pub fn reserve(
+    pub(super) fn reserve(
         &self,
         bytes: usize,
         due: SequenceNumber,
@@ -517,7 +521,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Takes the suspended task with the earliest deadline among those that hold a decoder.
-    pub fn take_task_with_decoder(&self) -> Option<Box<T>> {
+    pub(super) fn take_task_with_decoder(&self) -> Option<Box<T>> {
         let mut state = self.lock();
         let holding = state
             .suspended
@@ -532,14 +536,14 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Reserves bytes of the memory budget for a clip of a later epoch, unless too much is in use:
     /// clips of this epoch need memory, too.
-    pub fn reserve_ahead(&self, bytes: usize) -> Option<MemoryReservation> {
+    pub(super) fn reserve_ahead(&self, bytes: usize) -> Option<MemoryReservation> {
         let fits = self.budget.used().saturating_add(bytes as u64)
             <= self.budget.bytes() / LATER_EPOCHS_SHARE;
         fits.then(|| self.budget.reserve(bytes)).flatten()
     }
 
     /// Records a finished clip.
-    pub fn complete_clip(
+    pub(super) fn complete_clip(
         &self,
         pass: u64,
         seq: SequenceNumber,
@@ -586,7 +590,7 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Records that a clip cannot be made. A clip that is not due is tried again, alone, once it is
     /// due.
-    pub fn fail_clip(&self, pass: u64, seq: SequenceNumber, error: Error) {
+    pub(super) fn fail_clip(&self, pass: u64, seq: SequenceNumber, error: Error) {
         self.update(pass, |epoch_state| {
             let due = seq < epoch_state.open_end;
             let Some(entry) = epoch_state.lookahead.get(seq) else {
@@ -604,12 +608,12 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Requeues clip requests that a worker did not process. `unshared`: making them together with
     /// others failed.
-    pub fn requeue(&self, pass: u64, requests: Vec<ClipRequest>, unshared: bool) {
+    pub(super) fn requeue(&self, pass: u64, requests: Vec<ClipRequest>, unshared: bool) {
         self.requeue_with(pass, requests, |entry| entry.unshared |= unshared);
     }
 
     /// Requeues clip requests for the workers of one kind.
-    pub fn requeue_for(&self, kind: WorkerKind, pass: u64, requests: Vec<ClipRequest>) {
+    pub(super) fn requeue_for(&self, kind: WorkerKind, pass: u64, requests: Vec<ClipRequest>) {
         self.requeue_with(pass, requests, |entry| entry.kind = Some(kind));
     }
 
@@ -635,7 +639,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Requeues clip requests whose clips are on disk: they are read when they are due.
-    pub fn requeue_stored(&self, pass: u64, requests: Vec<ClipRequest>) {
+    pub(super) fn requeue_stored(&self, pass: u64, requests: Vec<ClipRequest>) {
         self.update(pass, |epoch_state| {
             for request in requests {
                 if let Some(entry) = epoch_state.lookahead.get(request.seq) {
@@ -648,7 +652,7 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Requeues clip requests that were taken ahead of their turn and cannot be made now. No others
     /// are taken until the next batch is opened.
-    pub fn requeue_ahead(&self, pass: u64, requests: Vec<ClipRequest>) {
+    pub(super) fn requeue_ahead(&self, pass: u64, requests: Vec<ClipRequest>) {
         self.update(pass, |epoch_state| epoch_state.work_ahead_failed = true);
         self.requeue(pass, requests, false);
     }
@@ -662,7 +666,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Takes a suspended task that makes only clips of later epochs from this video.
-    pub fn take_ahead_task(&self, video: u32) -> Option<Box<T>> {
+    pub(super) fn take_ahead_task(&self, video: u32) -> Option<Box<T>> {
         let mut state = self.lock();
         let is_ahead = |task: &T| task.pass() == ANY_PASS && task.video() == video;
         let at = state.suspended.iter().position(|task| is_ahead(task))?;
@@ -670,7 +674,7 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Keeps the clip slot of a request whose clip a suspended task makes.
-    pub fn keep_slot(&self, pass: u64, request: ClipRequest) {
+    pub(super) fn keep_slot(&self, pass: u64, request: ClipRequest) {
         self.update(pass, |epoch_state| {
             if let Some(entry) = epoch_state.lookahead.get(request.seq) {
                 entry.slot = entry.slot.take().or(request.slot);
@@ -680,7 +684,7 @@ impl<T: SuspendedTask> Scheduler<T> {
 
     /// Suspends a task until a worker resumes it. Returns the task if the memory budget has no room
     /// for its decoder.
-    pub fn suspend(&self, mut task: Box<T>) -> Option<Box<T>> {
+    pub(super) fn suspend(&self, mut task: Box<T>) -> Option<Box<T>> {
         let mut state = self.lock();
         let pass = task.pass();
         let is_current = state.epoch_state.as_ref().is_some_and(|p| p.pass == pass);

@@ -38,7 +38,7 @@ pub(super) struct SingleClipDecoder {
 
 impl SingleClipDecoder {
     /// `is_fallback`: its clips would be decoded on the GPU if that had not failed.
-    pub fn new(
+    pub(super) fn new(
         config: &Arc<LoaderConfig>,
         catalog: &Arc<VideoCatalog>,
         stats: &Arc<StatsCollector>,
@@ -65,7 +65,7 @@ impl SingleClipDecoder {
     }
 
     /// Adds the work done since the last call to the statistics.
-    pub fn count_work(&mut self) {
+    pub(super) fn count_work(&mut self) {
         for (decoder, _) in &mut self.views {
             let (counts, times) = decoder.take_stats();
             let report = decoder.take_report();
@@ -87,7 +87,7 @@ impl SingleClipDecoder {
     /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`. A
     /// clip of a group is not replaced alone: its error is returned, and
     /// [`Self::make_replacement_group`] replaces the group.
-    pub fn make(&mut self, epoch: u64, request: &mut ClipRequest) -> Result<MadeClip> {
+    pub(super) fn make(&mut self, epoch: u64, request: &mut ClipRequest) -> Result<MadeClip> {
         match self.attempt(epoch, request, request.sampled.clip) {
             Err(error)
                 if error.is_file_error()
@@ -104,7 +104,7 @@ impl SingleClipDecoder {
 
     /// Makes another clip for this request, whose own clip failed with `error`. If no other clip
     /// can be made, returns the last error.
-    pub fn make_replacement(
+    pub(super) fn make_replacement(
         &mut self,
         epoch: u64,
         request: &mut ClipRequest,
@@ -126,7 +126,7 @@ impl SingleClipDecoder {
 
     /// Makes the clips of another video for these requests, all clips of one video of which at
     /// least one failed with `error`. If no other video has all of them, returns the last error.
-    pub fn make_replacement_group(
+    pub(super) fn make_replacement_group(
         &mut self,
         epoch: u64,
         requests: &mut [ClipRequest],

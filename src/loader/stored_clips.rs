@@ -40,7 +40,7 @@ impl StoredClips {
     ///
     /// # Errors
     /// `Argument` if the folder cannot be used.
-    pub fn open(config: &LoaderConfig, keys: &ContentKeys) -> Result<Option<Arc<Self>>> {
+    pub(super) fn open(config: &LoaderConfig, keys: &ContentKeys) -> Result<Option<Arc<Self>>> {
         let Some(store) = &config.options.clip_store else {
             return Ok(None);
         };
@@ -73,7 +73,7 @@ impl StoredClips {
         })))
     }
 
-    pub fn counts(&self) -> StoreCounts {
+    pub(super) fn counts(&self) -> StoreCounts {
         self.store.counts()
     }
 
@@ -82,7 +82,7 @@ impl StoredClips {
     ///
     /// # Errors
     /// `Argument` if it keeps state of its own: the clips of later epochs are not known then.
-    pub fn check_sampler(
+    pub(super) fn check_sampler(
         &self,
         epoch: u64,
         sample: impl Fn(u64) -> Option<ClipIndices>,
@@ -105,12 +105,12 @@ impl StoredClips {
     }
 
     /// The last epoch for whose clips a video is decoded in this epoch.
-    pub fn last_epoch(&self, video: u32, epoch: u64) -> u64 {
+    pub(super) fn last_epoch(&self, video: u32, epoch: u64) -> u64 {
         last_epoch_of_run((self.seed, self.epochs), video, epoch)
     }
 
     /// Stores a clip.
-    pub fn put(&self, ticket: Ticket, shape: &ClipShape, bytes: &[u8]) {
+    pub(super) fn put(&self, ticket: Ticket, shape: &ClipShape, bytes: &[u8]) {
         let sizes = [shape.frames, shape.height, shape.width].map(u32::try_from);
         if let [Ok(frames), Ok(height), Ok(width)] = sizes {
             self.store.put(
@@ -123,7 +123,7 @@ impl StoredClips {
     }
 
     /// The shape of a stored clip; `None` if it does not belong to this pipeline.
-    pub fn shape(clip: &StoredClip, pipeline: &TransformPipeline) -> Option<ClipShape> {
+    pub(super) fn shape(clip: &StoredClip, pipeline: &TransformPipeline) -> Option<ClipShape> {
         let [frames, height, width, code] = clip.tag();
         let shape = pipeline.shape(frames as usize, (width, height));
         let dtype = [pipeline.dtype, Dtype::U8]

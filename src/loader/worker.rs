@@ -38,7 +38,7 @@ pub(super) struct WorkerPool {
 }
 
 impl WorkerPool {
-    pub fn start(
+    pub(super) fn start(
         config: &Arc<LoaderConfig>,
         catalog: Arc<VideoCatalog>,
         stored: Option<Arc<StoredClips>>,

@@ -86,7 +86,7 @@ impl RemoteSource {
     /// # Errors
     /// `NotFound`; `Io` with the reason where the server cannot be read; `Argument` and
     /// `Unsupported` for invalid and unsupported URLs.
-    pub fn open(url: &str, trust_cached: bool) -> Result<Self> {
+    pub(super) fn open(url: &str, trust_cached: bool) -> Result<Self> {
         let parsed_url = Arc::new(ParsedUrl::parse(url)?);
         let outage_timeout =
             interrupt::outage_timeout().map_or_else(outage_timeout_from_env, Ok)?;

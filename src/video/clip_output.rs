@@ -83,7 +83,7 @@ impl ClipOutput for LazyClipOutput {
 ///
 /// # Errors
 /// Those of the transforms and of `output`, with the position of the frame.
-pub fn write_frame(
+pub(crate) fn write_frame(
     executor: &mut TransformExecutor,
     picture: &mut InputFrame<'_>,
     (index, frame): (&VideoIndex, PresentationIndex),

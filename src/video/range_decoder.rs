@@ -14,7 +14,7 @@ use crate::transforms::InputFrame;
 use crate::units::{DecodeIndex, PresentationIndex};
 
 /// Provides decoders to a [`RangeDecoder`], and takes them back.
-pub trait DecoderProvider {
+pub(crate) trait DecoderProvider {
     /// Whether videos are decoded on the GPU where that is possible.
     fn prefers_gpu(&self) -> bool;
 
@@ -34,7 +34,7 @@ pub trait DecoderProvider {
 }
 
 /// The outcome of one step of a decode range.
-pub enum RangeStep {
+pub(crate) enum RangeStep {
     /// The range continues.
     More,
     /// The range is over.
@@ -46,7 +46,7 @@ pub enum RangeStep {
 
 /// Decodes one decode range at a time.
 #[derive(Default)]
-pub struct RangeDecoder {
+pub(crate) struct RangeDecoder {
     decoder: Option<AnyDecoder>,
     /// The range in progress, or the one that failed last: its packets from the random access point
     /// on, and the frames that the present decoder has to deliver.
@@ -60,36 +60,36 @@ pub struct RangeDecoder {
 
 impl RangeDecoder {
     /// Whether a range is in progress or has failed.
-    pub fn is_in_range(&self) -> bool {
+    pub(crate) fn is_in_range(&self) -> bool {
         self.range.is_some()
     }
 
     /// Ends the range, and returns it.
-    pub fn take_range(&mut self) -> Option<DecodeRange> {
+    pub(crate) fn take_range(&mut self) -> Option<DecodeRange> {
         self.range.take()
     }
 
     /// The decoder, if it holds one, and whether that is a fallback.
-    pub fn decoder(&mut self) -> Option<(&mut AnyDecoder, bool)> {
+    pub(crate) fn decoder(&mut self) -> Option<(&mut AnyDecoder, bool)> {
         self.decoder
             .as_mut()
             .map(|decoder| (decoder, self.is_fallback))
     }
 
     /// Whether frames come from the GPU now.
-    pub fn is_on_gpu(&self) -> bool {
+    pub(crate) fn is_on_gpu(&self) -> bool {
         self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware)
     }
 
     /// Whether only the end of a range shows that its frames are right.
-    pub fn verifies_at_end(&self) -> bool {
+    pub(crate) fn verifies_at_end(&self) -> bool {
         self.decoder
             .as_ref()
             .is_some_and(AnyDecoder::verifies_at_end)
     }
 
     /// Gives the decoder back.
-    pub fn release(&mut self, decoders: &mut dyn DecoderProvider) {
+    pub(crate) fn release(&mut self, decoders: &mut dyn DecoderProvider) {
         if let Some(decoder) = self.decoder.take() {
             decoders.release(decoder, self.is_fallback);
         }
@@ -100,7 +100,7 @@ impl RangeDecoder {
     ///
     /// # Errors
     /// Those of [`AnyDecoder::begin`] on the CPU; `Gpu` if the device is lost.
-    pub fn begin(
+    pub(crate) fn begin(
         &mut self,
         index: &Arc<VideoIndex>,
         range: DecodeRange,
@@ -147,7 +147,7 @@ impl RangeDecoder {
     /// # Errors
     /// Any error from reading, decoding on the CPU or `on_frame`; `Gpu` if the device is lost.
     /// Frames delivered before the error count.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         reader: &mut PacketReader,
         decoders: &mut dyn DecoderProvider,
@@ -193,7 +193,7 @@ impl RangeDecoder {
     ///
     /// # Errors
     /// That of the first frame that cannot be decoded alone; any error from reading or `on_frame`.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         reader: &mut PacketReader,
         range: DecodeRange,

@@ -15,12 +15,12 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Permission to call Python, until it is dropped. The interpreter's exit waits for it.
-pub struct CallGuard(());
+pub(super) struct CallGuard(());
 
 impl CallGuard {
     /// Returns `None` once the interpreter is about to exit: a thread that waits for the GIL then
     /// never returns.
-    pub fn get() -> Option<Self> {
+    pub(super) fn get() -> Option<Self> {
         ACTIVE_CALLS.fetch_add(1, Ordering::SeqCst);
         let guard = Self(());
         (!EXITING.load(Ordering::SeqCst)).then_some(guard)
@@ -34,7 +34,7 @@ impl Drop for CallGuard {
 }
 
 /// Makes the interpreter's exit wait for running calls and prevent new ones.
-pub fn register_exit_hook(py: Python<'_>) -> PyResult<()> {
+pub(super) fn register_exit_hook(py: Python<'_>) -> PyResult<()> {
     /// The process that registered last: a forked child registers for itself. The GIL is held here,
     /// so no other thread registers at the same time.
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
@@ -71,7 +71,7 @@ thread_local! {
 }
 
 /// Records the exception of a call, for [`with_cause`] on the same thread.
-pub fn record_exception(raised: PyErr) {
+pub(super) fn record_exception(raised: PyErr) {
     LAST_EXCEPTION.with_borrow_mut(|slot| {
         if let Some(slot) = slot {
             *slot = Some(raised);
@@ -81,7 +81,7 @@ pub fn record_exception(raised: PyErr) {
 
 /// Runs `work`, which may call Python functions on this thread. If `work` fails, its exception gets
 /// the last exception that such a function raised as its cause.
-pub fn with_cause<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+pub(crate) fn with_cause<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let outer = LAST_EXCEPTION.replace(Some(None));
     let result = work();
     let raised = LAST_EXCEPTION.replace(outer).flatten();

@@ -13,11 +13,11 @@ use super::callback_guard::{CallGuard, record_exception, register_exit_hook};
 /// A Python function. All clones share one Python reference, so that Python's garbage collector can
 /// account for it.
 #[derive(Clone, Debug)]
-pub struct Callable(pub Arc<Py<PyAny>>);
+pub(crate) struct Callable(pub Arc<Py<PyAny>>);
 
 /// A clip sampler whose frames a Python function chooses.
 #[derive(Debug)]
-pub struct CallbackSampler {
+pub(super) struct CallbackSampler {
     function: Callable,
     name: String,
     /// Python's `random.Random`. Importing it later might wait for an import that itself waits for
@@ -82,7 +82,7 @@ impl ClipInfo {
 
 impl CallbackSampler {
     /// Validates the numbers and creates the clip sampler.
-    pub fn new(
+    pub(super) fn new(
         function: Callable,
         clips_per_video: u32,
         sequence_length: Option<u32>,

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 /// One drawn number: an integer below the limit that the clip sampler passes, or a float in [0, 1).
 #[derive(FromPyObject, Clone, Copy, Debug)]
-pub enum RandomValue {
+pub(crate) enum RandomValue {
     #[pyo3(transparent)]
     Int(u64),
     #[pyo3(transparent)]
@@ -26,14 +26,14 @@ impl fmt::Display for RandomValue {
 }
 
 /// A random source with predetermined numbers.
-pub struct ScriptedRng {
+pub(super) struct ScriptedRng {
     draws: std::vec::IntoIter<RandomValue>,
     used: usize,
     mismatch: Option<String>,
 }
 
 impl ScriptedRng {
-    pub fn new(draws: Vec<RandomValue>) -> Self {
+    pub(super) fn new(draws: Vec<RandomValue>) -> Self {
         Self {
             draws: draws.into_iter(),
             used: 0,
@@ -45,7 +45,7 @@ impl ScriptedRng {
     ///
     /// # Errors
     /// `Argument` if the given numbers are not those that the clip sampler drew.
-    pub fn finish(self) -> Result<()> {
+    pub(super) fn finish(self) -> Result<()> {
         let mismatch = self.mismatch.or_else(|| match self.draws.len() {
             0 => None,
             left => Some(format!("{left} are left over after {}", self.used)),

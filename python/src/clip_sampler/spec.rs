@@ -21,7 +21,7 @@ use crate::errors::OrRaise;
 
 /// A clip sampler from Python: the tuple that `ClipSampler._spec()` returns.
 #[derive(Clone, Debug)]
-pub struct SamplerArg {
+pub(crate) struct SamplerArg {
     pub sampler: ClipSamplerRef,
     pub function: Option<Callable>,
 }

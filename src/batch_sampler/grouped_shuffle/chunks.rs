@@ -29,7 +29,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub fn new(clips: VideoClips, max_chunk: u32) -> Self {
+    pub(super) fn new(clips: VideoClips, max_chunk: u32) -> Self {
         let max_chunk = u64::from(max_chunk.max(1));
         let largest = |clips: u64| clips.div_ceil(clips.div_ceil(max_chunk).max(1));
         match &clips {
@@ -76,7 +76,7 @@ impl Chunks {
     }
 
     /// Sum of the squares of the chunks' lengths.
-    pub fn sum_of_squares(&self) -> u128 {
+    pub(super) fn sum_of_squares(&self) -> u128 {
         let of_video = |clips: u64, parts: u64| {
             let (length, longer) = (
                 u128::from(clips / parts.max(1)),
@@ -100,7 +100,7 @@ impl Chunks {
 
     /// The expected number of chunks of an epoch, and of the sum of the squares of their lengths,
     /// from the expected number of delivered clips of each video.
-    pub fn expected(&self, clips_of_videos: impl Iterator<Item = f64>) -> (u64, u128) {
+    pub(super) fn expected(&self, clips_of_videos: impl Iterator<Item = f64>) -> (u64, u128) {
         let (mut num_chunks, mut squares) = (0.0, 0.0);
         for (video, expected) in clips_of_videos.enumerate() {
             let own = self.clips.clips_of(video as u64);
@@ -123,7 +123,7 @@ impl Chunks {
 
     /// The chunks of an epoch that consist of copies of videos: of so many that they have at least
     /// `num_clips` clips.
-    pub fn draw(&self, epoch: WeightedEpoch, num_clips: u64) -> DrawnChunks {
+    pub(super) fn draw(&self, epoch: WeightedEpoch, num_clips: u64) -> DrawnChunks {
         let max_chunk = self.max_chunk;
         let parts_of = |copy: &Copy| (copy.clips.end - copy.clips.start).div_ceil(max_chunk);
         if let Some(len) = self.equal_len {
@@ -152,7 +152,7 @@ impl Chunks {
     }
 
     /// The clips of a chunk.
-    pub fn get(&self, chunk: u64) -> Range<u64> {
+    pub(super) fn get(&self, chunk: u64) -> Range<u64> {
         let (video, parts, part) = self.cuts.of(chunk);
         part_of(self.clips.clips_of(video), parts, part)
     }
@@ -193,7 +193,7 @@ pub(super) struct DrawnChunks {
 
 impl DrawnChunks {
     /// The clips of a chunk and their occurrence.
-    pub fn get(&self, chunk: u64) -> Copy {
+    pub(super) fn get(&self, chunk: u64) -> Copy {
         let (copy, parts, part) = self.cuts.of(chunk);
         let Copy { clips, occurrence } = self.epoch.copy(copy);
         Copy {

@@ -89,7 +89,7 @@ impl WeightedVideos {
     /// # Errors
     /// `Argument` if no video with clips has a weight, or for a number of clips that needs points
     /// too close together.
-    pub fn new(clips: VideoClips, config: &WeightConfig, unit: Unit) -> Result<Self> {
+    pub(crate) fn new(clips: VideoClips, config: &WeightConfig, unit: Unit) -> Result<Self> {
         let len = |video: usize| {
             let own = clips.clips_of(video as u64);
             own.end - own.start
@@ -161,7 +161,7 @@ impl WeightedVideos {
     }
 
     /// The expected number of delivered clips of each video.
-    pub fn expected_clips(&self) -> impl Iterator<Item = f64> + '_ {
+    pub(crate) fn expected_clips(&self) -> impl Iterator<Item = f64> + '_ {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
             .zip(self.ends.iter())
@@ -189,7 +189,7 @@ pub(super) struct WeightedEpoch {
 impl WeightedEpoch {
     /// The copy that a point selects. Points are not limited: past the end of the line they begin
     /// again.
-    pub fn copy(&self, number: u64) -> Copy {
+    pub(super) fn copy(&self, number: u64) -> Copy {
         let WeightedVideos {
             clips,
             unit,

@@ -41,7 +41,7 @@ struct GroupedDataset {
 impl GroupedMixSampler {
     /// # Errors
     /// `Argument` if a dataset ends within a video.
-    pub fn new(
+    pub(crate) fn new(
         mix: &MixConfig,
         clips: &VideoClips,
         config: GroupedConfig,
@@ -93,7 +93,7 @@ impl GroupedMixSampler {
     }
 
     /// Whether every chunk is a single clip.
-    pub fn is_ungrouped(&self) -> bool {
+    pub(crate) fn is_ungrouped(&self) -> bool {
         self.datasets
             .iter()
             .all(|dataset| dataset.shuffle.is_ungrouped())

@@ -11,7 +11,7 @@ pub(crate) struct Av1DependencyParser {
 }
 
 impl Av1DependencyParser {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub(super) fn new(extradata: &[u8]) -> Self {
         let mut this = Self { sequence: None };
         this.parse(config_obus(extradata));
         this

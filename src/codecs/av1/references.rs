@@ -13,7 +13,7 @@ pub(crate) struct Av1ReferenceParser {
 }
 
 impl Av1ReferenceParser {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub(super) fn new(extradata: &[u8]) -> Self {
         let mut this = Self {
             sequence: None,
             slots: [None; 8],

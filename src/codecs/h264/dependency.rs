@@ -47,7 +47,7 @@ pub(crate) struct H264DependencyParser {
 }
 
 impl H264DependencyParser {
-    pub fn new(extradata: &[u8], reorder_depth_known: bool) -> Self {
+    pub(super) fn new(extradata: &[u8], reorder_depth_known: bool) -> Self {
         let framing = Framing::detect(&H264, extradata);
         let mut this = Self {
             framing,
@@ -62,12 +62,12 @@ impl H264DependencyParser {
     }
 
     /// Whether there is at least one known sequence and all of them declare their reorder depth.
-    pub fn declares_reorder_depth(&self) -> bool {
+    pub(super) fn declares_reorder_depth(&self) -> bool {
         !self.sps_by_id.is_empty() && self.sps_by_id.values().all(|s| s.reorder_depth_declared)
     }
 
     /// Whether there is at least one known sequence and all of them consist of frames.
-    pub fn declares_frames_only(&self) -> bool {
+    pub(super) fn declares_frames_only(&self) -> bool {
         !self.sps_by_id.is_empty() && self.sps_by_id.values().all(|s| s.frames_only)
     }
 
@@ -327,7 +327,7 @@ mod tests {
 
     /// Fields of the sequence parameter set in these tests.
     #[derive(Clone, Copy)]
-    pub struct Says {
+    pub(super) struct Says {
         pub frames_only: bool,
         pub gaps: bool,
         pub reorder_depth_declared: bool,
@@ -335,7 +335,7 @@ mod tests {
         pub crop: &'static str,
     }
 
-    pub const PLAIN: Says = Says {
+    pub(super) const PLAIN: Says = Says {
         frames_only: true,
         gaps: false,
         reorder_depth_declared: true,
@@ -344,7 +344,7 @@ mod tests {
 
     /// High profile with a scaling list, order type 0, 64x64, and VUI parameters with timing and
     /// HRD parameters.
-    pub fn sequence_set(says: Says) -> Vec<u8> {
+    pub(super) fn sequence_set(says: Says) -> Vec<u8> {
         let chroma = ["010 1 1 0 1", "1", &ue(3), &"1".repeat(15), "0000000"].concat();
         let size = [
             ue(0),
@@ -417,7 +417,7 @@ mod tests {
 
     /// A slice of a non-reference picture (`first_mb`, type 1, PPS id 0, frame number 1 in four
     /// bits, …).
-    pub fn slice(first_mb: u32, head: u8, field: bool) -> Vec<u8> {
+    pub(super) fn slice(first_mb: u32, head: u8, field: bool) -> Vec<u8> {
         let field = if field { "11" } else { "01" };
         let body = bits(&[&ue(first_mb), &ue(1), &ue(0), "0001", field, "11111111"].concat());
         [&[0, 0, 1, head], &body[..]].concat()

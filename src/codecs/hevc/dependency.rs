@@ -19,7 +19,7 @@ pub(crate) struct HevcDependencyParser {
 }
 
 impl HevcDependencyParser {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub(super) fn new(extradata: &[u8]) -> Self {
         let framing = Framing::detect(&Hevc, extradata);
         let mut this = Self {
             framing,

@@ -50,7 +50,7 @@ pub(crate) struct HevcPps {
 
 impl ParameterSets {
     /// Records a NAL unit. A set that cannot be parsed is unknown from then on.
-    pub fn insert(&mut self, unit: &[u8]) {
+    pub(super) fn insert(&mut self, unit: &[u8]) {
         let Some((head, body)) = unit.split_at_checked(2) else {
             return;
         };
@@ -81,12 +81,12 @@ impl ParameterSets {
     }
 
     /// Whether there is at least one known SPS and none of them allows reordering.
-    pub fn excludes_reordering(&self) -> bool {
+    pub(super) fn excludes_reordering(&self) -> bool {
         !self.sequences.is_empty() && self.sequences.values().all(|s| !s.reorders)
     }
 
     /// Returns the sets that a slice with this `slice_pic_parameter_set_id` refers to.
-    pub fn for_slice(&self, number: u32) -> Option<(&HevcSps, &HevcPps)> {
+    pub(super) fn for_slice(&self, number: u32) -> Option<(&HevcSps, &HevcPps)> {
         let picture = self.pictures.get(&number)?;
         Some((self.sequences.get(&picture.sequence)?, picture))
     }

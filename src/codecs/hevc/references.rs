@@ -25,7 +25,7 @@ pub(crate) struct HevcReferenceParser {
 }
 
 impl HevcReferenceParser {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub(super) fn new(extradata: &[u8]) -> Self {
         let framing = Framing::detect(&Hevc, extradata);
         let mut sets = ParameterSets::default();
         config_nal_units(&Hevc, framing, extradata)

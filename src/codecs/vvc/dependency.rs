@@ -18,7 +18,7 @@ pub(super) struct VvcDependencyParser {
 }
 
 impl VvcDependencyParser {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub(super) fn new(extradata: &[u8]) -> Self {
         let framing = Framing::detect(&Vvc, extradata);
         let mut this = Self {
             framing,

@@ -35,7 +35,7 @@ pub(super) struct PictureHeader {
 
 impl HeaderSets {
     /// Records a parameter set.
-    pub fn insert(&mut self, unit: &[u8]) {
+    pub(super) fn insert(&mut self, unit: &[u8]) {
         let Some(header) = NalHeader::parse(unit) else {
             return;
         };
@@ -59,7 +59,7 @@ impl HeaderSets {
     }
 
     /// The picture header in a unit: one of its own, or in a slice header.
-    pub fn picture_header(&self, unit: &[u8]) -> Option<PictureHeader> {
+    pub(super) fn picture_header(&self, unit: &[u8]) -> Option<PictureHeader> {
         let mut bits = picture_header_bits(unit)?;
         let beginning = skip_to_pps_id(&mut bits)?;
         let sps = self

@@ -17,7 +17,7 @@ pub(super) enum PacketSamples {
 }
 
 impl PacketSamples {
-    pub fn of(params: &AudioParams) -> Self {
+    pub(super) fn of(params: &AudioParams) -> Self {
         match &params.codec.name[..] {
             "aac" | "aac_latm" | "ac3" | "alac" => Self::Constant,
             "amr_nb" => Self::Header(|data| amr(data, &AMR_NB_BYTES, 160)),

@@ -21,7 +21,7 @@ const MAX_LEN: i64 = 1 << 55;
 const MAX_NAME_BYTES: u64 = 256;
 
 /// Encodes an index; `None` for one that would not decode to the same value.
-pub fn encode(index: &AudioIndex) -> Option<Vec<u8>> {
+pub(super) fn encode(index: &AudioIndex) -> Option<Vec<u8>> {
     let params = &index.params;
     if codec_id(&params.codec.name) != Some(params.codec.id) {
         return None;
@@ -59,7 +59,7 @@ const COLUMNS: [fn(&AudioPacket) -> i64; 5] = [
 ];
 
 /// Decodes an index; `None` if it is invalid.
-pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioIndex> {
+pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioIndex> {
     let reader = &mut VarintReader::new(bytes);
     if reader.byte()? != AUDIO_FORMAT {
         return None;

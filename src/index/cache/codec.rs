@@ -27,7 +27,7 @@ const MAX_REORDER_DEPTH: u8 = 16;
 const MAX_NAME_BYTES: u64 = 256;
 
 /// Encodes an index; `None` for one that would not decode to the same value.
-pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
+pub(super) fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     let is_valid = sync_points(&index.packets).eq(index.sync_points.iter().copied())
         && (index.direct || index.packets.iter().all(|p| p.offset == 0));
     if !is_valid || codec_id(&index.info.params.codec.name) != Some(index.info.params.codec.id) {
@@ -54,7 +54,7 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
 }
 
 /// Decodes an index; `None` if it is invalid.
-pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
+pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let reader = &mut VarintReader::new(bytes);
     let container = reader.text(MAX_NAME_BYTES)?.to_owned();
     let info = stream(reader, limits)?;

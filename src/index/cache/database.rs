@@ -25,7 +25,7 @@ pub enum AccessMode {
 }
 
 /// Opens a connection for reading.
-pub fn reader(file: &Path, access: AccessMode) -> Result<Connection> {
+pub(super) fn reader(file: &Path, access: AccessMode) -> Result<Connection> {
     // Opened for writing if permitted: a reader may have to roll back the transaction of a killed
     // writer.
     let flags = match access {
@@ -39,7 +39,7 @@ pub fn reader(file: &Path, access: AccessMode) -> Result<Connection> {
 }
 
 /// Opens a connection for writing; creates the file and the table.
-pub fn writer(file: &Path) -> Result<Connection> {
+pub(super) fn writer(file: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -89,7 +89,7 @@ fn create_schema(connection: &Connection) -> Result<()> {
 }
 
 /// Looks up an entry and passes it to `visit` with the day of its last recorded use.
-pub fn get<T>(
+pub(super) fn get<T>(
     connection: &Connection,
     id: i64,
     visit: impl FnOnce(&[u8], i64) -> T,
@@ -105,7 +105,10 @@ pub fn get<T>(
 }
 
 /// Passes all entries to `visit` until it returns `false`.
-pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) -> Result<()> {
+pub(super) fn each(
+    connection: &Connection,
+    mut visit: impl FnMut(i64, &[u8]) -> bool,
+) -> Result<()> {
     let mut statement = connection.prepare("SELECT id, value FROM record")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -118,7 +121,7 @@ pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) 
 
 /// Inserts or replaces entries that are used on day `today`, all of them or none. A damaged B-tree
 /// may store them where lookups do not find them, so each one is read back.
-pub fn put(
+pub(super) fn put(
     connection: &mut Connection,
     entries: &BTreeMap<i64, Vec<u8>>,
     today: i64,
@@ -151,7 +154,7 @@ const DELETE_RECORD: &str =
     "DELETE FROM record WHERE number = (SELECT number FROM lookup WHERE lookup.id = ?1)";
 
 /// Removes entries.
-pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
+pub(super) fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in ids {
         transaction.prepare_cached(DELETE_RECORD)?.execute([id])?;
@@ -163,7 +166,7 @@ pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
 }
 
 /// Records that entries were used on day `today`.
-pub fn touch(connection: &mut Connection, ids: &BTreeSet<i64>, today: i64) -> Result<()> {
+pub(super) fn touch(connection: &mut Connection, ids: &BTreeSet<i64>, today: i64) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in ids {
         transaction
@@ -175,7 +178,10 @@ pub fn touch(connection: &mut Connection, ids: &BTreeSet<i64>, today: i64) -> Re
 
 /// Removes the entries that have not been used for the longest time, until the rest has at most
 /// `max_bytes`.
-pub fn remove_least_recently_used(connection: &mut Connection, max_bytes: u64) -> Result<u64> {
+pub(super) fn remove_least_recently_used(
+    connection: &mut Connection,
+    max_bytes: u64,
+) -> Result<u64> {
     let mut removed = 0;
     while used_bytes(connection)? > max_bytes {
         let count = summary(connection)?.0;
@@ -201,7 +207,7 @@ pub fn remove_least_recently_used(connection: &mut Connection, max_bytes: u64) -
 }
 
 /// Bytes of the pages in use. Pages of removed entries stay in the file for new ones.
-pub fn used_bytes(connection: &Connection) -> Result<u64> {
+pub(super) fn used_bytes(connection: &Connection) -> Result<u64> {
     let value = |name| {
         connection.pragma_query_value(None, name, |row| Ok(row.get::<_, i64>(0)?.unsigned_abs()))
     };
@@ -209,7 +215,7 @@ pub fn used_bytes(connection: &Connection) -> Result<u64> {
 }
 
 /// Number of entries, and the first day on which one of them was used last.
-pub fn summary(connection: &Connection) -> Result<(u64, Option<i64>)> {
+pub(super) fn summary(connection: &Connection) -> Result<(u64, Option<i64>)> {
     connection.query_row("SELECT count(*), min(day) FROM lookup", [], |row| {
         Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?))
     })
@@ -218,7 +224,7 @@ pub fn summary(connection: &Connection) -> Result<(u64, Option<i64>)> {
 /// Empties a damaged database in place under SQLite's own locks, so that other processes that have
 /// it open see an empty one. Does nothing if the database is valid, because another process was
 /// first. Returns whether it was emptied.
-pub fn reset(file: &Path) -> Result<bool> {
+pub(super) fn reset(file: &Path) -> Result<bool> {
     let connection = Connection::open_with_flags(
         file,
         OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -248,7 +254,7 @@ fn is_valid(connection: &Connection) -> bool {
 
 /// Whether an error means that the file is damaged, rather than a failure of the machine, a lock or
 /// a permission.
-pub fn is_damage(error: &rusqlite::Error) -> bool {
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::SystemIoFailure => {
@@ -275,7 +281,7 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Whether an error means that this process lacks write permission.
-pub fn is_denied(error: &rusqlite::Error) -> bool {
+pub(super) fn is_denied(error: &rusqlite::Error) -> bool {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
     matches!(
         error.sqlite_error_code(),
@@ -284,7 +290,7 @@ pub fn is_denied(error: &rusqlite::Error) -> bool {
 }
 
 /// Whether an error only means that other connections were busy for too long.
-pub fn is_busy(error: &rusqlite::Error) -> bool {
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)

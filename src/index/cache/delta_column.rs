@@ -11,7 +11,7 @@ use super::varint::{
 const LARGE_VALUE_TOKEN: u64 = 1;
 
 /// Appends a list.
-pub fn write_column(out: &mut Vec<u8>, values: &[i64]) {
+pub(super) fn write_column(out: &mut Vec<u8>, values: &[i64]) {
     let Some(&least) = values.iter().min() else {
         return;
     };
@@ -48,7 +48,7 @@ pub fn write_column(out: &mut Vec<u8>, values: &[i64]) {
 }
 
 /// Reads a list of `count` numbers.
-pub fn read_column(reader: &mut VarintReader<'_>, count: usize) -> Option<Vec<i64>> {
+pub(super) fn read_column(reader: &mut VarintReader<'_>, count: usize) -> Option<Vec<i64>> {
     if count == 0 {
         return Some(Vec::new());
     }

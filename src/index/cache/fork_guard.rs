@@ -12,7 +12,7 @@ static OWNER_PID: AtomicU32 = AtomicU32::new(0);
 static THREADS_INSIDE: AtomicU32 = AtomicU32::new(0);
 
 /// Guard held while the database is used.
-pub struct ForkGuard(());
+pub(super) struct ForkGuard(());
 
 impl Drop for ForkGuard {
     fn drop(&mut self) {
@@ -21,7 +21,7 @@ impl Drop for ForkGuard {
 }
 
 /// Enters a cache that process `owner_pid` opened; returns `None` in its children.
-pub fn enter(owner_pid: u32) -> Option<ForkGuard> {
+pub(super) fn enter(owner_pid: u32) -> Option<ForkGuard> {
     (owner_pid == std::process::id()).then(|| {
         THREADS_INSIDE.fetch_add(1, Ordering::SeqCst);
         ForkGuard(())
@@ -30,7 +30,7 @@ pub fn enter(owner_pid: u32) -> Option<ForkGuard> {
 
 /// Enters to open caches in this process; returns `None` in a child forked while a thread of its
 /// parent was inside.
-pub fn enter_to_open() -> Option<ForkGuard> {
+pub(super) fn enter_to_open() -> Option<ForkGuard> {
     let this = std::process::id();
     let owner = OWNER_PID.load(Ordering::SeqCst);
     if owner != this {

@@ -27,7 +27,7 @@ const AUDIO_MARK: u8 = b'a';
 /// State of a file to which an index belongs. Device and inode are not included: device numbers
 /// differ between machines that share a file system, and inodes are reused after deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSignature {
+pub(super) struct FileSignature {
     /// Length in bytes.
     pub len: u64,
     /// Modification time, nanoseconds since 1970; any user can set it.
@@ -40,7 +40,7 @@ impl FileSignature {
     /// Returns `None` for a source that is not a whole file. A remote file is identified by its
     /// tag: a hash of it replaces the modification time, and no clock tick has to pass. A remote
     /// file without a tag could change unnoticed, so it has no stamp.
-    pub fn of(identity: &Identity) -> Option<Self> {
+    pub(super) fn of(identity: &Identity) -> Option<Self> {
         if let Identity::Remote {
             len, tag, start: 0, ..
         } = identity
@@ -71,7 +71,7 @@ impl FileSignature {
     /// Returns how long after a given moment another change to the file might still leave its
     /// change time unchanged: file systems update times every few milliseconds, those with
     /// whole-second times every two seconds. Returns `None` if a change would already be visible.
-    pub fn stable_after(&self, moment_ns: i64) -> Option<Duration> {
+    pub(super) fn stable_after(&self, moment_ns: i64) -> Option<Duration> {
         let tick_ns = if self.ctime_ns % 1_000_000_000 == 0 {
             2_000_000_000
         } else {
@@ -87,7 +87,7 @@ impl FileSignature {
 
 /// An encoded index with its key and the state of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheRecord<'a> {
+pub(super) struct CacheRecord<'a> {
     /// Key of the entry, see [`record_key`].
     pub key: &'a [u8],
     /// State of the file that was indexed.
@@ -104,7 +104,7 @@ pub struct CacheRecord<'a> {
 
 impl<'a> CacheRecord<'a> {
     /// Encodes the entry.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         out.extend([0; 8]);
         write_bytes(&mut out, self.key);
@@ -121,7 +121,7 @@ impl<'a> CacheRecord<'a> {
     }
 
     /// Decodes an entry; `None` if it is damaged or has another format.
-    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = VarintReader::new(bytes);
         if reader.byte()? != FORMAT || reader.u64_le()? != xxh3_64(reader.rest()) {
             return None;
@@ -145,7 +145,7 @@ impl<'a> CacheRecord<'a> {
     /// If length and modification time are equal but the change time differs, the file was renamed,
     /// changed owner, is a copy with preserved times, or is another file that was given these
     /// times. The fingerprint distinguishes these cases.
-    pub fn is_valid_for(&self, signature: &FileSignature, source: &dyn ByteSource) -> bool {
+    pub(super) fn is_valid_for(&self, signature: &FileSignature, source: &dyn ByteSource) -> bool {
         (self.signature.len, self.signature.mtime_ns) == (signature.len, signature.mtime_ns)
             && self.signature.stable_after(self.read_ns).is_none()
             && (self.ffmpeg.is_empty() || self.ffmpeg == crate::ffmpeg::version())
@@ -155,14 +155,14 @@ impl<'a> CacheRecord<'a> {
 }
 
 /// Primary key of an entry in the database.
-pub fn record_id(key: &[u8]) -> i64 {
+pub(super) fn record_id(key: &[u8]) -> i64 {
     xxh3_64(key) as i64
 }
 
 /// Hashes a file's length, beginning and end, where containers store their tables, to identify its
 /// content without reading all of it. For a remote file the tag suffices, without a request for the
 /// end.
-pub fn content_hash(source: &dyn ByteSource) -> Result<u64> {
+pub(super) fn content_hash(source: &dyn ByteSource) -> Result<u64> {
     if let Identity::Remote { tag, .. } = source.identity() {
         return Ok(xxh3_64(tag.as_bytes()));
     }
@@ -178,7 +178,11 @@ pub fn content_hash(source: &dyn ByteSource) -> Result<u64> {
 
 /// Returns the key of an index: the absolute path, or the URL without its secrets, then the stream
 /// if one was requested, so that indices of several streams of a file are cached separately.
-pub fn record_key(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> Option<Vec<u8>> {
+pub(super) fn record_key(
+    path: &Path,
+    source: &dyn ByteSource,
+    stream: Option<u32>,
+) -> Option<Vec<u8>> {
     let mut key = match source.identity() {
         Identity::Remote { url, .. } => url.as_bytes().to_vec(),
         _ => std::path::absolute(path)
@@ -195,7 +199,7 @@ pub fn record_key(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> 
 
 /// Returns the key of an audio index: that of a video index, and the audio stream, if one was
 /// requested.
-pub fn audio_record_key(
+pub(super) fn audio_record_key(
     path: &Path,
     source: &dyn ByteSource,
     stream: Option<u32>,
@@ -207,14 +211,14 @@ pub fn audio_record_key(
 }
 
 /// Returns the path or URL in a key.
-pub fn path_in_key(key: &[u8]) -> &[u8] {
+pub(super) fn path_in_key(key: &[u8]) -> &[u8] {
     key.split(|&byte| byte == STREAM_SEPARATOR)
         .next()
         .unwrap_or(key)
 }
 
 /// Returns the path or URL of an encoded entry, whose other parts are not checked.
-pub fn path_of(encoded: &[u8]) -> Option<&Path> {
+pub(super) fn path_of(encoded: &[u8]) -> Option<&Path> {
     let mut reader = VarintReader::new(encoded);
     if reader.byte()? != FORMAT {
         return None;
@@ -227,7 +231,7 @@ pub fn path_of(encoded: &[u8]) -> Option<&Path> {
 
 /// Whether a local file was removed. If its folder is missing too, its file system may not be
 /// mounted.
-pub fn is_missing(path: &Path) -> bool {
+pub(super) fn is_missing(path: &Path) -> bool {
     as_url(path).is_none()
         && matches!(path.try_exists(), Ok(false))
         && path
@@ -236,12 +240,12 @@ pub fn is_missing(path: &Path) -> bool {
 }
 
 /// Days since 1970.
-pub fn today() -> i64 {
+pub(super) fn today() -> i64 {
     unix_nanos(SystemTime::now()) / 86_400_000_000_000
 }
 
 /// Converts a time to nanoseconds since 1970.
-pub fn unix_nanos(time: SystemTime) -> i64 {
+pub(super) fn unix_nanos(time: SystemTime) -> i64 {
     let ns = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
     time.duration_since(UNIX_EPOCH)
         .map_or_else(|before| -ns(before.duration()), ns)

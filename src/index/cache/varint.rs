@@ -3,7 +3,7 @@
 //! before it is used.
 
 /// Appends a number.
-pub fn write_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -12,67 +12,67 @@ pub fn write_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Number of bytes that [`write_varint`] writes for a number.
-pub fn varint_len(value: u64) -> usize {
+pub(super) fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
 /// Appends a signed number.
-pub fn write_signed_varint(out: &mut Vec<u8>, value: i64) {
+pub(super) fn write_signed_varint(out: &mut Vec<u8>, value: i64) {
     write_varint(out, zigzag_encode(value));
 }
 
 /// Appends bytes, preceded by their length.
-pub fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     write_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Zigzag encoding: 0, -1, 1, -2, … become 0, 1, 2, 3, …
-pub fn zigzag_encode(value: i64) -> u64 {
+pub(super) fn zigzag_encode(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 
 /// The inverse of [`zigzag_encode`].
-pub fn zigzag_decode(value: u64) -> i64 {
+pub(super) fn zigzag_decode(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Reads values in sequence; returns `None` where the input ends or is invalid.
 #[derive(Clone)]
-pub struct VarintReader<'a>(&'a [u8]);
+pub(super) struct VarintReader<'a>(&'a [u8]);
 
 impl<'a> VarintReader<'a> {
     /// Starts at the first byte.
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
     /// The bytes not read yet.
-    pub fn rest(&self) -> &'a [u8] {
+    pub(super) fn rest(&self) -> &'a [u8] {
         self.0
     }
 
     /// Reads one byte.
-    pub fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(first)
     }
 
     /// Reads `len` bytes.
-    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// Reads a little-endian 64-bit number.
-    pub fn u64_le(&mut self) -> Option<u64> {
+    pub(super) fn u64_le(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
     /// Reads a number written by [`write_varint`].
-    pub fn varint(&mut self) -> Option<u64> {
+    pub(super) fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -89,23 +89,23 @@ impl<'a> VarintReader<'a> {
     }
 
     /// Reads a number written by [`write_varint`]; `None` if it exceeds 32 bits.
-    pub fn varint_u32(&mut self) -> Option<u32> {
+    pub(super) fn varint_u32(&mut self) -> Option<u32> {
         u32::try_from(self.varint()?).ok()
     }
 
     /// Reads a number written by [`write_signed_varint`].
-    pub fn signed_varint(&mut self) -> Option<i64> {
+    pub(super) fn signed_varint(&mut self) -> Option<i64> {
         self.varint().map(zigzag_decode)
     }
 
     /// Reads bytes written by [`write_bytes`]; `None` if there are more than `most`.
-    pub fn bytes(&mut self, most: u64) -> Option<&'a [u8]> {
+    pub(super) fn bytes(&mut self, most: u64) -> Option<&'a [u8]> {
         let len = self.varint().filter(|&len| len <= most)?;
         self.take(usize::try_from(len).ok()?)
     }
 
     /// Reads text written by [`write_bytes`]; `None` if it has more than `most` bytes.
-    pub fn text(&mut self, most: u64) -> Option<&'a str> {
+    pub(super) fn text(&mut self, most: u64) -> Option<&'a str> {
         std::str::from_utf8(self.bytes(most)?).ok()
     }
 }

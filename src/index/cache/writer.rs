@@ -40,22 +40,22 @@ const MAX_CHECKS: u32 = 16;
 
 /// Errors that occurred in the background.
 #[derive(Debug, Default)]
-pub struct CacheErrors(Mutex<(Option<String>, u64)>);
+pub(super) struct CacheErrors(Mutex<(Option<String>, u64)>);
 
 impl CacheErrors {
     /// Records the latest error, and how many indices were not cached because of it.
-    pub fn record(&self, what: String, lost: usize) {
+    pub(super) fn record(&self, what: String, lost: usize) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *known = (Some(what), known.1 + lost as u64);
     }
 
     /// Counts indices that were not cached.
-    pub fn add_dropped(&self, lost: usize) {
+    pub(super) fn add_dropped(&self, lost: usize) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1 += lost as u64;
     }
 
     /// Returns the latest error and the number of indices not cached.
-    pub fn read(&self) -> (Option<String>, u64) {
+    pub(super) fn read(&self) -> (Option<String>, u64) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ impl CacheErrors {
 }
 
 /// An index to be cached.
-pub struct PendingWrite {
+pub(super) struct PendingWrite {
     /// Key of the entry, see [`super::record::record_key`].
     pub key: Vec<u8>,
     /// State of the file that was indexed.
@@ -78,14 +78,14 @@ pub struct PendingWrite {
 }
 
 /// An index of either kind.
-pub enum StoredIndex {
+pub(super) enum StoredIndex {
     Video(Arc<VideoIndex>),
     Audio(Arc<AudioIndex>),
 }
 
 /// Version of the FFmpeg whose libavformat an index comes from; empty if the sample tables
 /// sufficed.
-pub fn ffmpeg_version_of(index: &VideoIndex) -> String {
+pub(super) fn ffmpeg_version_of(index: &VideoIndex) -> String {
     match crate::demux::is_read_from_sample_tables(&index.container) {
         true => String::new(),
         false => crate::ffmpeg::version(),
@@ -120,7 +120,7 @@ enum Message {
 }
 
 /// The writer thread and its queue.
-pub struct Writer {
+pub(super) struct Writer {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     /// Entries used since the last transaction that are not marked as used today.
@@ -131,7 +131,7 @@ pub struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub fn start(
+    pub(super) fn start(
         file: PathBuf,
         connection: Connection,
         errors: Arc<CacheErrors>,
@@ -161,7 +161,7 @@ impl Writer {
     }
 
     /// Marks an entry as used today with the next transaction.
-    pub fn touch(&self, id: i64) {
+    pub(super) fn touch(&self, id: i64) {
         let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
         if touched.len() < MAX_TOUCHED {
             touched.insert(id);
@@ -170,7 +170,7 @@ impl Writer {
 
     /// Queues an index, waiting without limit if `wait` is set and for a short time otherwise.
     /// Returns whether it was queued.
-    pub fn write(&self, new: PendingWrite, wait: bool) -> bool {
+    pub(super) fn write(&self, new: PendingWrite, wait: bool) -> bool {
         let Some(queue) = &self.queue else {
             return false;
         };
@@ -189,7 +189,7 @@ impl Writer {
     }
 
     /// Queues the removal of entries.
-    pub fn remove(&self, ids: Vec<i64>) {
+    pub(super) fn remove(&self, ids: Vec<i64>) {
         let _ = self
             .queue
             .as_ref()
@@ -198,7 +198,7 @@ impl Writer {
 
     /// Queues a check of the database, which empties it if it is damaged; with `wait`, also if the
     /// queue is full.
-    pub fn repair(&self, wait: bool) {
+    pub(super) fn repair(&self, wait: bool) {
         let Some(queue) = &self.queue else { return };
         if wait {
             let _ = queue.send(Message::Repair);
@@ -209,12 +209,12 @@ impl Writer {
     }
 
     /// Whether the thread has ended, as after a panic: nothing will be written.
-    pub fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits up to `at_most` until everything queued is written; returns whether it is.
-    pub fn flush(&self, at_most: Duration) -> bool {
+    pub(super) fn flush(&self, at_most: Duration) -> bool {
         let Some(queue) = &self.queue else {
             return true;
         };

@@ -41,7 +41,7 @@ struct CachedAudio {
 }
 
 impl ClipAudio {
-    pub fn new(config: &LoaderConfig) -> Self {
+    pub(super) fn new(config: &LoaderConfig) -> Self {
         Self {
             options: config.options.audio.clone(),
             store: config.index.clone(),

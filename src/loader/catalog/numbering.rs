@@ -24,7 +24,7 @@ enum ClipsPerSample {
 
 impl ClipNumbers {
     /// With this number of clips in each sample.
-    pub fn equal(samples: &SampleTable, clips_per_sample: u64) -> Self {
+    pub(crate) fn equal(samples: &SampleTable, clips_per_sample: u64) -> Self {
         Self {
             num_samples: samples.len(),
             first_samples: samples.first_sample_of_file(),
@@ -33,12 +33,12 @@ impl ClipNumbers {
     }
 
     /// Sets the number of clips up to and including each sample.
-    pub fn set_up_to(&mut self, up_to: Vec<u64>) {
+    pub(crate) fn set_up_to(&mut self, up_to: Vec<u64>) {
         self.per_sample = ClipsPerSample::UpTo(up_to);
     }
 
     /// Number of clips in the whole dataset.
-    pub fn num_clips(&self) -> u64 {
+    pub(crate) fn num_clips(&self) -> u64 {
         match &self.per_sample {
             ClipsPerSample::UpTo(up_to) => up_to.last().copied().unwrap_or(0),
             ClipsPerSample::Equal(clips) => clips * self.num_samples as u64,
@@ -46,7 +46,7 @@ impl ClipNumbers {
     }
 
     /// The clips of each sample.
-    pub fn sample_clips(&self) -> VideoClips {
+    pub(crate) fn sample_clips(&self) -> VideoClips {
         match &self.per_sample {
             ClipsPerSample::UpTo(up_to) => {
                 VideoClips::Offsets(std::iter::once(0).chain(up_to.iter().copied()).collect())
@@ -60,7 +60,7 @@ impl ClipNumbers {
 
     /// The clips of each video. Neighboring samples that are parts of one file are one video, because
     /// their clips may share decoding; samples of different datasets of a mixture are not.
-    pub fn video_clips(&self, mixture: Option<&Mixture>) -> VideoClips {
+    pub(crate) fn video_clips(&self, mixture: Option<&Mixture>) -> VideoClips {
         let Some(first_samples) = &self.first_samples else {
             return self.sample_clips();
         };
@@ -95,7 +95,7 @@ impl ClipNumbers {
     }
 
     /// Converts a mixture by samples into a mix by the number of clips in each dataset.
-    pub fn mix(&self, mixture: &Mixture) -> Result<MixConfig> {
+    pub(crate) fn mix(&self, mixture: &Mixture) -> Result<MixConfig> {
         let mut samples = 0;
         let mut before = 0;
         let mut sizes = Vec::with_capacity(mixture.items.len());
@@ -141,7 +141,7 @@ impl ClipNumbers {
     }
 
     /// The sample of a clip number, and the number of the clip within the sample.
-    pub fn locate(&self, clip: u64) -> (u32, u64) {
+    pub(crate) fn locate(&self, clip: u64) -> (u32, u64) {
         match &self.per_sample {
             ClipsPerSample::UpTo(up_to) => {
                 let video = up_to.partition_point(|&end| end <= clip);
@@ -154,7 +154,7 @@ impl ClipNumbers {
 
     /// The sample that identifies the file of a sample: clips of samples with the same result may
     /// share decoding.
-    pub fn file_of(&self, sample: u32) -> u32 {
+    pub(crate) fn file_of(&self, sample: u32) -> u32 {
         self.first_samples
             .as_ref()
             .map_or(sample, |first_samples| first_samples[sample as usize])

@@ -56,7 +56,7 @@ impl CachedIndex {
 }
 
 impl VideoOpener {
-    pub fn new(config: &LoaderConfig) -> Self {
+    pub(crate) fn new(config: &LoaderConfig) -> Self {
         Self {
             samples: config.samples.clone(),
             images: config.options.images,
@@ -69,7 +69,7 @@ impl VideoOpener {
 
     /// Returns a packet reader for a video. If only libavformat can read the container, reuses a
     /// reader that is already open, if there is one.
-    pub fn reader(&self, video: &Video) -> PacketReader {
+    pub(crate) fn reader(&self, video: &Video) -> PacketReader {
         if !video.index().direct {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = readers
@@ -83,7 +83,7 @@ impl VideoOpener {
     }
 
     /// Keeps a reader with an open demuxer for the next use of its video.
-    pub fn recycle_reader(&self, reader: PacketReader) {
+    pub(crate) fn recycle_reader(&self, reader: PacketReader) {
         if reader.index().direct {
             return; // opening it again costs nothing
         }
@@ -102,7 +102,7 @@ impl VideoOpener {
     ///
     /// # Errors
     /// The errors of opening and indexing, and that of an interrupt.
-    pub fn open(&self, file: u32, stats: &StatsCollector) -> Result<Video> {
+    pub(crate) fn open(&self, file: u32, stats: &StatsCollector) -> Result<Video> {
         self.with_descriptors(|| self.open_once(file, stats))
     }
 
@@ -110,7 +110,7 @@ impl VideoOpener {
     ///
     /// # Errors
     /// `NoAudio` for an image sequence; the errors of opening, and that of an interrupt.
-    pub fn open_audio(&self, file: u32) -> Result<Arc<dyn ByteSource>> {
+    pub(crate) fn open_audio(&self, file: u32) -> Result<Arc<dyn ByteSource>> {
         self.with_descriptors(|| match self.samples.location(file as usize) {
             MediaLocation::ImageSequence(frames) => Err(Error::NoAudio {
                 site: Site::file(&MediaLocation::ImageSequence(frames).name()),
@@ -220,7 +220,7 @@ impl VideoOpener {
     }
 
     /// Indices in memory, with the first samples of their files: the most recently used ones. Opens no file.
-    pub fn indices_in_memory(&self, most: usize) -> Vec<(u32, Arc<VideoIndex>)> {
+    pub(crate) fn indices_in_memory(&self, most: usize) -> Vec<(u32, Arc<VideoIndex>)> {
         let cached = self
             .index_cache
             .lock()

@@ -50,7 +50,7 @@ pub struct DiskCacheCost {
 }
 
 /// Frames decoded for a clip, without a disk cache and with those of some lengths.
-pub struct DecodedFramesEstimate {
+pub(crate) struct DecodedFramesEstimate {
     /// Without a disk cache.
     pub frames_per_clip: f64,
     /// With one.
@@ -75,7 +75,7 @@ impl CostModel<'_> {
     /// # Errors
     /// The error of the last video if none of the sampled ones can be read, and that of
     /// an interrupt.
-    pub fn decoded_frames(
+    pub(crate) fn decoded_frames(
         &self,
         order: &BatchSampler,
         config: &LoaderConfig,

@@ -577,7 +577,7 @@ pub(in super::super) struct PacketRangeSet {
 
 impl PacketRangeSet {
     /// Whether any of these spans overlaps the set.
-    pub fn touches(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> bool {
+    pub(crate) fn touches(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> bool {
         spans.iter().any(|&(start, end)| {
             let at = self.spans.partition_point(|s| s.1 < start);
             self.spans.get(at).is_some_and(|s| s.0 <= end)
@@ -585,7 +585,7 @@ impl PacketRangeSet {
     }
 
     /// The number of packets in the set if these spans were added.
-    pub fn with(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> u64 {
+    pub(crate) fn with(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> u64 {
         let mut sum = PacketRangeSet {
             spans: self.spans.clone(),
         };
@@ -596,7 +596,7 @@ impl PacketRangeSet {
             .sum()
     }
 
-    pub fn add(&mut self, spans: &[(DecodeIndex, DecodeIndex)]) {
+    pub(crate) fn add(&mut self, spans: &[(DecodeIndex, DecodeIndex)]) {
         self.spans.extend_from_slice(spans);
         self.spans.sort_unstable();
         self.spans.dedup_by(|next, kept| {

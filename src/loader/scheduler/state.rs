@@ -47,13 +47,16 @@ pub(super) struct SchedulerState<T> {
 
 impl<T: SuspendedTask> SchedulerState<T> {
     /// Whether workers of this kind take a request: one for no kind is for NVDEC.
-    pub fn is_for(&self, kind: WorkerKind) -> impl Fn(&RequestEntry) -> bool + use<T> {
+    pub(super) fn is_for(&self, kind: WorkerKind) -> impl Fn(&RequestEntry) -> bool + use<T> {
         let has_both = self.pace.is_some();
         move |entry| !has_both || entry.stored || entry.kind.unwrap_or(WorkerKind::Nvdec) == kind
     }
 
     /// The suspended tasks that workers of this kind resume.
-    pub fn suspended_for(&self, kind: WorkerKind) -> impl Iterator<Item = (SequenceNumber, usize)> {
+    pub(super) fn suspended_for(
+        &self,
+        kind: WorkerKind,
+    ) -> impl Iterator<Item = (SequenceNumber, usize)> {
         let has_both = self.pace.is_some();
         let tasks = self.suspended.iter().enumerate();
         tasks
@@ -63,7 +66,10 @@ impl<T: SuspendedTask> SchedulerState<T> {
 
     /// The earliest request of an open batch that a worker can take, and the index of the suspended
     /// task that contains it, if any.
-    pub fn earliest_request(&self, kind: WorkerKind) -> Option<(SequenceNumber, Option<usize>)> {
+    pub(super) fn earliest_request(
+        &self,
+        kind: WorkerKind,
+    ) -> Option<(SequenceNumber, Option<usize>)> {
         let epoch_state = self.epoch_state.as_ref()?;
         let is_for = self.is_for(kind);
         let ready = |(_, e): &(SequenceNumber, &RequestEntry)| match e.state {
@@ -86,7 +92,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
 
     /// The request that a worker takes if none is due for it: one after the open batches; next to
     /// NVDEC, for a CPU worker the first one that it finishes before NVDEC would.
-    pub fn next_ahead(&self, kind: WorkerKind, has_room: bool) -> Option<SequenceNumber> {
+    pub(super) fn next_ahead(&self, kind: WorkerKind, has_room: bool) -> Option<SequenceNumber> {
         let epoch_state = self.epoch_state.as_ref()?;
         let until = match has_room {
             true => epoch_state.ahead_until(self.pace.as_ref()),
@@ -115,14 +121,14 @@ impl<T: SuspendedTask> SchedulerState<T> {
     }
 
     /// Removes a suspended task, which the caller runs.
-    pub fn resume(&mut self, at: usize) -> Box<T> {
+    pub(super) fn resume(&mut self, at: usize) -> Box<T> {
         let mut task = self.suspended.swap_remove(at);
         task.release_memory();
         task
     }
 
     /// `has_room`: whether the memory budget has room for clips ahead of their turn.
-    pub fn pick_work(&mut self, kind: WorkerKind, has_room: bool) -> Option<Work<T>> {
+    pub(super) fn pick_work(&mut self, kind: WorkerKind, has_room: bool) -> Option<Work<T>> {
         let (seq, suspended) = self.earliest_request(kind).or_else(|| {
             // No request is due: resume the suspended task with the earliest deadline, or work
             // ahead. Clips of later epochs are last.
@@ -199,7 +205,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
 
 impl EpochState {
     /// Stores a clip, or the error that prevented it, in its open batch.
-    pub fn store_outcome(&mut self, seq: SequenceNumber, outcome: ClipOutcome) {
+    pub(super) fn store_outcome(&mut self, seq: SequenceNumber, outcome: ClipOutcome) {
         if let Some(entry) = self.lookahead.get(seq) {
             entry.state = RequestState::Done;
             entry.slot = None;
@@ -216,7 +222,7 @@ impl EpochState {
 
     /// The end of the requests after the open batches that idle workers take: with each of them, all
     /// requests that share its decoding are visible, so that they are taken together.
-    pub fn ahead_until(&self, pace: Option<&Pace>) -> SequenceNumber {
+    pub(super) fn ahead_until(&self, pace: Option<&Pace>) -> SequenceNumber {
         let by_pace = pace.map_or(0, |pace| pace.work_ahead().min(self.max_work_ahead));
         let most = match self.work_ahead_failed {
             true => 0,
@@ -231,7 +237,7 @@ impl EpochState {
     }
 
     /// Number of pending requests before this one that NVDEC makes.
-    pub fn pending_before(&self, seq: SequenceNumber) -> u64 {
+    pub(super) fn pending_before(&self, seq: SequenceNumber) -> u64 {
         let pending = self.lookahead.pending(self.lookahead.first()..seq);
         pending
             .filter(|(_, entry)| entry.kind != Some(WorkerKind::Cpu))
@@ -239,7 +245,7 @@ impl EpochState {
     }
 
     /// Whether the workers would have more work if the consumer took the complete first batch.
-    pub fn waits_for_consumer(&self) -> bool {
+    pub(super) fn waits_for_consumer(&self) -> bool {
         self.lookahead.end() > self.open_end
             && self.open.front().is_some_and(|b| b.clips_remaining == 0)
     }

@@ -69,9 +69,7 @@ fn a_plan_that_lacks_memory_finds_the_task_that_holds_it() {
         scheduler.reserve(1, 0).err(),
         Some(MemoryShortage::SuspendedDecoder)
     );
-    let resumed = scheduler
-        .take_task_with_decoder()
-        .expect("it is suspended");
+    let resumed = scheduler.take_task_with_decoder().expect("it is suspended");
     assert!(!resumed.holds_decoder());
     // Without memory for its decoder, the task is returned and goes on.
     let clip = scheduler.reserve(1, 0).expect("the decoder's is free");

@@ -82,7 +82,7 @@ pub(in super::super) enum Work<T> {
 
 impl<T: SuspendedTask> Work<T> {
     /// The clip requests of this work.
-    pub fn requests(&self) -> Vec<RequestId> {
+    pub(crate) fn requests(&self) -> Vec<RequestId> {
         match self {
             Work::Decode(group) => {
                 let id = |request: &ClipRequest| RequestId {

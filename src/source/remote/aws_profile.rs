@@ -54,7 +54,7 @@ impl AwsProfile {
     ///
     /// # Errors
     /// The reason if the chosen profile does not exist, or a chosen file cannot be read.
-    pub fn load() -> Result<Self, String> {
+    pub(super) fn load() -> Result<Self, String> {
         let chosen = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
         let mut credentials = ProfileFile::read(
             "AWS_SHARED_CREDENTIALS_FILE",
@@ -79,11 +79,11 @@ impl AwsProfile {
         })
     }
 
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    pub fn region(&self) -> Option<&str> {
+    pub(super) fn region(&self) -> Option<&str> {
         self.get("region")
     }
 

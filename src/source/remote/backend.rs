@@ -48,7 +48,7 @@ struct CachedStore {
 impl HttpStores {
     /// # Errors
     /// The reason if the client cannot be created.
-    pub fn new() -> Result<Self, String> {
+    pub(super) fn new() -> Result<Self, String> {
         // One provider of cryptography per process; a second call fails because the same one is
         // already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -119,7 +119,7 @@ impl RemoteObject {
     /// # Errors
     /// `Argument` where the settings for its service are invalid, `Unsupported` for keys that would
     /// be changed.
-    pub fn open(http: &HttpStores, parsed_url: &ParsedUrl) -> Result<Self> {
+    pub(super) fn open(http: &HttpStores, parsed_url: &ParsedUrl) -> Result<Self> {
         match &parsed_url.address {
             Address::Web { url, authorization } => {
                 let connector = Connector(Service {

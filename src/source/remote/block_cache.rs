@@ -49,12 +49,12 @@ impl BlockFetch {
     }
 
     /// Offset of the first byte.
-    pub fn start(&self) -> u64 {
+    pub(super) fn start(&self) -> u64 {
         self.blocks.start * BLOCK_BYTES
     }
 
     /// Waits up to `at_most` for the result; `None` if it is not there by then.
-    pub fn wait(&self, at_most: Duration) -> Option<Result<Bytes>> {
+    pub(super) fn wait(&self, at_most: Duration) -> Option<Result<Bytes>> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .completed
@@ -101,7 +101,7 @@ pub(super) struct BlockCache {
 
 impl BlockCache {
     /// A cache that keeps up to `budget` bytes.
-    pub fn new(budget: u64) -> Self {
+    pub(super) fn new(budget: u64) -> Self {
         Self {
             budget,
             blocks: Mutex::default(),
@@ -109,7 +109,7 @@ impl BlockCache {
     }
 
     /// Number of bytes that it may keep.
-    pub fn budget(&self) -> u64 {
+    pub(super) fn budget(&self) -> u64 {
         self.budget
     }
 
@@ -118,7 +118,7 @@ impl BlockCache {
     }
 
     /// Looks up one block, and makes it the most recently used one.
-    pub fn lookup(&self, file: u64, block: u64) -> Lookup {
+    pub(super) fn lookup(&self, file: u64, block: u64) -> Lookup {
         let blocks = &mut *self.lock();
         match blocks.slots.get_mut(&(file, block)) {
             Some(BlockState::Cached { bytes, used }) => {
@@ -134,14 +134,14 @@ impl BlockCache {
     }
 
     /// Whether a block is neither cached nor being fetched.
-    pub fn is_missing(&self, file: u64, block: u64) -> bool {
+    pub(super) fn is_missing(&self, file: u64, block: u64) -> bool {
         !self.lock().slots.contains_key(&(file, block))
     }
 
     /// Marks what is missing of these blocks as being fetched. The caller must fetch the returned
     /// pieces and [`complete`](Self::complete) them. A piece spans gaps of up to `gap` blocks that
     /// were not requested.
-    pub fn claim(&self, file: u64, wanted: &[Range<u64>], gap: u64) -> Vec<Arc<BlockFetch>> {
+    pub(super) fn claim(&self, file: u64, wanted: &[Range<u64>], gap: u64) -> Vec<Arc<BlockFetch>> {
         let blocks = &mut *self.lock();
         let mut fetches: Vec<Range<u64>> = Vec::new();
         for block in wanted.iter().cloned().flatten() {
@@ -173,7 +173,7 @@ impl BlockCache {
 
     /// Ends the fetch of a piece: caches its blocks, unless it failed, and notifies the threads
     /// that wait for it.
-    pub fn complete(&self, fetch: &Arc<BlockFetch>, outcome: Result<Bytes>) {
+    pub(super) fn complete(&self, fetch: &Arc<BlockFetch>, outcome: Result<Bytes>) {
         {
             let blocks = &mut *self.lock();
             for (at, block) in fetch.blocks.clone().enumerate() {

@@ -55,7 +55,7 @@ impl Cloud {
     ///
     /// # Errors
     /// The reason if the settings are invalid, and what to do.
-    pub fn open(
+    pub(super) fn open(
         self,
         bucket: &str,
         connector: Connector,

@@ -163,7 +163,7 @@ impl RemoteClient {
     }
 
     /// The state of a host.
-    pub fn host(&self, name: &Arc<str>) -> Arc<Host> {
+    pub(super) fn host(&self, name: &Arc<str>) -> Arc<Host> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= MAX_HOSTS {
             hosts.retain(|_, host| Arc::strong_count(host) > 1);

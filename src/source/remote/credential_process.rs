@@ -34,7 +34,7 @@ impl fmt::Debug for CredentialProcess {
 }
 
 impl CredentialProcess {
-    pub fn new(profile: &str, command: String) -> Self {
+    pub(super) fn new(profile: &str, command: String) -> Self {
         Self(Arc::new(Process {
             profile: profile.to_owned(),
             command,

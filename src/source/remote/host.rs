@@ -62,7 +62,7 @@ pub(super) enum Admission<'a> {
 }
 
 impl Host {
-    pub fn new(name: Arc<str>) -> Self {
+    pub(super) fn new(name: Arc<str>) -> Self {
         Self {
             name,
             permits: Semaphore::new(MAX_REQUESTS_PER_HOST),
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
@@ -82,12 +82,12 @@ impl Host {
     }
 
     /// Waits until fewer than the maximum number of requests are in flight.
-    pub async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         self.permits.acquire().await.ok() // never closed
     }
 
     /// Number of requests answered so far: if it grows, the server is available.
-    pub fn answers(&self) -> u64 {
+    pub(super) fn answers(&self) -> u64 {
         self.state().answers
     }
 

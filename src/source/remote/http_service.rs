@@ -44,7 +44,7 @@ pub(super) struct RequestTraffic(
 );
 
 impl RequestTraffic {
-    pub fn add(&self, more: RemoteStats) {
+    pub(super) fn add(&self, more: RemoteStats) {
         self.0.add(more);
         if let Some(own) = &self.1 {
             own.add(more);
@@ -53,14 +53,14 @@ impl RequestTraffic {
 }
 
 impl ResponseInfo {
-    pub fn new(traffic: &RequestTraffic) -> Self {
+    pub(super) fn new(traffic: &RequestTraffic) -> Self {
         Self(Arc::new(ResponseFields {
             traffic: Some(traffic.clone()),
             ..ResponseFields::default()
         }))
     }
 
-    pub fn status(&self) -> Option<u16> {
+    pub(super) fn status(&self) -> Option<u16> {
         Some(self.0.status.load(Relaxed)).filter(|&status| status > 0)
     }
 
@@ -68,7 +68,7 @@ impl ResponseInfo {
         Duration::from_secs(self.0.retry_after.load(Relaxed))
     }
 
-    pub fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         self.0.length.load(Relaxed)
     }
 
@@ -77,7 +77,7 @@ impl ResponseInfo {
     }
 
     /// Region of the bucket, if the response names it.
-    pub fn region(&self) -> Option<String> {
+    pub(super) fn region(&self) -> Option<String> {
         self.0
             .region
             .lock()

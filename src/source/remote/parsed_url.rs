@@ -39,7 +39,7 @@ impl ParsedUrl {
     ///
     /// # Errors
     /// `Argument` for invalid URLs, `Unsupported` for other schemes.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(super) fn parse(text: &str) -> Result<Self> {
         // Text that cannot be parsed may contain a password anywhere, so messages repeat only the
         // scheme.
         let (scheme, rest) = text.split_once("://").unwrap_or_default();

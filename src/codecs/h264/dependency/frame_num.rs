@@ -67,7 +67,7 @@ pub(crate) struct FrameNumTracker {
 }
 
 impl FrameNumTracker {
-    pub fn new(extradata: &[u8]) -> Self {
+    pub(crate) fn new(extradata: &[u8]) -> Self {
         Self {
             parser: H264DependencyParser::new(extradata, false),
             last_reference: None,
@@ -81,7 +81,7 @@ impl FrameNumTracker {
     /// not one more than that of the last reference picture, and the stream does not allow gaps
     /// (H.264 7.4.3). Pictures that are not predicted may repeat a number. After a memory
     /// management operation 5, which is not parsed, this is also reported.
-    pub fn push(&mut self, packet: &[u8], is_second_field: bool) -> Result<bool, String> {
+    pub(crate) fn push(&mut self, packet: &[u8], is_second_field: bool) -> Result<bool, String> {
         let Some(picture) = self.parser.picture(packet) else {
             self.last_reference = None;
             return Ok(false);

@@ -43,11 +43,15 @@ class Net(torch.nn.Sequential):
         super().__init__(*layers, *pool, torch.nn.Linear(there, num_classes))
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Keeps the lines of the description, and shows defaults."""
+
+
 def parser_of(description: str | None) -> argparse.ArgumentParser:
     """The options of every training program of this folder."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=_HelpFormatter)
     add = parser.add_argument
-    add("--epochs", type=int, default=10)
+    add("--epochs", type=int, default=10, help="epochs in all")
     add("--batch-size", type=int, default=16, help="of each rank")
     add("--accumulate", type=int, default=1, metavar="BATCHES", help="batches of a rank per optimizer step")
     add("--lr", type=float, default=0.01, help="largest learning rate")
@@ -113,11 +117,13 @@ def loader_arguments(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
         "transforms": [t.RandomResizedCrop(arguments.size, scale=(0.7, 1.0)), normalize],
         "shuffle": arguments.shuffle,
         "last_batch": "drop",  # batches of one size: clips of all steps have the same weight
+        "on_error": "replace",  # so do clips that replace those of damaged files
     }
     val = {
         "dataset": validation,
         "clip_sampler": fsp.samplers.UniformClips(**clip, clips_per_video=2),
         "transforms": [t.Resize((arguments.size, arguments.size)), normalize],
+        "on_error": "skip",
     }
     return {**train, **common}, {**val, **common}
 
@@ -194,7 +200,7 @@ def fit(model: torch.nn.Module, training: Any, validation: Any, arguments: argpa
     if path is None and (arguments.resume or arguments.evaluate):
         raise SystemExit("--resume and --evaluate need --checkpoint, the file to read")
     if arguments.evaluate:
-        model.load_state_dict(torch.load(path, map_location=device)["model"])
+        model.load_state_dict(torch.load(path, map_location=device, weights_only=True)["model"])
         say(validate(model, validation, arguments))
         return
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, weight_decay=0.02)
@@ -209,7 +215,7 @@ def fit(model: torch.nn.Module, training: Any, validation: Any, arguments: argpa
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "loader": training}
     step = 0
     if arguments.resume and path.exists():
-        saved = torch.load(path, map_location=device)
+        saved = torch.load(path, map_location=device, weights_only=True)
         for name, part in parts.items():
             part.load_state_dict(saved[name])
         step = saved["step"]
@@ -252,6 +258,8 @@ def fit(model: torch.nn.Module, training: Any, validation: Any, arguments: argpa
         say(f"epoch {epoch}: {speed:.0f} samples/s, {100 * waited / took:.0f} % of the time waiting for the loader")
         if path is not None:
             save(path, {**{name: part.state_dict() for name, part in parts.items()}, "step": step})
+    for failure in (*training.failures(), *validation.failures()):
+        print(f"not used: {failure['message']}", flush=True)
     say(f"parameters {digest(model)}")
 
 

@@ -259,9 +259,11 @@ PLOTS = {
 README_ROWS: tuple[Measured | Quoted, ...] = (
     Measured("one random clip of a 1080p video", "random_clips", "cpu"),
     Measured("eight random clips of each 1080p video, shuffled", "shuffled_epochs", "random_8 cpu"),
-    Measured("one random clip per video over many epochs, with a disk cache", "disk_cache", "340x256 cpu"),
+    Measured(
+        "one random clip of each 340x256 video per epoch, with a disk cache of 16 epochs", "disk_cache", "340x256 cpu"
+    ),
     Quoted(
-        "the same without a disk cache on an H200 GPU, 1080p",
+        "one random clip of each 1080p video per epoch, on an H200 GPU, without a disk cache",
         "clips/s",
         "PyNvVideoCodec",
         ("49.039508733848635", "31.285084450204412", "1.5675044384778134"),

@@ -71,8 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         before = f", {report.samples - report.checked} known from {arguments.report}" if arguments.report else ""
         files = "file" if report.samples == 1 else "files"
+        bad = len(report.failures)
         print(
-            f"{report.samples} {files}: {report.checked} decoded{before}, {len(report.failures)} bad; "
+            f"{report.samples} {files}: {report.samples - bad} good, {bad} bad{before}; "
             f"{report.frames} frames, {report.seconds:.1f} s"
         )
         kinds = collections.Counter(failure["kind"] for failure in report.failures)

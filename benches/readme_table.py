@@ -154,8 +154,9 @@ def readme_block(records: Records) -> str:
     legend = wrapped(
         "Figures are medians, on the CPU of a machine with two cores unless the row names a GPU. Each other loader had "
         "its fastest number of workers, ran alternately with framespool, and its output was checked. "
-        '"Aliases" means that it resizes without antialiasing, which is less work. [Benchmarks](docs/benchmarks.md) has '
-        "the data, the method, all results, and [where framespool is not ahead](docs/benchmarks.md#where-framespool-is-not-ahead)."
+        '"Aliases" means that it resizes without antialiasing, which is less work. '
+        "[Benchmarks](docs/benchmarks.md) has the data, the method, all results, and "
+        "[where framespool is not ahead](docs/benchmarks.md#where-framespool-is-not-ahead)."
     )
     return "\n".join(["", README_HEADER, *rows, "", legend, ""])
 

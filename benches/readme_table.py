@@ -152,8 +152,8 @@ def readme_block(records: Records) -> str:
         quoted_row(each) if isinstance(each, Quoted) else measured_row(each, records, notes) for each in README_ROWS
     ]
     legend = wrapped(
-        "Figures are medians, on the CPU of a machine with two cores unless the row names a GPU. Each other loader had "
-        "its fastest number of workers, ran alternately with framespool, and its output was checked. "
+        "Figures are medians, on the CPU of a machine with two cores unless the row names a GPU. The other loaders "
+        "ran alternately with framespool on the same machine, and their output was checked. "
         '"Aliases" means that it resizes without antialiasing, which is less work. '
         "[Benchmarks](docs/benchmarks.md) has the data, the method, all results, and "
         "[where framespool is not ahead](docs/benchmarks.md#where-framespool-is-not-ahead)."

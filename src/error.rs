@@ -101,16 +101,16 @@ pub enum Error {
         reason: String,
     },
     /// The bytes are not a valid video or image.
-    #[error("{site}: {reason}; the file is damaged or not of this type, skip or replace it")]
+    #[error(
+        "{site}: {reason}; the file is damaged or of another type than expected, skip or replace it"
+    )]
     Malformed {
         site: Site,
         /// What is wrong.
         reason: String,
     },
     /// The file is shorter than its headers state.
-    #[error(
-        "{site}: needs bytes {offset}..{end} but the file has {len}; it is truncated, download it again or skip it"
-    )]
+    #[error("{site}: {}; download it again or skip it", truncation(*offset, *end, *len))]
     Truncated {
         site: Site,
         /// First byte needed.
@@ -246,6 +246,13 @@ pub enum Error {
     },
 }
 
+fn truncation(offset: u64, end: u64, len: u64) -> String {
+    match len {
+        0 => "the file is empty".to_owned(),
+        _ => format!("needs bytes {offset}..{end} but the file has {len}; it is truncated"),
+    }
+}
+
 fn out_of_descriptors(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
@@ -357,6 +364,16 @@ impl Error {
         }
     }
 
+    /// Creates the error of a file without bytes.
+    pub(crate) fn empty(site: &Site) -> Self {
+        Error::Truncated {
+            site: site.clone(),
+            offset: 0,
+            end: 1,
+            len: 0,
+        }
+    }
+
     /// Creates a `Malformed` error at a site.
     pub fn malformed(site: &Site, reason: impl Into<String>) -> Self {
         Error::Malformed {
@@ -383,5 +400,10 @@ mod tests {
         for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {
             assert!(text.contains(part), "{part} missing in: {text}");
         }
+        let empty = Error::empty(&Site::file(&Arc::from("a.mp4"))).to_string();
+        assert_eq!(
+            empty,
+            "a.mp4: the file is empty; download it again or skip it"
+        );
     }
 }

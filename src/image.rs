@@ -211,9 +211,7 @@ pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHead
         Some(ImageFormat::Png) => png::header(&mut reader)?,
         Some(ImageFormat::WebP) => webp::header(&mut reader)?,
         Some(ImageFormat::Avif) => avif::header(&mut reader)?,
-        None if source.is_empty() => {
-            return Err(Error::malformed(reader.site(), "the file is empty"));
-        }
+        None if source.is_empty() => return Err(Error::empty(reader.site())),
         None => {
             if let Some(name) = unsupported_format(reader.read_up_to(0, SNIFF_BYTES)?) {
                 let what = format!("an image in {name} (only JPEG, PNG, WebP and AVIF are read)");

@@ -67,7 +67,7 @@ impl Demuxer {
         log::clear();
         let site = Site::file(source.name());
         if source.is_empty() {
-            return Err(Error::malformed(&site, "the file is empty"));
+            return Err(Error::empty(&site));
         }
         let mut io = AvioContext::new(source.clone());
         // SAFETY: a context of our own, freed below or by avformat_open_input on failure.

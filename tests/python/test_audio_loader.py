@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import tarfile
 import threading
+import time
 from pathlib import Path
 
 import framespool as fsp
 import numpy as np
 import pytest
+from processes import SETTLED_SECONDS
 from test_audio import AAC, MP3, OPUS, SIGNAL, VORBIS, run
 
 #: Name, sample rate, seconds, encoder arguments. The last two are videos.
@@ -344,6 +346,7 @@ def test_a_file_is_indexed_once(paths, tmp_path):
     """All workers need the index of the same file at the same time."""
     path = tmp_path / "long.mkv"
     shutil.copy(paths[7], path)
+    time.sleep(SETTLED_SECONDS)
     more = {"windows_per_file": 16, "num_threads": 8, "batch_size": 16, "index": tmp_path / "index"}
     loader = loader_of([str(path)], **more)
     expected = [content(batch) for batch in loader]

@@ -129,6 +129,24 @@ def test_command_prints_the_expected_cost_before_it_measures(videos, capsys):
     assert "--preset-option" in capsys.readouterr().err
 
 
+def test_command_measures_a_disk_cache_that_an_epoch_has_filled(videos, photos, tmp_path, capsys):
+    arguments = ["bench", str(videos / "action" / "words"), "--frames", "2", "--resize", "16", "--seconds", "0.1"]
+    disk = ["--disk", str(tmp_path / "clips"), "--disk-size", "1GiB", "--epochs", "4"]
+    assert main([*arguments, *disk, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["first_epoch_seconds"] > said["first_batch_seconds"] and said["stats"]["disk_clips_read"] > 0
+    assert main([*arguments, *disk]) == 0
+    assert "filled the disk cache" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["first_epoch_seconds"] is None
+    images = ["bench", *[path for path, _ in photos[:2]], "--resize", "16", "--seconds", "0.1", "--json"]
+    assert main([*images, *disk]) == 0
+    assert json.loads(capsys.readouterr().out)["stats"]["disk_clips_read"] > 0
+    for wrong, needed in ((["--epochs", "4"], "--disk,"), (["--disk", str(tmp_path)], "--disk-size")):
+        assert main([*arguments, *wrong]) == 2
+        assert needed in capsys.readouterr().err
+
+
 def test_command_prints_the_number_of_clips(videos, photos, capsys):
     words = ["bench", str(videos / "action" / "words"), "--frames", "2", "--resize", "16", "--seconds", "0.1"]
     assert main([*words, "--clips-per-video", "8", "--cache", "60KB"]) == 0

@@ -42,6 +42,7 @@ def test_bad_files_are_found_and_can_be_left_out(folder, tmp_path, capsys):
     failures_file = tmp_path / "bad.jsonl"
     code, found = run(capsys, folder, "--failures", failures_file, "--threads", 2)
     assert code == 1 and (found["samples"], found["checked"]) == (6, 6)
+    assert found["other_files"] == {".txt": 1}
     assert [os.path.basename(failure["path"]) for failure in found["failures"]] == ["cut.jpg", "bad.mp4"]
     assert {failure["kind"] for failure in found["failures"]} <= {"decode", "truncated", "invalid_data"}
     dataset = fsp.datasets.Dataset([str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"])

@@ -17,12 +17,14 @@ Print what each shuffle is expected to decode in an epoch of your dataset, and w
 cache would change over many epochs. Then load batches for some seconds as fast as
 possible, and report the clips per second, how the worker threads spent their time, and
 what would make it faster. With --device cuda:0 --decoder nvdec, also report how many
-pictures NVDEC decodes, and why the CPU decodes the others.
+pictures NVDEC decodes, and why the CPU decodes the others. With --disk, a whole epoch
+fills the disk cache first.
 """
 
 _EXAMPLES = """\
   framespool bench videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
   framespool bench videos/ --clips-per-video 8 --cache 4GiB --num-shards 8
+  framespool bench videos/ --disk /local/clips --disk-size 20GiB  what a disk cache changes
   framespool bench videos/ --device cuda:0 --decoder nvdec        does NVDEC decode them?
   framespool bench videos/ --preset videomae --preset-option clip_len=16 --plot bench.png
 """
@@ -84,6 +86,8 @@ def _print(report: BenchReport) -> None:
         f"{report.clips_per_second:.1f} clips/s, {report.frames_per_second:.0f} frames/s "
         f"({report.clips} clips in {report.seconds:.1f} s; the first batch took {report.first_batch_seconds:.2f} s)"
     )
+    if report.first_epoch_seconds is not None:
+        print(f"before, an epoch of {report.first_epoch_seconds:.1f} s filled the disk cache")
     print(
         f"{report.frames_decoded_per_frame_delivered:.2f} frames decoded per frame delivered, "
         f"{report.bytes_read / max(1, report.clips) / 1e3:.0f} KB read per clip"

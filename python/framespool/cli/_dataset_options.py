@@ -67,6 +67,14 @@ def add_epoch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache", metavar="SIZE", default=Cache.memory, help=f"memory of the clip cache (default: {Cache.memory})"
     )
+    parser.add_argument("--disk", metavar="FOLDER", help="keep clips of later epochs in FOLDER (default: nowhere)")
+    parser.add_argument("--disk-size", metavar="SIZE", help="maximum size of these clips, such as 100GiB")
+    parser.add_argument(
+        "--epochs",
+        type=count,
+        metavar="N",
+        help=f"with --disk: epochs for which a video is decoded at once (default: {Cache.epochs})",
+    )
     parser.add_argument("--num-shards", type=count, metavar="N", default=1, help="number of ranks (default: 1)")
 
 
@@ -74,13 +82,26 @@ def epoch_loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader |
     """The loader of the first rank for the options of `add_options()` and `add_epoch_options()`."""
     shuffle = True if arguments.shuffle == "auto" else arguments.shuffle
     own = {"batch_size": arguments.batch_size, "shuffle": shuffle, "shard_id": 0, "num_shards": arguments.num_shards}
-    return loader(arguments, arguments.clips_per_video, arguments.cache, **own, **keywords)
+    return loader(arguments, arguments.clips_per_video, _cache(arguments), **own, **keywords)
+
+
+def _cache(arguments: argparse.Namespace) -> Cache | int | str:
+    """The clip cache. Its own errors name arguments of Python, so those of the command are checked here."""
+    disk, size, epochs = arguments.disk, arguments.disk_size, arguments.epochs
+    if disk is None and size is None and epochs is None:
+        memory: str = arguments.cache
+        return memory
+    if disk is None:
+        raise ArgumentError("--disk-size and --epochs need --disk, the folder of the clips")
+    if size is None:
+        raise ArgumentError("--disk needs --disk-size, the maximum size of the clips in the folder, such as 100GiB")
+    return Cache(arguments.cache, disk=disk, disk_size=size, epochs=Cache.epochs if epochs is None else epochs)
 
 
 def loader(
     arguments: argparse.Namespace,
     clips_per_video: int | None = None,
-    cache: int | str = Cache.memory,
+    cache: Cache | int | str = Cache.memory,
     **keywords: Any,
 ) -> ClipLoader | ImageLoader:
     """The loader for the options; an ImageLoader if all files are images by name."""
@@ -97,7 +118,7 @@ def loader(
     own = {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}
     keywords = {**own, **keywords}
     if are_images == {True}:
-        return ImageLoader(dataset, **keywords)
+        return ImageLoader(dataset, **keywords | ({"cache": cache} if isinstance(cache, Cache) else {}))
     if arguments.preset:
         clip_sampler: samplers.ClipSampler = _preset(arguments.preset, dict(arguments.preset_option))
     else:

@@ -11,7 +11,8 @@ from typing import Any
 from framespool._common.progress import Progress
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool.datasets._source_list import list_sources
+from framespool.datasets._dataset import concatenated
+from framespool.datasets._source_list import find
 from framespool.tools._validate import validate
 
 _DESCRIPTION = """\
@@ -55,9 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
     for option, path in (("--failures", arguments.failures), ("--report", arguments.report)):
         if path:
             check_writable(option, path)
+    found = [find(place) for place in arguments.dataset]
+    others = sum((each.other_files for each in found), collections.Counter[str]())
     with Progress("files") as progress:
         report = validate(
-            list_sources(arguments.dataset),
+            concatenated([each.samples for each in found]),
             clips_per_video=arguments.clips,
             report=arguments.report,
             num_threads=arguments.threads,
@@ -67,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         report.write_failures(arguments.failures)
     if arguments.json:
         about = {"samples": report.samples, "checked": report.checked, "frames": report.frames}
-        print(json.dumps({"command": "validate", **about, "seconds": report.seconds, "failures": report.failures}))
+        more = {"seconds": report.seconds, "failures": report.failures, "other_files": others}
+        print(json.dumps({"command": "validate", **about, **more}))
     else:
         before = f", {report.samples - report.checked} known from {arguments.report}" if arguments.report else ""
         files = "file" if report.samples == 1 else "files"
@@ -76,8 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
             f"{report.samples} {files}: {report.samples - bad} good, {bad} bad{before}; "
             f"{report.frames} frames, {report.seconds:.1f} s"
         )
+        if others:
+            print(f"not read, since their extensions are others: {_numbers(others)}", file=sys.stderr)
         kinds = collections.Counter(failure["kind"] for failure in report.failures)
         if kinds:
-            print("bad: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()), file=sys.stderr)
+            print(f"bad: {_numbers(kinds)}", file=sys.stderr)
         named("bad", [failure["message"] for failure in report.failures])
     return 1 if report.failures else 0
+
+
+def _numbers(counts: collections.Counter[str]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.most_common())

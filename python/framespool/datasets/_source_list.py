@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator
 from csv import Error as CsvError
 from csv import reader as csv_reader
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from framespool import _framespool, datasets
@@ -29,11 +30,13 @@ class Found:
         samples: (path or URL, label) of each file.
         root: Folder from which the names start; `None` for a URL.
         is_list: Whether it is a list file of lines `path label`.
+        other_files: Number of files of a folder that have another extension, by extension.
     """
 
     samples: datasets.Dataset
     root: str | None
     is_list: bool = False
+    other_files: Counter[str] = field(default_factory=Counter)
 
 
 def find(place: str, extensions: Collection[str] = _ALL) -> Found:
@@ -51,11 +54,12 @@ def find(place: str, extensions: Collection[str] = _ALL) -> Found:
         ArgumentError: For a folder without such files, and as `datasets.annotation_file()`, `csv()` and `json_lines()`.
     """
     if os.path.isdir(place):
-        below = sorted(_below(place, extensions), key=os.fsencode)
+        others: Counter[str] = Counter()
+        below = sorted(_below(place, extensions, others), key=os.fsencode)
         if not below:
             kinds = "videos" if extensions is VIDEOS else "videos or images"
             raise ArgumentError(f"{place} has no {kinds}; looked for .{' .'.join(sorted(extensions))}")
-        return Found(datasets.Dataset([(path, -1) for path in below]), place)
+        return Found(datasets.Dataset([(path, -1) for path in below]), place, other_files=others)
     root = None if is_url(place) else os.path.dirname(place) or os.curdir
     if _extension(place) in extensions or _is_binary(place):
         return Found(datasets.Dataset([(place, -1)]), root)
@@ -99,8 +103,11 @@ def list_sources(places: list[str]) -> datasets.Dataset:
     return concatenated([find(place).samples for place in places])
 
 
-def _below(place: str, extensions: Collection[str]) -> Iterator[str]:
-    """Files of a folder and its subfolders; each folder once, even if several links lead to it. Hidden ones are not."""
+def _below(place: str, extensions: Collection[str], others: Counter[str]) -> Iterator[str]:
+    """Files of a folder and its subfolders; each folder once, even if several links lead to it. Hidden ones are not.
+
+    Files with another extension are counted in `others`.
+    """
 
     def refuse(error: OSError) -> None:
         raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or give other folders")
@@ -114,8 +121,12 @@ def _below(place: str, extensions: Collection[str]) -> Iterator[str]:
         seen.add((about.st_dev, about.st_ino))
         below[:] = [name for name in below if not name.startswith(".")]
         for name in names:
-            if not name.startswith(".") and _extension(name) in extensions:
+            if name.startswith("."):
+                continue
+            if (extension := _extension(name)) in extensions:
                 yield os.path.join(folder, name)
+            else:
+                others[f".{extension}" if "." in name else "without extension"] += 1
 
 
 def is_image(name: str) -> bool:

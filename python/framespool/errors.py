@@ -52,7 +52,7 @@ class ReadError(Error, OSError):
 
 
 class UnavailableError(ReadError):
-    """A server did not answer for as long as `on_outage` or `FRAMESPOOL_REMOTE_TIMEOUT` permits.
+    """A server did not answer for as long as `options.OnError(outage=)` or `FRAMESPOOL_REMOTE_TIMEOUT` permits.
 
     It is always raised: `on_error` does not omit or replace clips because of an outage.
     """

@@ -39,7 +39,7 @@ def pinned(file: str) -> dict[str, str]:
 def test_extras_are_documented():
     extras = list(project["optional-dependencies"])
     start = (ROOT / "docs/start.md").read_text()
-    [sentence] = re.findall(r"extras of the wheel(.*?)\(\[versions\]", start, re.DOTALL)
+    [sentence] = re.findall(r"Extras of the wheel(.*?)\(\[versions\]", start, re.DOTALL)
     assert re.findall(r"`(\w+)`", sentence) == [*extras, "lerobot"] and extras[-1] == "all"
     [table] = re.findall(
         r"<!-- extras:begin -->(.*)<!-- extras:end -->", (ROOT / "docs/reference/versions.md").read_text(), re.DOTALL

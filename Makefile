@@ -37,7 +37,7 @@ demo: build ## compare loaders on scenes of a film, write a page; VIDEOS=folder 
 	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)
 	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
 
-bench: build ## run all comparisons with peers, two hours; ARGS="--short" for a trial (docs/benchmarks.md)
+bench: build ## run all comparisons with peers, up to four hours; ARGS="--short" for a trial (docs/benchmarks.md)
 	@.venv/bin/python benches/bench.py $(ARGS)
 
 gpu-bundle: ## pack wheel, checks, benchmarks and clips in one tar, for a GPU machine without a network

@@ -1,6 +1,6 @@
 """Runs all comparisons with framespool's peers in order: `make bench`.
 
-    benches/bench.py                            runs all, in about two hours on two cores; each is recorded
+    benches/bench.py                            runs all, in up to four hours on two cores; each is recorded
     benches/bench.py --short                    a trial of all parts in a few minutes; not recorded
     benches/bench.py --only images,pixels       runs only these
     benches/bench.py --run 2026-11-22           continues the run of that day: existing results are not repeated

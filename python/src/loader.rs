@@ -189,7 +189,8 @@ impl Loader {
             on_error, collate, ..
         } = &settings.options;
         let class_name = settings.options.class_name();
-        let others = settings.more_views.iter().map(|(sampler, ..)| sampler);
+        let others = settings.more_views.iter();
+        let others = others.filter_map(|(sampler, ..)| sampler.as_ref());
         let functions = std::iter::once(&clip_sampler)
             .chain(others)
             .filter_map(|sampler| sampler.function.clone())

@@ -9,6 +9,7 @@ use framespool::dataset::{MediaLocation, Sample};
 use framespool::loader::{ClipView, LoaderConfig, LoaderOptions, Mixture};
 use framespool::source::MemorySource;
 use framespool::{Error, Result};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::clip_sampler::SamplerArg;
@@ -19,8 +20,8 @@ use crate::sources::{Source, SourceCache};
 use crate::transforms::{FrameSpec, Steps};
 
 /// A view: its clip sampler, the number of the view within whose clips its own are, and its
-/// transforms.
-pub(crate) type ViewArg = (SamplerArg, Option<usize>, Steps);
+/// transforms. Without a clip sampler it has the frames of that view.
+pub(crate) type ViewArg = (Option<SamplerArg>, Option<usize>, Steps);
 
 /// Everything about a loader that is a plain value; the Python package has the defaults and the
 /// checks.
@@ -162,8 +163,18 @@ pub(crate) fn config(
         spec.frames.pipeline(py, steps)?,
     )];
     for (clip_sampler, within, steps) in spec.more_views {
+        let other = within.and_then(|other| views.get(other));
+        let clip_sampler = match (clip_sampler, other) {
+            (Some(own), _) => own.sampler,
+            (None, Some(other)) => other.clip_sampler.clone(),
+            (None, None) => {
+                return Err(PyValueError::new_err(
+                    "a view without a clip sampler is within an earlier one",
+                ));
+            }
+        };
         views.push(ClipView {
-            clip_sampler: clip_sampler.sampler,
+            clip_sampler,
             within,
             pipeline: spec.frames.pipeline(py, steps)?,
         });

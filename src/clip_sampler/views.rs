@@ -1,6 +1,8 @@
 //! Clips of several clip samplers from one video, such as two long and six short ones. The clips of
 //! a sampler can be limited to the time span of the clips of an earlier one.
 
+use std::sync::Arc;
+
 use super::{ClipIndices, ClipSampler, ClipSamplerRef, RandomSource, VideoTiming};
 use crate::clip_sampler::video_timing::Timestamp;
 use crate::error::{Error, Result};
@@ -12,7 +14,8 @@ pub struct SamplerOfView {
     /// Selects the frames of its clips.
     pub clip_sampler: ClipSamplerRef,
     /// The earlier sampler to whose clips these are limited: clip *k* lies between the first and
-    /// the last frame of clip *k* modulo the number of clips of that sampler.
+    /// the last frame of clip *k* modulo the number of clips of that sampler. If it is the same
+    /// object, the clips are the same.
     pub within: Option<usize>,
 }
 
@@ -100,6 +103,18 @@ impl ClipSampler for Views {
         let (wanted, number) = self.locate(clip);
         let mut sampled: Vec<Vec<ClipIndices>> = Vec::with_capacity(wanted + 1);
         for (view, (sampler, &count)) in self.samplers.iter().zip(&self.counts).enumerate() {
+            let same = sampler.within.filter(|&other| {
+                let other = &self.samplers[other].clip_sampler;
+                std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(&sampler.clip_sampler))
+            });
+            if let Some(other) = same {
+                sampled.push(sampled[other].clone());
+                if view == wanted {
+                    sampled[view].truncate(number as usize + 1);
+                    break;
+                }
+                continue;
+            }
             // Every clip draws from the stream in the same order, regardless of which one is requested.
             let last = if view == wanted { number + 1 } else { count };
             let mut seed = None;
@@ -243,8 +258,6 @@ impl VideoTiming for Part {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::tests::video;
     use super::super::{PaddingPolicy, Random, StartSampling, Uniform};
     use super::*;

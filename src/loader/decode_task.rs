@@ -330,14 +330,17 @@ impl DecodeTask {
     }
 
     /// Gives a request to a clip that was of a later epoch: the epoch has begun, and the task has
-    /// not made the clip yet. Returns whether there is such a clip.
+    /// not made the clip yet. The clip may have been planned for another request whose frames are
+    /// the same, such as one of an overlapping segment: all but its frames is that of the request.
+    /// Returns whether there is such a clip.
     pub(super) fn adopt(
         &mut self,
         (pass, epoch): (u64, u64),
-        key: u128,
+        digest: u128,
         request: &ClipRequest,
+        (key, metadata): (RngKey, ClipMetadata),
     ) -> bool {
-        let has_key = |clip: &&mut Clip| clip.ticket.is_some_and(|ticket| ticket.key == key);
+        let has_key = |clip: &&mut Clip| clip.ticket.is_some_and(|ticket| ticket.key == digest);
         let mut waiting = self
             .clips
             .iter_mut()
@@ -347,7 +350,7 @@ impl DecodeTask {
             return false;
         };
         (clip.seq, clip.sampled, clip.is_due) = (request.seq, request.sampled, request.is_due);
-        clip.metadata.padding = request.sampled.padding;
+        (clip.key, clip.metadata) = (key, metadata);
         (self.pass, self.epoch) = (pass, epoch);
         // The ranges that this clip needs come first.
         let needed = &clip.packets;

@@ -13,7 +13,7 @@ use super::stats::{StatsCollector, WorkCounts};
 use super::{ClipMetadata, ClipView, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::error::{Error, Result};
-use crate::rng::Purpose;
+use crate::rng::{Purpose, Rng};
 use crate::source::check_interrupt;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::PresentationIndex;
@@ -21,6 +21,8 @@ use crate::video::{ClipDecoder, ClipOutput};
 
 /// Maximum number of replacements tried for one clip before its error is raised.
 const ATTEMPTS: usize = 64;
+/// Maximum number of draws for one of them, most of which are of videos with weight 0.
+const MAX_DRAWS: usize = 1 << 16;
 
 /// The metadata of a clip, and its pixels unless they are already in the batch buffer.
 pub(super) type MadeClip = (ClipMetadata, Option<(BatchBuffer, ClipShape)>);
@@ -115,7 +117,9 @@ impl SingleClipDecoder {
             .sampling_key(self.config.order.seed, epoch, request.sampled.clip);
         let mut others = key.rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
-            let other = others.next_below(self.catalog.clips.num_clips());
+            let Some(other) = self.draw(&mut others, self.catalog.clips.num_clips(), 1) else {
+                return Err(error);
+            };
             match self.attempt(epoch, request, other) {
                 Err(another) if another.is_file_error() => error = another,
                 done => return done,
@@ -140,7 +144,10 @@ impl SingleClipDecoder {
             .sampling_key(self.config.order.seed, epoch, first.clip)
             .rng(Purpose::Replacement);
         for _ in 0..ATTEMPTS {
-            let other = others.next_below(self.catalog.clips.num_clips() / per_video) * per_video;
+            let groups = self.catalog.clips.num_clips() / per_video;
+            let Some(other) = self.draw(&mut others, groups, per_video) else {
+                return Err(error);
+            };
             let made: Result<Vec<MadeClip>> = requests
                 .iter_mut()
                 .map(|request| {
@@ -157,6 +164,19 @@ impl SingleClipDecoder {
             }
         }
         Err(error)
+    }
+
+    /// Draws the first clip of one of several groups of equally many clips, whose video has not the
+    /// weight 0; `None` if none is found.
+    fn draw(&self, others: &mut Rng, groups: u64, clips_per_group: u64) -> Option<u64> {
+        let weights = self.config.order.weights.as_ref();
+        let is_omitted = |clip: &u64| {
+            let video = self.catalog.clips.locate(*clip).0;
+            weights.is_some_and(|all| all.weights.get(video as usize).copied() == Some(0.0))
+        };
+        std::iter::repeat_with(|| others.next_below(groups) * clips_per_group)
+            .take(MAX_DRAWS)
+            .find(|clip| !is_omitted(clip))
     }
 
     fn attempt(&mut self, epoch: u64, request: &mut ClipRequest, clip: u64) -> Result<MadeClip> {

@@ -23,7 +23,9 @@ use super::stored_clips::StoredClips;
 use super::{ClipMetadata, ClipView, LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::{SampledClip, Shuffle};
+use crate::clip_sampler::ClipIndices;
 use crate::error::{Error, Result};
+use crate::rng::RngKey;
 use crate::source::{InterruptScope, interrupt_scope};
 use crate::sync::PoisonError;
 use crate::sync::thread::{self, Builder, JoinHandle};
@@ -484,15 +486,7 @@ impl Worker {
                 later.push(request);
                 continue;
             }
-            let transforms = (VIEW, &self.config.views[VIEW].pipeline, key);
-            let metadata = decode_task::metadata(
-                &video,
-                &self.catalog,
-                sampled,
-                sampled.clip,
-                sample,
-                transforms,
-            );
+            let metadata = self.metadata_of(&video, sampled, sample, (VIEW, key));
             let Ok(audio) = self.catalog.audio_of(&metadata, key, &self.stats) else {
                 remaining.push(request);
                 continue;
@@ -572,15 +566,7 @@ impl Worker {
                 .then(|| self.read_stored(&stored, (digest, view), &mut request))
                 .flatten()
             {
-                let transforms = (view, self.views[view].pipeline(), key);
-                let mut metadata = decode_task::metadata(
-                    &video,
-                    &self.catalog,
-                    sampled,
-                    sampled.clip,
-                    sample,
-                    transforms,
-                );
+                let mut metadata = self.metadata_of(&video, sampled, sample, (view, key));
                 match catalog.audio_of(&metadata, key, &self.stats) {
                     Ok(audio) => metadata.audio = audio,
                     Err(_) => {
@@ -595,10 +581,11 @@ impl Worker {
             if !std::mem::replace(&mut has_asked, true) {
                 task = scheduler.take_ahead_task(group.video);
             }
-            if task
-                .as_mut()
-                .is_some_and(|task| task.adopt((pass, group.epoch), digest, &request))
-            {
+            let adopted = task.as_mut().is_some_and(|task| {
+                let metadata = self.metadata_of(&video, sampled, sample, (view, key));
+                task.adopt((pass, group.epoch), digest, &request, (key, metadata))
+            });
+            if adopted {
                 scheduler.keep_slot(pass, request);
             } else {
                 remaining.push(request);
@@ -612,6 +599,25 @@ impl Worker {
             requests: remaining,
             ..group
         })
+    }
+
+    /// What a requested clip is, without its audio.
+    fn metadata_of(
+        &self,
+        video: &Video,
+        sampled: SampledClip,
+        sample: ClipIndices,
+        (view, key): (usize, RngKey),
+    ) -> ClipMetadata {
+        let transforms = (view, &self.config.views[view].pipeline, key);
+        decode_task::metadata(
+            video,
+            &self.catalog,
+            sampled,
+            sampled.clip,
+            sample,
+            transforms,
+        )
     }
 
     /// Reads a clip from the store into its clip slot or a buffer of its own, in the output format.

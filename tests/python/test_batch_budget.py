@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import math
+import os
+import shutil
 import subprocess
 
 import framespool as fsp
@@ -123,6 +125,42 @@ def test_resumes_within_an_epoch(files):
     ):
         with pytest.raises(fsp.errors.ArgumentError, match="the state does not match"):
             other.load_state_dict(state)
+
+
+def test_a_state_fits_only_the_batches_of_which_it_is(files, tmp_path):
+    """Batches follow from the shapes of the clips: another file would move clips between batches of the epoch."""
+    mine = [str(shutil.copy(path, tmp_path / f"{number}.mp4")) for number, path in enumerate(files)]
+    loader = make(mine, on_error="skip")
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    start = make(mine).state_dict()
+    os.remove(mine[0])
+    other = make(mine, on_error="skip")
+    with pytest.raises(fsp.errors.ArgumentError, match="the batches of epoch 0 are others.*cannot be read any more"):
+        other.load_state_dict(state)
+    other.load_state_dict(start)
+    before = {name: value for name, value in state.items() if name != "planned"}  # of an earlier release
+    other.load_state_dict(before)
+
+
+def test_replaced_clips_stay_within_the_budget(files, bad_file):
+    """A file that cannot be read has no shape: any clip may replace its clips."""
+    loader = make([*files, *[bad_file] * 8], on_error="replace")
+    batches = list(loader)
+    assert loader.stats()["clips_replaced"] == 16 and sum(map(len, batches)) == 2 * len(files) + 16
+    assert all(sum(map(tokens, batch.frames)) <= 128 or len(batch) == 1 for batch in batches)
+
+
+def test_a_batch_of_padding_has_all_repeats(files):
+    """Otherwise the rows of one rank would be no multiple of `repeats`."""
+    ranks = [make(files, repeats=2, shard_id=rank, num_shards=3, last_batch="partial") for rank in range(3)]
+    found = [delivered(rank, 0) for rank in ranks]
+    assert len({len(batches) for batches in found}) == 1
+    assert any(padding for batches in found for batch in batches for _, padding, _ in batch)
+    for batch in (batch for batches in found for batch in batches):
+        clips = [clip for clip, _, _ in batch]
+        assert clips[::2] == clips[1::2]
 
 
 def test_workers_take_turns(files):

@@ -483,6 +483,28 @@ def test_two_versions_share_a_folder(tiny_clips, tmp_path):
     assert all(clips.stats()["disk_clips_read"] > 0 for clips in cached)
 
 
+def test_samples_with_the_same_frames_keep_their_labels(tiny_clips, tmp_path):
+    """A task may have planned a clip of a later epoch for another sample whose frames are the same."""
+
+    def first_or_last(info, rng):
+        begin = rng.randrange(2) * (info.num_frames - 14)
+        return [begin + 3 * frame for frame in range(4)]
+
+    # Two equal segments of each file, so that both samples of a file have the same frames in half of the epochs.
+    parts = [fsp.datasets.VideoSegment(path, start_frame=0) for path, _ in tiny_clips for _ in range(2)]
+    samples = [(part, label) for label, part in enumerate(parts)]
+    settings = {"num_threads": 1, "transforms": [fsp.transforms.Resize((16, 16))]}
+    for seed in range(3):
+        folders = [tmp_path / str(seed), None]
+        cached, plain = (loader(samples, folder, first_or_last, seed=seed, **settings) for folder in folders)
+        for _ in range(4 * EPOCHS):
+            for batch, expected in zip(cached, plain, strict=True):
+                assert batch.labels.tolist() == expected.labels.tolist() == batch.video_ids.tolist()
+                assert batch.clip_ids.tolist() == expected.clip_ids.tolist()
+                assert batch.indices.tolist() == expected.indices.tolist() and frames_of(batch) == frames_of(expected)
+        assert cached.stats()["disk_clips_read"] > 0
+
+
 def test_estimate_agrees_with_what_is_decoded(tiny_clips, tmp_path):
     cached = loader(tiny_clips, tmp_path, num_threads=1)
     cost = cached._estimate_cost()

@@ -492,7 +492,7 @@ def test_arguments(tiny_clips, photos, tmp_path):
         (make(files, transforms=[RESIZE, lambda frames: frames]), "a function among its transforms changes"),
         (make(files, VIEWS, group_clips=True), "it has group_clips=True"),
         (make(files, collate="pad"), 'it has collate="pad"'),
-        (masks, "its batches have several cameras or masks"),
+        (masks, "its batches have cameras or masks"),
     ]:
         with pytest.raises(fsp.errors.ArgumentError, match=f"{said}.* or call cache.get_or_compute"):
             FeatureLoader(loader, cache, encode)

@@ -311,6 +311,48 @@ def test_batches_limited_by_tokens_come_through_workers(videos):
             assert all(torch.equal(frames, other.torch()) for frames, other in pairs)
 
 
+def of_different_lengths(videos):
+    """Arguments of a loader whose epochs 0 to 5 have 6, 5, 6, 5, 5 and 7 batches: each has other copies of videos."""
+    names = ["derived/base_640x360.mp4", "action/phone_176x144.mp4", "action/street_426x240.mp4"]
+    files = [str(videos / name) for place, name in enumerate(names) for _ in range(4 - place)]
+    weighted = fsp.datasets.weighted(files, [1 + place % 4 for place in range(len(files))], replacement=True)
+    sampling = fsp.samplers.RandomClips(sequence_length=2)
+    return weighted, sampling, {"batch_size": fsp.PixelBudget(2 * 640 * 360), "shuffle": "full", "index": False}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_length_is_that_of_the_next_epoch(videos, workers):
+    dataset, sampling, keywords = of_different_lengths(videos)
+    loader = fsp.ClipLoader(dataset, sampling, **keywords)
+    batches = DataLoader(ClipDataset(dataset, sampling, **keywords), batch_size=None, num_workers=workers)
+    lengths = []
+    for epoch in range(3):
+        loader.set_epoch(epoch)
+        lengths.append(len(batches))
+        assert lengths[-1] == len(loader) == len(list(batches)), epoch
+    assert lengths == [6, 5, 6]
+
+
+def test_stateful_data_loader_resumes_at_the_end_of_epochs_of_different_lengths(videos):
+    """A worker that has delivered its last batch waits, at a number of batches that the next epoch may not have."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    dataset, sampling, keywords = of_different_lengths(videos)
+    loader = fsp.ClipLoader(dataset, sampling, **keywords)
+    for epoch in (0, 1, 4):
+        loader.set_epoch(epoch)
+        whole = [[batch.clip_ids.tolist() for batch in loader] for _ in range(2)]
+        for taken in (len(whole[0]) - 1, len(whole[0])):
+            first = ClipDataset(dataset, sampling, **keywords)
+            first.set_epoch(epoch)
+            old = stateful(first, batch_size=None, num_workers=2)
+            batches = iter(old)
+            got = [next(batches)["clip_ids"].tolist() for _ in range(taken)]
+            new = stateful(ClipDataset(dataset, sampling, **keywords), batch_size=None, num_workers=2)
+            new.load_state_dict(old.state_dict())
+            assert got + [batch["clip_ids"].tolist() for batch in new] == whole[0], (epoch, taken)
+            assert [batch["clip_ids"].tolist() for batch in new] == whole[1], (epoch, taken)
+
+
 @pytest.mark.parametrize("estimates", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, workers, estimates):

@@ -104,6 +104,17 @@ def test_two_views_of_the_same_frames_draw_their_own_transforms(tiny_clips):
     assert differ == len(loader)
 
 
+@pytest.mark.parametrize("more", [{"frame_jitter": True}, {"reverse": 0.5}, {"speed": (0.5, 2.0)}])
+def test_a_view_with_the_same_clip_sampler_has_the_same_frames(tiny_clips, more):
+    """Also if the frames of a clip would not be those of a clip of its span."""
+    clips = S.RandomClips(sequence_length=4, stride=3, clips_per_video=2, **more)
+    both = {"anchor": View(clips, [T.Resize((8, 8))]), "positive": View(clips, [T.Resize((8, 8))], within="anchor")}
+    for batch in loader_of(tiny_clips, both):
+        assert batch.indices["anchor"].tolist() == batch.indices["positive"].tolist()
+        assert batch.mask["anchor"].tolist() == batch.mask["positive"].tolist()
+        assert batch.frames["anchor"].tobytes() == batch.frames["positive"].tobytes()
+
+
 def test_all_views_are_decoded_in_one_pass(tiny_clips):
     """Clips within those of another view need no picture of their own, for any transforms."""
 

@@ -167,6 +167,16 @@ def test_parts_of_a_file_have_weights_of_their_own(tiny_clips):
     assert counts == {0: 10, 2: 30}
 
 
+@pytest.mark.parametrize("shuffle", ["full", "grouped"])
+def test_replacements_have_a_weight(tiny_clips, bad_file, shuffle):
+    """A video that is omitted does not replace one that fails."""
+    videos = [*tiny_clips[:4], (bad_file, 0)]
+    weighted = fsp.datasets.weighted(videos, [1, 0, 0, 0, 9])
+    run = loader(weighted, fsp.samplers.RandomClips(sequence_length=2), shuffle=shuffle, on_error="replace")
+    found = {video for epoch in range(4) for batch in run for video in batch.video_ids.tolist()}
+    assert found == {0} and run.stats()["clips_replaced"] > 4
+
+
 def test_images_are_weighted(photos):
     dataset = fsp.datasets.weighted(photos[:4], [1, 0, 2, 1], epoch_clips=16)
     run = fsp.ImageLoader(dataset, batch_size=4, transforms=[fsp.transforms.Resize((8, 8))], shuffle=True)

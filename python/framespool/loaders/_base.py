@@ -457,7 +457,8 @@ class BaseLoader(Generic[B]):
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the loader: the epoch and the batch that it delivers next.
 
-        The state is a small dict of numbers and strings, the same on all ranks. Batches that are prefetched but not
+        The state is a small dict of numbers and strings, the same on all ranks, unless `shuffle` is a sampler, which
+        yields the clips of one rank: then each rank has to save and load its own state. Batches that are prefetched but not
         delivered do not count, so none is lost or delivered twice. A batch in whose place an error was raised counts as
         delivered. After the last batch of an epoch the state is the start of the next epoch.
 
@@ -472,8 +473,10 @@ class BaseLoader(Generic[B]):
         if self._order["shuffle"] == "grouped":
             given = self._settings["order"]["shuffle"]["grouped"]
             state |= {"grouped": list(self._native.grouped or ()), "max_chunk": given["max_chunk"]}
-        if isinstance(self._plan, SamplerBatches) and batch > 0:
-            state["sampled"] = self._plan.digest(self._units(), epoch)
+        if isinstance(self._plan, (SamplerBatches, BatchBudget)) and batch > 0:
+            state["sampled" if isinstance(self._plan, SamplerBatches) else "planned"] = self._plan.digest(
+                self._units(), epoch
+            )
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -509,21 +512,32 @@ class BaseLoader(Generic[B]):
             if self._order["shuffle"] == "grouped":
                 # Those of the loader that wrote the state, which derived them from its memory and its ranks.
                 self._group(_checkpoint.grouped(state, self._given_groups()))
-            sampled = state.get("sampled")
-            if isinstance(self._plan, SamplerBatches) and sampled not in (
-                None,
-                self._plan.digest(self._units(), epoch),
-            ):
-                raise ArgumentError(
-                    f"the sampler yields other clips for epoch {epoch} than when the state was written; give it a seed "
-                    "and a set_epoch() that determine its order, as DistributedSampler has"
-                )
+            if isinstance(self._plan, (SamplerBatches, BatchBudget)):
+                self._check_batches(self._plan, state, epoch)
             return self._num_batches(epoch)
 
         position = _checkpoint.position(state, mine, length)
         self._cancel()
         self._next, self._pass = position, None
         self._restored = position
+
+    def _check_batches(self, plan: SamplerBatches | BatchBudget, state: Mapping[str, Any], epoch: int) -> None:
+        """Raises if an epoch has other batches than when a state within it was written."""
+        of_sampler = isinstance(plan, SamplerBatches)
+        written = state.get("sampled" if of_sampler else "planned")
+        if written is None or not _checkpoint.differ(written, plan.digest(self._units(), epoch)):
+            return
+        if of_sampler:
+            raise ArgumentError(
+                f"the sampler yields other clips for epoch {epoch} than when the state was written; give it a seed and "
+                "a set_epoch() that determine its order, as DistributedSampler has. With a sampler of its own, each "
+                "rank must save its own state, and load that"
+            )
+        raise ArgumentError(
+            f"the batches of epoch {epoch} are others than when the state was written, because the shape of a clip has "
+            "changed: a file was replaced, or cannot be read any more (failures() lists these). Restore the files, or "
+            "start the epoch again with set_epoch()"
+        )
 
     def _given_groups(self) -> dict[str, Any]:
         """The parameters of the grouped shuffle that the user gave; `None` for the others."""

@@ -450,6 +450,11 @@ class ClipLoader(BaseLoader[Batch]):
             for name, given in others:
                 if given:
                     raise ArgumentError(f"{name} needs a dataset of videos, not the frames of datasets.lerobot()")
+            if len(robots.cameras) > 1 and isinstance(options.batch_size, (PixelBudget, TokenBudget)):
+                raise ArgumentError(
+                    f"batch_size={options.batch_size!r} would count the frames of one camera only, and these are of "
+                    f"{len(robots.cameras)}; give a number, or one camera="
+                )
             self._cameras = Cameras(robots, options)
             clip_sampler, options = self._cameras.first()
         self._views: Views | None = None
@@ -461,6 +466,8 @@ class ClipLoader(BaseLoader[Batch]):
             self._views = Views(views, options, taken)
             clip_sampler, options = self._views.first(options)
         dataset = as_dataset(dataset)
+        if options.gpu is not None and options.gpu.decoder == "nvjpeg":
+            raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         if dataset._has_sources:
             refused: dict[str, Any] = {"group_clips=True": group_clips, "views=": views, "audio=": audio}
             refused["frame_columns="] = frame_columns
@@ -473,8 +480,6 @@ class ClipLoader(BaseLoader[Batch]):
         self.clip_sampler, options = with_buckets(checked_sampler(clip_sampler), options)
         if audio is not None:
             options = replace(options, audio=audio._for_engine(None if views else self.clip_sampler))
-        if options.gpu is not None and options.gpu.decoder == "nvjpeg":
-            raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         group_clips = boolean("group_clips", group_clips) or self._views is not None
         more_views = [] if self._views is None else self._views.others()
         spec, quiet = self.clip_sampler._spec(), self._is_quiet

@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 from typing import Any
 
 from framespool import _framespool
-from framespool.datasets import Dataset
+from framespool.datasets import Dataset, WeightedDataset
 from framespool.datasets._columns import Column
 from framespool.errors import BY_KIND, ArgumentError
 from framespool.loaders import _checkpoint
@@ -33,6 +33,9 @@ FILE_ERRORS = tuple(
 
 #: Maximum number of samples that are tried in place of one that cannot be made, as in the engine.
 ATTEMPTS = 64
+
+#: Draws for all of them, most of which are of samples with weight 0.
+MAX_DRAWS = 1 << 16
 
 #: The values of an engine that belong to its clips: dtype, shape without the clips, and what fills up short rows.
 _VALUES: dict[str, tuple[str, tuple[int, ...], float]] = {
@@ -299,8 +302,9 @@ class Samples:
             Indices of samples.
         """
         draws = random.Random(f"replacement, {seed}, {epoch}, {slot[0]}, {slot[1]}")
-        for _ in range(ATTEMPTS):
-            yield draws.randrange(len(self._dataset))
+        weights = self._dataset.weights if isinstance(self._dataset, WeightedDataset) else None
+        found = (draws.randrange(len(self._dataset)) for _ in range(MAX_DRAWS))
+        yield from islice((one for one in found if weights is None or weights[one] > 0), ATTEMPTS)
 
     def labels(self, samples: Sequence[int]) -> Any:
         """The labels of samples.

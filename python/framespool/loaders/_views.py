@@ -149,14 +149,18 @@ class Views:
         """
         return self.samplers[0], replace(options, transforms=self._views[0].transforms)
 
-    def others(self) -> list[tuple[Any, int | None, list[Any]]]:
+    def others(self) -> list[tuple[Any | None, int | None, list[Any]]]:
         """The other views, as the engine takes them.
 
         Returns:
             For each the arguments of its clip sampler, the number of the view within which it is, and its transforms.
+            Instead of the arguments `None` if it has the clip sampler, and thus the frames, of that view.
         """
-        rest = zip(self.samplers[1:], self._within[1:], self._steps[1:], strict=True)
-        return [(sampler._spec(), within, steps) for sampler, within, steps in rest]
+        found = []
+        for sampler, within, steps in zip(self.samplers[1:], self._within[1:], self._steps[1:], strict=True):
+            is_same = within is not None and sampler == self.samplers[within]
+            found.append((None if is_same else sampler._spec(), within, steps))
+        return found
 
     def config(self) -> str:
         """What determines the clips of the views, for checkpoints.

@@ -70,6 +70,7 @@ class BatchBudget:
     ) -> None:
         budget = options.batch_size
         self._of_samples = of_samples
+        self._replaces = options.on_error.action == "replace"
         #: Whether all clips of a batch have one shape.
         self.in_buckets = options.buckets is not None
         if order["stick_to_shard"] or order["num_nodes"] > 1:
@@ -100,6 +101,7 @@ class BatchBudget:
         self.shuffle = shuffle_name(order)
         #: The batches of all ranks, by epoch and parameters of the grouped shuffle; of the two latest ones.
         self._plans: dict[Any, list[list[Slot]]] = {}
+        self._digests: dict[Any, int] = {}
         self._warned = False
 
     def cost(self, shape: Shape) -> int:
@@ -138,6 +140,7 @@ class BatchBudget:
         """
         self._order = {**self._order, "seed": seed}
         self._plans.clear()
+        self._digests.clear()
 
     def batches(self, native: Any, epoch: int) -> list[list[Slot]]:
         """The batches of this rank and worker in an epoch.
@@ -172,6 +175,22 @@ class BatchBudget:
         """
         return len(self.batches(native, epoch))
 
+    def digest(self, native: Any, epoch: int) -> int:
+        """A checksum of the batches of all ranks in an epoch, for checkpoints.
+
+        Args:
+            native: The native loader, or a `SampleOrder`.
+            epoch: The epoch.
+
+        Returns:
+            The checksum. It differs if a file that could be read before cannot be read, since its clips have no shape.
+        """
+        self.batches(native, epoch)
+        key = (epoch, native.grouped)
+        if key not in self._digests:
+            self._digests = {key: zlib.crc32(repr(self._plans[key]).encode())}
+        return self._digests[key]
+
     def omitted(self, native: Any, epoch: int) -> int:
         """The number of clips of an epoch that are in no batch of any rank.
 
@@ -197,6 +216,10 @@ class BatchBudget:
         else:
             found = native.clip_shapes(epoch, slots)
             shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
+        if self._replaces:
+            # Any other clip or sample may replace one whose file cannot be read.
+            costliest = max(shapes, key=lambda each: sum(map(self.cost, each)), default=[])
+            shapes = [each if all(map(any, each)) else costliest for each in shapes]
         ranks = self._order["num_shards"]
         window = len(clips) if self.shuffle == "full" else WINDOW_CLIPS
         more = self._text_costs(native, clips)
@@ -232,7 +255,8 @@ class BatchBudget:
         elif excess:
             # One clip each: the ranks that have them wait for the others anyway.
             source = batches[-1:] if self.in_buckets else batches
-            batches += [[(*source[at % len(source)][0][:3], True)] for at in range(ranks - excess)]
+            one = len(repeats)
+            batches += [[(*slot[:3], True) for slot in source[at % len(source)][:one]] for at in range(ranks - excess)]
         if clips and not batches:
             warnings.warn(
                 f'no batches in epoch {epoch}: last_batch="drop" omits all of its {len(clips)} clips, since no batch '

@@ -44,8 +44,8 @@ class _Batches(Base):
         self._begun = False
         #: Shard of this process if no keyword selects it; see _part.
         self._rank: dict[str, int] | None = None
-        #: Batches of an epoch, for a shard.
-        self._length: tuple[dict[str, int], int] | None = None
+        #: Batches of an epoch, for a shard; the loader that counts them, if their number differs between epochs.
+        self._length: tuple[dict[str, int], int | BaseLoader[Any]] | None = None
         #: With `seed=None` the seed, shared by the processes of a `DataLoader`.
         self._drawn: Any = None
         if keywords.get("seed", 0) is None:
@@ -72,17 +72,19 @@ class _Batches(Base):
         self._unused = False
 
     def __len__(self) -> int:
-        """Batches per epoch of this rank, over all workers."""
+        """Batches of the next epoch of this rank, over all workers."""
         started = epoch_of_fit()
         if started is not None:
             self._epochs.select(started[0], repeat=started[1])
             self._unused = False
         part = self._part()
         if self._length is None or self._length[0] != part:
-            # Workers, threads and the seed do not change it.
+            # Workers and threads do not change it.
             seed = {} if self._drawn is None else {"seed": int(self._drawn)}
-            self._length = part, len(self._make({**self.keywords, **part, **seed}))
-        return self._length[1]
+            loader = self._make({**self.keywords, **part, **seed})
+            self._length = part, len(loader) if loader._plan is None else loader
+        length = self._length[1]
+        return length if isinstance(length, int) else length._num_batches(self._epochs.next())
 
     def _part(self) -> dict[str, int]:
         """Returns the shard of this process, unless keywords select it.
@@ -179,7 +181,7 @@ class _Batches(Base):
         if self._current_epoch is not None and state["epoch"] > self._current_epoch:
             # Workers end at different times: one that has delivered its last batch waits for the others' last batches,
             # and must not start the next epoch when they are all resumed.
-            state |= {"epoch": self._current_epoch, "batch": len(loader)}
+            state |= {"epoch": self._current_epoch, "batch": loader._num_batches(self._current_epoch)}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -196,7 +198,8 @@ class _Batches(Base):
         """Returns what is sent to a worker: not the loader, whose threads cannot be sent."""
         # Frameworks that start their ranks themselves send datasets to processes that are not ranks yet.
         rank = rank_and_world() if is_initialized() else self._rank
-        return {**self.__dict__, "_loader": None, "_made_for": None, "_current_epoch": None, "_rank": rank}
+        own = {"_loader": None, "_made_for": None, "_length": None, "_current_epoch": None, "_rank": rank}
+        return {**self.__dict__, **own}
 
 
 def _check_repeatable(sampler: Any) -> None:
@@ -305,7 +308,7 @@ class ClipDataset(_Batches):
 
     A batch is a dict of tensors with the names of `Batch`; `frames` is a list if the transforms give different sizes.
     Each iteration is the next epoch. `set_epoch()` selects one, as of a `DistributedSampler`; it also reaches workers
-    that are alive. `len()` is the number of batches of this rank in an epoch, over all workers.
+    that are alive. `len()` is the number of batches of this rank in the next epoch, over all workers.
 
     `state_dict` and `load_state_dict` are the methods that `torchdata`'s `StatefulDataLoader` calls in each
     worker; a state fits the same number of workers. No file is opened and no thread starts before a worker starts to

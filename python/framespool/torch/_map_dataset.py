@@ -14,7 +14,7 @@ from typing import Any
 from framespool._common.pytorch import MapBase, get_worker_info, needed, tensors, torch
 from framespool._common.ranks import cores_per_rank
 from framespool._common.validate_args import batch_layout, integer, user_stacklevel
-from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
+from framespool.datasets._dataset import as_dataset, one_source_each, warn_of_other_numbers
 from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.loaders._clips import ClipLoader
 from framespool.loaders._lightning_epoch import epoch_of_fit
@@ -103,7 +103,7 @@ class VideoDataset(MapBase):
         _, functions = split(keywords.get("transforms"), keywords.get("dtype", "uint8"))
         if functions:
             raise ArgumentError(f"{functions[0]!r} among the transforms works on batches; apply it in collate_fn")
-        self.dataset = as_dataset(dataset)
+        self.dataset = one_source_each(as_dataset(dataset))
         warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.clip_sampler = clip_sampler
         keywords["seed"] = resolve_seed(keywords.get("seed", 0))

@@ -472,7 +472,7 @@ def clip_store_runs(folder: _Path) -> list[_StoredRun]:
 def prune_clip_store(folder: _Path, unused_seconds: int) -> list[tuple[_StoredRun, str | None]]:
     """Deletes runs that no process has used for some seconds. Returns them, each with what prevented it."""
 
-def flush_index() -> None:
+def flush_index(seconds: int | None = None) -> None:
     """Waits until new indexes are written, a few seconds at most."""
 
 #: Frames of a folder: pattern, first, count, fps.

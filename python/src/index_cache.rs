@@ -109,16 +109,18 @@ fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
     Ok(store)
 }
 
-/// Waits up to five seconds per store until the indices built so far are written.
+/// Waits until the indices built so far are written, up to this many seconds per store.
 #[pyfunction]
-pub(crate) fn flush_index(py: Python<'_>) {
+#[pyo3(signature = (seconds = None))]
+pub(crate) fn flush_index(py: Python<'_>, seconds: Option<u64>) {
+    let at_most = seconds.map_or(Duration::MAX, Duration::from_secs);
     py.detach(|| {
         let opened = OPEN_CACHES
             .try_lock()
             .map(|opened| opened.clone())
             .unwrap_or_default();
         for store in opened {
-            store.flush(Duration::from_secs(5));
+            store.flush(at_most);
         }
     });
 }

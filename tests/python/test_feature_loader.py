@@ -484,6 +484,17 @@ def test_results_that_disappear_from_buckets(tiny_clips, tmp_path):
     assert again == first and len(kinds) > len(first) and set(kinds) == {torch.Tensor}
 
 
+def test_frames_of_cameras_are_refused(videos, tmp_path):
+    """They are columns of the batch, also if there is one camera, and would lack rows."""
+    lerobot_writer = pytest.importorskip("lerobot_writer")
+    root = tmp_path / "robot"
+    lerobot_writer.write(root, videos)
+    dataset = fsp.datasets.lerobot(root, camera=lerobot_writer.TOP, delta_timestamps={lerobot_writer.TOP: [0.0]})
+    loader = fsp.ClipLoader(dataset, batch_size=2, transforms=[RESIZE])
+    with pytest.raises(fsp.errors.ArgumentError, match="its batches have cameras or masks"):
+        FeatureLoader(loader, open_cache(tmp_path), encode)
+
+
 def test_arguments(tiny_clips, photos, tmp_path):
     cache, files = open_cache(tmp_path), tiny_clips[:2]
     masks = fsp.ImageLoader(photos[:2], masks=photos[:2], batch_size=1, transforms=[RESIZE])

@@ -253,6 +253,8 @@ def test_errors(tmp_path, videos):
         fsp.ClipLoader(dataset, fsp.samplers.RandomClips(sequence_length=2), batch_size=2)
     with pytest.raises(fsp.errors.ArgumentError, match='several cameras need on_error="raise"'):
         fsp.ClipLoader(dataset, batch_size=2, on_error="skip")
+    with pytest.raises(fsp.errors.ArgumentError, match="would count the frames of one camera only"):
+        fsp.ClipLoader(dataset, batch_size=fsp.PixelBudget(10**6))
     episodes = fsp.datasets.lerobot(tmp_path, camera=TOP)
     for join in (
         lambda: dataset + episodes,

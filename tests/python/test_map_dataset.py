@@ -287,6 +287,8 @@ def test_errors(short_clips, bad_file):
             VideoDataset(short_clips, SAMPLING, **{name: 1})
     with pytest.raises(fsp.errors.ArgumentError, match='use on_error="replace"'):
         VideoDataset(short_clips, SAMPLING, on_error="skip")
+    with pytest.raises(fsp.errors.ArgumentError, match="give this a dataset of paths"):
+        VideoDataset(fsp.datasets.Dataset([fsp.datasets.Sources(videos=[short_clips[0][0]])]), SAMPLING)
     with pytest.raises(fsp.errors.ArgumentError, match="apply it in collate_fn"):
         VideoDataset(short_clips, SAMPLING, transforms=[lambda frames: frames])
     with pytest.raises(fsp.errors.ArgumentError, match="layout must be one of"):

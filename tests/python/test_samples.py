@@ -534,6 +534,7 @@ def test_what_is_not_possible_is_refused(path: Path, tmp_path: Path) -> None:
         ({"collate": "stack"}, "omit collate='stack'"),
         ({"buckets": fsp.Buckets(sizes=[(16, 16)])}, "omit buckets="),
         ({"cache": fsp.Cache(disk=tmp_path / "cache", disk_size="1MiB")}, "omit disk="),
+        ({"device": fsp.Gpu(0, decoder="nvjpeg")}, '"nvjpeg" is for images'),
         ({"transforms": [lambda x: x]}, "exclude a callable"),
         ({"transforms": {"video": []}}, "no kind of sources 'video'"),
         ({"clip_sampler": fsp.samplers.Windows(sequence_length=4)}, "one clip of each video"),

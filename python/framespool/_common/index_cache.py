@@ -9,8 +9,9 @@ from typing import Any, Literal
 from framespool import _framespool
 from framespool.errors import ArgumentError
 
-# A background thread writes indexes; those still queued when Python exits would be lost.
-atexit.register(_framespool.flush_index)
+# A background thread writes indexes; those still queued when Python exits would be lost. A disk that does not answer
+# must not hold up the exit.
+atexit.register(_framespool.flush_index, 5)
 
 
 def cache_location(index: Any) -> str | Literal[False] | None:

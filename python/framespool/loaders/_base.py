@@ -458,9 +458,9 @@ class BaseLoader(Generic[B]):
         """Returns the position of the loader: the epoch and the batch that it delivers next.
 
         The state is a small dict of numbers and strings, the same on all ranks, unless `shuffle` is a sampler, which
-        yields the clips of one rank: then each rank has to save and load its own state. Batches that are prefetched but not
-        delivered do not count, so none is lost or delivered twice. A batch in whose place an error was raised counts as
-        delivered. After the last batch of an epoch the state is the start of the next epoch.
+        yields the clips of one rank: then each rank has to save and load its own state. Batches that are prefetched but
+        not delivered do not count, so none is lost or delivered twice. A batch in whose place an error was raised
+        counts as delivered. After the last batch of an epoch the state is the start of the next epoch.
 
         The state also holds a fingerprint of the configuration. Functions, used as a clip sampler or as the last
         transform, are identified by their names only.

@@ -194,8 +194,8 @@ def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int])
     ]
     if changes:
         raise ArgumentError(
-            f"the state does not match this loader: {'; '.join(changes)}. Create the loader with the same arguments, or "
-            "start again with set_epoch()"
+            f"the state does not match this loader: {'; '.join(changes)}. Create the loader with the same arguments, "
+            "or start again with set_epoch()"
         )
     # One more than can be chosen: the state after the last epoch.
     epoch, batch = integer("epoch", state["epoch"], most=MAX_EPOCH + 1), integer("batch", state["batch"], most=2**63)

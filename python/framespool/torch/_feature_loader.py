@@ -86,7 +86,7 @@ class FeatureLoader(TorchLoader):
                 options["collate"], dict
             ),
             "its samples have several sources": loader._samples is not None,
-            "its batches have cameras or masks": bool(loader._companions) or getattr(loader, "_cameras", None) is not None,
+            "its batches have cameras or masks": bool(loader._companions or getattr(loader, "_cameras", None)),
             "it has workers on Ray": not isinstance(loader._native, _framespool.Loader),
         }
         for reason, holds in reasons.items():

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -47,6 +48,25 @@ pub fn database(place: &Path) -> PathBuf {
 
 pub fn open(path: &Path) -> Arc<dyn ByteSource> {
     Arc::new(FileSource::open(path).expect("a video"))
+}
+
+/// Returns when a file was last changed.
+pub fn changed_at(path: &Path) -> SystemTime {
+    let meta = std::fs::metadata(path).expect("a file");
+    SystemTime::UNIX_EPOCH + Duration::new(meta.ctime() as u64, meta.ctime_nsec() as u32)
+}
+
+/// Waits until an index of a file that was just written is trusted, see `stable_after` in
+/// src/index/cache/record.rs.
+pub fn wait_until_trusted(path: &Path) {
+    let changed = changed_at(path);
+    let has_whole_seconds = changed
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .is_ok_and(|time| time.subsec_nanos() == 0);
+    let tick = Duration::from_millis(if has_whole_seconds { 2000 } else { 20 });
+    while SystemTime::now() < changed + tick {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 pub fn build_index(path: &Path) -> Arc<VideoIndex> {

@@ -3,7 +3,8 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,14 +33,45 @@ impl TestRng {
     }
 }
 
+/// A folder of one test in this process; a test that fails keeps it.
+pub struct TestFolder(PathBuf);
+
 /// Creates an empty folder for one test.
-pub fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> TestFolder {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("index_cache")
-        .join(name);
-    let _ = std::fs::remove_dir_all(&folder);
+        .join(format!("{name}-{}", std::process::id()));
+    remove(&folder);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
-    folder
+    TestFolder(folder)
+}
+
+/// Removes a folder, even if a test made it read-only.
+fn remove(folder: &Path) {
+    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            remove(self);
+        }
+    }
+}
+
+impl Deref for TestFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for TestFolder {
+    fn as_ref(&self) -> &Path {
+        self
+    }
 }
 
 pub fn database(place: &Path) -> PathBuf {

@@ -118,7 +118,8 @@ fn index_of_freshly_written_file_is_not_trusted() {
 #[test]
 fn read_only_cache_is_read_and_not_changed() {
     let place = folder("read_only");
-    let indices = expected(&symlinks(&folder("read_only_links"), 20));
+    let links_folder = folder("read_only_links");
+    let indices = expected(&symlinks(&links_folder, 20));
     assert!(
         IndexCache::open(&place, AccessMode::Read).is_err(),
         "nothing there"
@@ -150,7 +151,11 @@ fn one_path_is_one_cache_per_process() {
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     assert!(Arc::ptr_eq(
         &store,
-        &IndexCache::open(&place.join("../shared"), AccessMode::Write).unwrap()
+        &IndexCache::open(
+            &place.join("..").join(place.file_name().unwrap()),
+            AccessMode::Write
+        )
+        .unwrap()
     ));
     std::fs::remove_file(database(&place)).unwrap();
     let after = IndexCache::open(&place, AccessMode::Write).unwrap();

@@ -17,7 +17,8 @@ use framespool::index::cache::{AccessMode, IndexCache, index_of};
 #[test]
 fn processes_read_and_write_one_cache_concurrently() {
     let place = folder("crowd");
-    let links = symlinks(&folder("crowd_links"), 120);
+    let links_folder = folder("crowd_links");
+    let links = symlinks(&links_folder, 120);
     let children: Vec<Child> = (0..4)
         .map(|n| start("crowd", &place, &links[0], n))
         .collect();
@@ -96,7 +97,8 @@ impl WriterProcess {
 #[test]
 fn killed_writers_leave_only_correct_entries() {
     let place = folder("killed");
-    let links = symlinks(&folder("killed_links"), 300);
+    let links_folder = folder("killed_links");
+    let links = symlinks(&links_folder, 300);
     let indices = expected(&links);
     let mut rng = TestRng(7);
     let mut written: BTreeSet<usize> = BTreeSet::new();
@@ -188,7 +190,8 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) -> &'static str {
 #[test]
 fn database_damage_loses_only_entries() {
     let place = folder("damaged");
-    let links = symlinks(&folder("damaged_links"), 200);
+    let links_folder = folder("damaged_links");
+    let links = symlinks(&links_folder, 200);
     let indices = expected(&links);
     put_all(
         &IndexCache::open(&place, AccessMode::Write).unwrap(),
@@ -244,7 +247,8 @@ fn database_damage_loses_only_entries() {
 #[test]
 fn truncated_open_database_counts_as_empty() {
     let place = folder("cut");
-    let indices = expected(&symlinks(&folder("cut_links"), 200));
+    let links_folder = folder("cut_links");
+    let indices = expected(&symlinks(&links_folder, 200));
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
     assert_eq!(count_stored(&store, &indices), indices.len());

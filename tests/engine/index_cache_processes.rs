@@ -211,6 +211,15 @@ fn database_damage_loses_only_entries() {
             let noise = (0..20_000).map(|_| rng.next() as u8);
             std::fs::write(journal, magic.into_iter().chain(noise).collect::<Vec<u8>>()).unwrap();
         }
+        // The database depends on the paths and on pauses during writing: a test that fails keeps
+        // its files.
+        let kept = folder("damaged_kept");
+        for file in std::fs::read_dir(&place).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), kept.join(file.file_name())).unwrap();
+        }
+        let what = format!("round {round}, {kind}, copied to {}", kept.display());
+        println!("{what}");
         for (role, access) in [("look", "reader"), ("use", "writer")] {
             let output = start(role, &place, &links[0], round)
                 .wait_with_output()
@@ -219,7 +228,7 @@ fn database_damage_loses_only_entries() {
             let logged_error = String::from_utf8_lossy(&output.stderr);
             assert!(
                 output.status.success(),
-                "round {round}, {kind}, {access}: {:?}\n{said}{logged_error}",
+                "{what}, {access}: {:?}\n{said}{logged_error}",
                 output.status
             );
             let outcome = said
@@ -232,12 +241,8 @@ fn database_damage_loses_only_entries() {
         }
         // For every kind of damage, the second process leaves a valid database with all entries.
         let store = IndexCache::open(&place, AccessMode::Write).unwrap();
-        assert_eq!(
-            count_stored(&store, &indices),
-            indices.len(),
-            "round {round}, {kind}"
-        );
-        assert_eq!(store.last_error(), None, "round {round}, {kind}");
+        assert_eq!(count_stored(&store, &indices), indices.len(), "{what}");
+        assert_eq!(store.last_error(), None, "{what}");
     }
     tally
         .iter()

@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -77,7 +78,10 @@ impl Writer {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
             .as_nanos();
-        let folder = run.join(format!("{}-{now:x}", std::process::id()));
+        // The clock may return the same time twice.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = run.join(format!("{}-{now:x}{count:08x}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&folder)?;
         let lock = create_file(&folder.join(LOCK_NAME))?;
         lock.lock()?;

@@ -65,8 +65,8 @@ pub(crate) struct Writer {
     run: PathBuf,
     folder: PathBuf,
     log: Mutex<LogWriter>,
-    /// Locked until the process ends, however it ends.
-    _lock: File,
+    /// Locked until this is dropped or the process ends, however it ends.
+    lock: File,
     owner_pid: u32,
 }
 
@@ -95,7 +95,7 @@ impl Writer {
             run,
             folder,
             log,
-            _lock: lock,
+            lock,
             owner_pid: std::process::id(),
         })
     }
@@ -120,10 +120,15 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         // A forked child process may drop it, while its parent uses the folder.
-        if self.owner_pid == std::process::id() && segments(&self.folder).next().is_none() {
+        if self.owner_pid != std::process::id() {
+            return;
+        }
+        if segments(&self.folder).next().is_none() {
             let _ = fs::remove_dir_all(&self.folder);
             let _ = fs::remove_dir(&self.run); // fails while other processes have folders there
         }
+        // Closing the file unlocks it only when no forked child process has it open any more.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -202,7 +207,11 @@ fn run_bytes(run: &Path) -> u64 {
 /// Whether the process of a folder has ended.
 fn is_dead(writer: &Path) -> bool {
     match File::open(writer.join(LOCK_NAME)) {
-        Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
+        Ok(lock) => {
+            let is_locked = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+            let _ = lock.unlock(); // a child process that is forked now keeps the file open
+            !is_locked
+        }
         Err(_) => age(writer).is_some_and(|age| age > MIN_AGE),
     }
 }

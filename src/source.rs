@@ -542,6 +542,7 @@ mod tests {
     #[test]
     fn pipe_without_a_writer_is_rejected_at_once() {
         let path = std::env::temp_dir().join(format!("framespool-pipe-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(
             made.is_ok_and(|status| status.success()),

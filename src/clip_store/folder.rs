@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -64,8 +65,8 @@ pub(crate) struct Writer {
     run: PathBuf,
     folder: PathBuf,
     log: Mutex<LogWriter>,
-    /// Locked until the process ends, however it ends.
-    _lock: File,
+    /// Locked until this is dropped or the process ends, however it ends.
+    lock: File,
     owner_pid: u32,
 }
 
@@ -77,7 +78,10 @@ impl Writer {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
             .as_nanos();
-        let folder = run.join(format!("{}-{now:x}", std::process::id()));
+        // The clock may return the same time twice.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = run.join(format!("{}-{now:x}{count:08x}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&folder)?;
         let lock = create_file(&folder.join(LOCK_NAME))?;
         lock.lock()?;
@@ -91,7 +95,7 @@ impl Writer {
             run,
             folder,
             log,
-            _lock: lock,
+            lock,
             owner_pid: std::process::id(),
         })
     }
@@ -116,10 +120,15 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         // A forked child process may drop it, while its parent uses the folder.
-        if self.owner_pid == std::process::id() && segments(&self.folder).next().is_none() {
+        if self.owner_pid != std::process::id() {
+            return;
+        }
+        if segments(&self.folder).next().is_none() {
             let _ = fs::remove_dir_all(&self.folder);
             let _ = fs::remove_dir(&self.run); // fails while other processes have folders there
         }
+        // Closing the file unlocks it only when no forked child process has it open any more.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -198,7 +207,11 @@ fn run_bytes(run: &Path) -> u64 {
 /// Whether the process of a folder has ended.
 fn is_dead(writer: &Path) -> bool {
     match File::open(writer.join(LOCK_NAME)) {
-        Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
+        Ok(lock) => {
+            let is_locked = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+            let _ = lock.unlock(); // a child process that is forked now keeps the file open
+            !is_locked
+        }
         Err(_) => age(writer).is_some_and(|age| age > MIN_AGE),
     }
 }

@@ -356,16 +356,13 @@ fn many_threads_write_and_read() {
 fn a_run_in_use_has_the_bytes_of_all_clips_that_are_listed() {
     let folder = TestFolder::new("listed");
     let store = folder.store(1, LARGE);
-    let stored = std::sync::atomic::AtomicU64::new(0);
-    let count = || stored.load(std::sync::atomic::Ordering::Relaxed);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for clip in 0..4000 {
                 assert!(put(&store, clip, 3, 100));
-                stored.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         });
-        while count() < 4000 {
+        while !writer.is_finished() {
             for run in stored_runs(&folder.0).unwrap() {
                 let needed = run.clips * (segment::HEADER_BYTES + 100);
                 assert!(run.bytes >= needed, "{run:?}");

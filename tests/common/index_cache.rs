@@ -3,6 +3,8 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,14 +33,45 @@ impl TestRng {
     }
 }
 
+/// A folder of one test in this process; a test that fails keeps it.
+pub struct TestFolder(PathBuf);
+
 /// Creates an empty folder for one test.
-pub fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> TestFolder {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("index_cache")
-        .join(name);
-    let _ = std::fs::remove_dir_all(&folder);
+        .join(format!("{name}-{}", std::process::id()));
+    remove(&folder);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
-    folder
+    TestFolder(folder)
+}
+
+/// Removes a folder, even if a test made it read-only.
+fn remove(folder: &Path) {
+    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            remove(self);
+        }
+    }
+}
+
+impl Deref for TestFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for TestFolder {
+    fn as_ref(&self) -> &Path {
+        self
+    }
 }
 
 pub fn database(place: &Path) -> PathBuf {
@@ -47,6 +80,25 @@ pub fn database(place: &Path) -> PathBuf {
 
 pub fn open(path: &Path) -> Arc<dyn ByteSource> {
     Arc::new(FileSource::open(path).expect("a video"))
+}
+
+/// Returns when a file was last changed.
+pub fn changed_at(path: &Path) -> SystemTime {
+    let meta = std::fs::metadata(path).expect("a file");
+    SystemTime::UNIX_EPOCH + Duration::new(meta.ctime() as u64, meta.ctime_nsec() as u32)
+}
+
+/// Waits until an index of a file that was just written is trusted, see `stable_after` in
+/// src/index/cache/record.rs.
+pub fn wait_until_trusted(path: &Path) {
+    let changed = changed_at(path);
+    let has_whole_seconds = changed
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .is_ok_and(|time| time.subsec_nanos() == 0);
+    let tick = Duration::from_millis(if has_whole_seconds { 2000 } else { 20 });
+    while SystemTime::now() < changed + tick {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 pub fn build_index(path: &Path) -> Arc<VideoIndex> {
@@ -100,9 +152,12 @@ pub fn current_site(path: &Path) -> framespool::error::Site {
     framespool::error::Site::file(&path.to_string_lossy().into())
 }
 
+/// Stores the indices as if the files were read in the year 2100: entries contain the time, which is
+/// thus the same in every run.
 pub fn put_all(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
+    let since = SystemTime::UNIX_EPOCH + Duration::from_secs(4_102_444_800);
     for (path, index) in indices {
-        store.put_blocking(path, &*open(path), None, SystemTime::now(), index);
+        store.put_blocking(path, &*open(path), None, since, index);
     }
     assert!(store.flush(UNLIMITED));
 }

@@ -75,9 +75,17 @@ fn several_threads_detect_the_same_damage_as_one() {
         let Ok(video) = entry.source().and_then(Video::open) else {
             continue;
         };
-        let one = decode(&video, 1, Duration::ZERO);
+        let decode = |threads, delay| {
+            let (mut frames, errors) = decode(&video, threads, delay);
+            if entry.damage_is_unreported() {
+                // The pixels depend on the state of the decoder.
+                frames.values_mut().for_each(String::clear);
+            }
+            (frames, errors)
+        };
+        let one = decode(1, Duration::ZERO);
         for delay in [Duration::ZERO, Duration::from_millis(1)] {
-            if decode(&video, 4, delay) != one {
+            if decode(4, delay) != one {
                 different.push(format!("{} with pauses of {delay:?}", entry.path));
             }
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::common::index_cache::{
-    TestRng, UNLIMITED, build_index, count_stored, database, expected, folder, open, put_all,
-    symlinks,
+    TestRng, UNLIMITED, build_index, changed_at, count_stored, database, expected, folder, open,
+    put_all, symlinks, wait_until_trusted,
 };
 use crate::common::videos;
 use framespool::error::Error;
@@ -58,8 +58,7 @@ fn rewritten_file_is_indexed_again() {
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime_secs))
             .unwrap();
-        // Longer than the time in which changes are not trusted, see the next test.
-        std::thread::sleep(Duration::from_millis(40));
+        wait_until_trusted(&path);
     };
     let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let is_stored = || {
@@ -104,7 +103,7 @@ fn index_of_freshly_written_file_is_not_trusted() {
     for (age_ms, trusted) in [(0, false), (19, false), (2000, true)] {
         let (source, opened) = (
             open(&path),
-            source_changed(&path) + Duration::from_millis(age_ms),
+            changed_at(&path) + Duration::from_millis(age_ms),
         );
         store.put(&path, &*source, None, opened, &index);
         assert!(store.flush(UNLIMITED));
@@ -116,16 +115,11 @@ fn index_of_freshly_written_file_is_not_trusted() {
     }
 }
 
-fn source_changed(path: &Path) -> SystemTime {
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::metadata(path).unwrap();
-    SystemTime::UNIX_EPOCH + Duration::new(meta.ctime() as u64, meta.ctime_nsec() as u32)
-}
-
 #[test]
 fn read_only_cache_is_read_and_not_changed() {
     let place = folder("read_only");
-    let indices = expected(&symlinks(&folder("read_only_links"), 20));
+    let links_folder = folder("read_only_links");
+    let indices = expected(&symlinks(&links_folder, 20));
     assert!(
         IndexCache::open(&place, AccessMode::Read).is_err(),
         "nothing there"
@@ -157,7 +151,11 @@ fn one_path_is_one_cache_per_process() {
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     assert!(Arc::ptr_eq(
         &store,
-        &IndexCache::open(&place.join("../shared"), AccessMode::Write).unwrap()
+        &IndexCache::open(
+            &place.join("..").join(place.file_name().unwrap()),
+            AccessMode::Write
+        )
+        .unwrap()
     ));
     std::fs::remove_file(database(&place)).unwrap();
     let after = IndexCache::open(&place, AccessMode::Write).unwrap();

@@ -17,7 +17,8 @@ use framespool::index::cache::{AccessMode, IndexCache, index_of};
 #[test]
 fn processes_read_and_write_one_cache_concurrently() {
     let place = folder("crowd");
-    let links = symlinks(&folder("crowd_links"), 120);
+    let links_folder = folder("crowd_links");
+    let links = symlinks(&links_folder, 120);
     let children: Vec<Child> = (0..4)
         .map(|n| start("crowd", &place, &links[0], n))
         .collect();
@@ -96,7 +97,8 @@ impl WriterProcess {
 #[test]
 fn killed_writers_leave_only_correct_entries() {
     let place = folder("killed");
-    let links = symlinks(&folder("killed_links"), 300);
+    let links_folder = folder("killed_links");
+    let links = symlinks(&links_folder, 300);
     let indices = expected(&links);
     let mut rng = TestRng(7);
     let mut written: BTreeSet<usize> = BTreeSet::new();
@@ -188,7 +190,8 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) -> &'static str {
 #[test]
 fn database_damage_loses_only_entries() {
     let place = folder("damaged");
-    let links = symlinks(&folder("damaged_links"), 200);
+    let links_folder = folder("damaged_links");
+    let links = symlinks(&links_folder, 200);
     let indices = expected(&links);
     put_all(
         &IndexCache::open(&place, AccessMode::Write).unwrap(),
@@ -208,6 +211,15 @@ fn database_damage_loses_only_entries() {
             let noise = (0..20_000).map(|_| rng.next() as u8);
             std::fs::write(journal, magic.into_iter().chain(noise).collect::<Vec<u8>>()).unwrap();
         }
+        // The database depends on the paths and on pauses during writing: a test that fails keeps
+        // its files.
+        let kept = folder("damaged_kept");
+        for file in std::fs::read_dir(&place).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), kept.join(file.file_name())).unwrap();
+        }
+        let what = format!("round {round}, {kind}, copied to {}", kept.display());
+        println!("{what}");
         for (role, access) in [("look", "reader"), ("use", "writer")] {
             let output = start(role, &place, &links[0], round)
                 .wait_with_output()
@@ -216,7 +228,7 @@ fn database_damage_loses_only_entries() {
             let logged_error = String::from_utf8_lossy(&output.stderr);
             assert!(
                 output.status.success(),
-                "round {round}, {kind}, {access}: {:?}\n{said}{logged_error}",
+                "{what}, {access}: {:?}\n{said}{logged_error}",
                 output.status
             );
             let outcome = said
@@ -229,12 +241,8 @@ fn database_damage_loses_only_entries() {
         }
         // For every kind of damage, the second process leaves a valid database with all entries.
         let store = IndexCache::open(&place, AccessMode::Write).unwrap();
-        assert_eq!(
-            count_stored(&store, &indices),
-            indices.len(),
-            "round {round}, {kind}"
-        );
-        assert_eq!(store.last_error(), None, "round {round}, {kind}");
+        assert_eq!(count_stored(&store, &indices), indices.len(), "{what}");
+        assert_eq!(store.last_error(), None, "{what}");
     }
     tally
         .iter()
@@ -244,7 +252,8 @@ fn database_damage_loses_only_entries() {
 #[test]
 fn truncated_open_database_counts_as_empty() {
     let place = folder("cut");
-    let indices = expected(&symlinks(&folder("cut_links"), 200));
+    let links_folder = folder("cut_links");
+    let indices = expected(&symlinks(&links_folder, 200));
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
     assert_eq!(count_stored(&store, &indices), indices.len());

@@ -75,9 +75,13 @@ fn output_is_independent_of_loader_settings() {
                 "{what}: {stats:?}"
             );
             let (decoded, plainly) = (stats.frames_decoded, plain_stats.frames_decoded);
+            if memory_budget >= 40 << 20 {
+                assert_eq!(stats.clips_evicted, 0, "{what}: all clips fit");
+            }
+            // With less memory, the schedule determines which clips are evicted and decoded again.
             // A decode range with damage is decoded again for each of its clips separately.
             assert!(
-                decoded <= plainly + plainly / 50,
+                stats.clips_evicted > 0 || decoded <= plainly + plainly / 50,
                 "{what}: {decoded} frames decoded, {plainly} without a budget"
             );
             if memory_budget == MEMORY_BUDGET {

@@ -420,14 +420,20 @@ pub(super) fn is_subprocess(test: &str) -> bool {
     std::env::var("FRAMESPOOL_GPU_SUBPROCESS").is_ok_and(|name| name == test)
 }
 
+/// Returns whether the GPU is simulated, while no other test runs: opening it resets its faults.
+fn has_simulated_gpu() -> bool {
+    let _guard = exclusive();
+    gpu().is_some() && SimulatedGpu::open().is_some()
+}
+
 /// The simulated GPU with an engine for AV1, in a process of its own; `None` in the process that
 /// starts it.
 pub(super) fn with_av1(test: &str) -> Option<(Arc<Gpu>, SimulatedGpu)> {
-    let found = gpu().zip(SimulatedGpu::open());
     if is_subprocess(test) {
+        let found = gpu().zip(SimulatedGpu::open());
         return Some(found.expect("it was found before"));
     }
-    if found.is_some() {
+    if has_simulated_gpu() {
         let codecs = ("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1");
         run_in_subprocess(test, &[codecs]);
     }
@@ -438,7 +444,7 @@ pub(super) fn with_av1(test: &str) -> Option<(Arc<Gpu>, SimulatedGpu)> {
 fn second_gpu_gives_the_same_batches() {
     let name = "fault_injection::second_gpu_gives_the_same_batches";
     if !is_subprocess(name) {
-        if gpu().is_some() && SimulatedGpu::open().is_some() {
+        if has_simulated_gpu() {
             run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_DEVICES", "2")]);
         }
         return;

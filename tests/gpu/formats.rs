@@ -273,6 +273,7 @@ fn reported_damage_has_one_outcome_in_every_schedule() {
         return;
     };
     let folder = std::env::temp_dir().join(format!("framespool-reported-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
     for on_error in [OnError::Raise, OnError::Replace] {
         simulated.set_behaviors("conceals_silently=1");
         let base = damaged_config(&gpu, &folder, on_error);
@@ -307,6 +308,7 @@ fn after_a_report_of_damage_the_cpu_decodes_the_rest_of_the_file() {
         return;
     };
     let folder = std::env::temp_dir().join(format!("framespool-silent-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
     simulated.set_behaviors("conceals_silently=1");
     for (on_error, lookahead_clips) in [(OnError::Raise, 60), (OnError::Skip, 0)] {
         let base = damaged_config(&gpu, &folder, on_error);

@@ -206,6 +206,7 @@ mod tests {
     fn keys_are_renewed_when_they_expire() {
         let folder =
             std::env::temp_dir().join(format!("framespool-credentials-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -9,12 +9,11 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import framespool as fsp
 import pytest
-from processes import SETTLED_SECONDS
+from processes import wait_until_settled
 
 SMALL = [fsp.transforms.Resize((24, 32))]
 RULE = fsp.samplers.RandomClips(sequence_length=3, stride=2, clips_per_video=2)
@@ -366,7 +365,7 @@ def test_times_of_files_may_be_anything(paths, expected, tmp_path, seconds):
         os.utime(copy, (seconds, seconds))
         if os.stat(copy).st_mtime != seconds:
             pytest.skip(f"this file system does not keep the time {seconds}")
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(*copies)
     program = """
 place, *paths = sys.argv[1:]
 one = loader(paths, index=place)
@@ -380,6 +379,6 @@ print(*found, one.stats()["index_hits"], one.stats()["videos_indexed"])
     # Another video under the same name and the same time is another video.
     shutil.copy(paths[1], copies[0])
     os.utime(copies[0], (seconds, seconds))
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(copies[0])
     others = digests(loader([paths[1], *paths[1:]]))
     assert run(program, tmp_path / "index", *copies) == [*others, str(number - 1), "1"]

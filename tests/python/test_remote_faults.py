@@ -3,7 +3,6 @@ never an endless wait."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import io
@@ -22,7 +21,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from processes import child_process, wait_until
+from processes import child_process, engine_threads, wait_until
 from servers import FaultyResponse, FaultyServer, Nginx, hash_of, reads, spent
 
 KIB = 1 << 10
@@ -329,7 +328,7 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes, monkeypatch: p
         return FaultyResponse() if first else FaultyResponse(held=True)
 
     server = FaultyServer(content, only_the_first)
-    others = _lanes()
+    others = engine_threads()
     with server.running():
         loader = fsp.ClipLoader(
             [(server.url(f"{number}.mp4"), 0) for number in range(6)],
@@ -343,17 +342,7 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes, monkeypatch: p
         wait_until(lambda: "/1.mp4" in server.paths)  # a worker waits, and nothing will come
         del loader, batches
         gc.collect()
-        assert not _lanes() - others
-
-
-def _lanes() -> set[str]:
-    """Decoding threads of this process, including those of other loaders."""
-    found = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # the thread may end meanwhile
-            if (task / "comm").read_text().startswith("fsp-worker"):
-                found.add(task.name)
-    return found
+        wait_until(lambda: not engine_threads() - others)
 
 
 @pytest.mark.parametrize(

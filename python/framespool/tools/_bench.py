@@ -120,7 +120,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
 
     Args:
         loader: A `ClipLoader` or an `ImageLoader`.
-        seconds: Duration of the measurement, up to 86400. It lasts until a batch was delivered at least.
+        seconds: Duration of the measurement, up to 86400; longer if it delivers no batch.
 
     Returns:
         The measurement, with advice.

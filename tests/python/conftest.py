@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Tests do not touch the user's cache; tests of the index name its folder.
 os.environ["FRAMESPOOL_INDEX"] = "off"
+# Requests to the servers of the tests use no proxy.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 
 class _Outcomes:

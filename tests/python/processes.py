@@ -13,17 +13,32 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
-
-#: The change of a file is visible in its times once the file system's clock has moved on (`stable_after` in
-#: src/index/cache/record.rs): an index of a file that changed more recently is not stored. More time does no harm.
-SETTLED_SECONDS = 0.05
 
 
 def wait_until(condition: Callable[[], object]) -> None:
     """Returns when a condition is true."""
     while not condition():
         time.sleep(0.01)
+
+
+def wait_until_settled(*paths: str | os.PathLike[str]) -> None:
+    """Returns when any further change of files would be visible in their times: before, no index of them is stored."""
+    for changed in [os.stat(path).st_ctime_ns for path in paths]:
+        # As `stable_after` in src/index/cache/record.rs: the file system may keep whole seconds.
+        tick = 20_000_000 if changed % 1_000_000_000 else 2_000_000_000
+        wait_until(lambda: time.time_ns() - changed >= tick)  # noqa: B023
+
+
+def engine_threads() -> set[str]:
+    """The running threads of loaders, by their number."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            if (task / "comm").read_text().startswith("fsp-worker"):
+                found.add(task.name)
+    return found
 
 
 @contextlib.contextmanager

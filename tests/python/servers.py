@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import http.client
 import importlib.util
+import itertools
+import json
 import os
 import shutil
 import socket
@@ -310,10 +312,38 @@ def hash_of(video: fsp.Video, indices: list[int]) -> str:
     return digest.hexdigest()
 
 
-def spent(before: dict[str, int]) -> dict[str, int]:
-    """Requests, bytes, … since the counts ``before``."""
-    now = fsp.tools.remote_stats()
-    return {name.removeprefix("remote_"): now[name] - before[name] for name in now}
+#: Opens a video and reads lists of frames; prints a hash of each list, and what opening and each list cost.
+READING = """
+import hashlib, json, sys
+import framespool as fsp
+import numpy as np
+
+url, lists = sys.argv[1], json.loads(sys.argv[2])
+hashes, counts = [], [fsp.tools.remote_stats()]
+video = fsp.Video(url)
+counts.append(fsp.tools.remote_stats())
+for indices in lists:
+    hashes.append(hashlib.sha256(np.asarray(video.frames(indices).frames).tobytes()).hexdigest())
+    counts.append(fsp.tools.remote_stats())
+print(json.dumps([hashes, counts]))
+"""
+
+
+def reading_costs(url: str, content: bytes, *lists: list[int]) -> list[dict[str, int]]:
+    """Requests, bytes, … of opening a video and of reading each list of frames, which are those of ``content``.
+
+    In a process of its own: the counters of this one include requests that outlive their test.
+    """
+    command = [sys.executable, "-c", READING, url, json.dumps(lists)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    hashes, counts = json.loads(done.stdout)
+    local = fsp.Video(content)
+    expected = [np.asarray(local.frames(indices).frames).tobytes() for indices in lists]
+    assert hashes == [hashlib.sha256(frames).hexdigest() for frames in expected]
+    return [
+        {name.removeprefix("remote_"): after[name] - before[name] for name in after}
+        for before, after in itertools.pairwise(counts)
+    ]
 
 
 def reads(server: FaultyServer, content: bytes) -> None:

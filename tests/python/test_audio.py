@@ -7,14 +7,13 @@ import shutil
 import struct
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import framespool as fsp
 import numpy as np
 import pytest
-from processes import SETTLED_SECONDS
+from processes import wait_until_settled
 
 S, T = fsp.samplers, fsp.transforms
 SECONDS = 6
@@ -584,7 +583,7 @@ def test_damaged_files_give_samples_or_an_error(name, audio_files, tmp_path):
 def test_indices_are_cached(audio_files, tmp_path):
     path, cache = tmp_path / "aac.mkv", tmp_path / "cache"
     shutil.copy(audio_files / "aac.mkv", path)
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(path)
     video = fsp.Video(path, index=cache)
     expected = video.audio(1.0, 0.5).numpy()
     assert fsp.video.AudioFile(path, index=cache).samples(1.0, 0.5).numpy().tolist() == expected.tolist()
@@ -596,7 +595,7 @@ def test_indices_are_cached(audio_files, tmp_path):
     assert fsp.Video(path, index=cache).info.num_frames == video.info.num_frames
 
 
-def test_sources(audio_files, videos_with_audio, tmp_path, nginx):
+def test_sources(audio_files, videos_with_audio, tmp_path):
     path = audio_files / "tone.m4a"
     expected = fsp.video.AudioFile(path, index=False).samples(1.0, 0.25).numpy()
     with open(path, "rb") as file:

@@ -133,9 +133,10 @@ def test_a_disk_cache_is_measured_after_an_epoch(short_clips, tmp_path):
     made = loader(short_clips, cache=fsp.Cache(disk=tmp_path / "clips", disk_size="1GiB", epochs=4))
     report = fsp.tools.bench(made, seconds=0.1)
     assert report.first_epoch_seconds > report.first_batch_seconds
-    # A batch of the second epoch was delivered at least, and most of its clips are of videos decoded in the first one.
-    stats = made.stats()
-    assert made.epoch >= 2 and stats["disk_clips_stored"] > 0 and stats["disk_clips_read"] > 0
+    assert made.epoch >= 2
+    # After the first batch, videos are decoded for later epochs too. Idle threads store these clips, at any time.
+    while made.stats()["disk_clips_read"] == 0:
+        list(made)
     assert fsp.tools.bench(loader(short_clips[:5]), seconds=0.1).first_epoch_seconds is None
 
 

@@ -416,11 +416,11 @@ def test_a_full_folder_keeps_what_it_has(tmp_path, monkeypatch):
             batch = batch_of([number])
             assert_equal(cache.get_or_compute(batch, Encoder()), batch["frames"] * 2)
         stats = cache.stats()
-        assert (len(caught) == 1) == (stats["not_stored"] == 1), "one warning"
-        if caught:
-            assert f"results of 'encoder' are not stored in {tmp_path}: it has reached its size of 1500" in str(
-                caught[0].message
-            )
+        # Not other warnings: at any time, garbage of an earlier test may cause one.
+        found = [str(warning.message) for warning in caught if "are not stored" in str(warning.message)]
+        assert (len(found) == 1) == (stats["not_stored"] == 1), "one warning"
+        if found:
+            assert f"results of 'encoder' are not stored in {tmp_path}: it has reached its size of 1500" in found[0]
     assert num_bytes(tmp_path) <= 1500 and stats["stored"] + stats["not_stored"] == 8 and stats["stored"] >= 5
     # Results under another version count.
     with pytest.warns(UserWarning, match="are not stored"):

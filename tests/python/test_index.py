@@ -7,12 +7,11 @@ import pickle
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import framespool as fsp
 import pytest
-from processes import SETTLED_SECONDS
+from processes import wait_until_settled
 
 DATABASE = "framespool-index.sqlite3"
 RULE = fsp.samplers.Windows(sequence_length=4)
@@ -144,11 +143,11 @@ def test_bytes_are_not_kept(short_clips, tmp_path):
 def test_a_file_that_changed_is_indexed_again(short_clips, tmp_path):
     path = tmp_path / "video.mkv"
     shutil.copy(short_clips[0][0], path)
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(path)
     keywords = {"index": tmp_path / "place"}
     assert [found_and_built([path], **keywords) for _ in range(2)] == [(0, 1), (1, 0)]
     shutil.copy(short_clips[1][0], path)
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(path)
     assert [found_and_built([path], **keywords) for _ in range(2)] == [(0, 1), (1, 0)]
     assert len(fsp.Video(path, **keywords)) == len(fsp.Video(short_clips[1][0], index=False))
 
@@ -190,7 +189,7 @@ def test_who_may_not_write_may_read(short_clips, tmp_path):
     for folder in [tmp_path, *tmp_path.parents[:-2]]:
         folder.chmod(folder.stat().st_mode | 0o055)
     copies = [shutil.copy(path, tmp_path) for path, _ in short_clips[:4]]
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(*copies)
     assert found_and_built(copies[:3], index=tmp_path / "place") == (0, 3)
     program = (
         "import os, sys; import framespool as fsp; os.setgid(65534); os.setuid(65534);"
@@ -255,7 +254,7 @@ stop.set()
     place = tmp_path / "place"
     command = [sys.executable, "-W", "ignore", "-c", program, place, *copies]
     subprocess.run(command, capture_output=True, text=True, check=True)
-    time.sleep(SETTLED_SECONDS)
+    wait_until_settled(*copies)
     stats(copies, index=place)
     assert found_and_built(copies, index=place) == (4, 0)
 

@@ -1,6 +1,7 @@
 """scripts/prose_check.py: each of its checks finds a violation and accepts the corrected text."""
 
 import importlib.util
+import os
 import subprocess
 from pathlib import Path
 
@@ -114,8 +115,14 @@ def test_hook_ignores_what_git_removes(tmp_path):
 
 def test_commits_of_a_range_without_merges(tmp_path, monkeypatch):
     def git(*arguments):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "core.hooksPath=/dev/null"]
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
         subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    # The user may sign commits, or have hooks.
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
     git("init", "--initial-branch=main")
     for text in ("before the range.", "Good", "bad"):

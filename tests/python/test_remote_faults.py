@@ -3,7 +3,6 @@ never an endless wait."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import io
@@ -22,8 +21,8 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from processes import child_process, wait_until
-from servers import FaultyResponse, FaultyServer, Nginx, hash_of, reads, spent
+from processes import child_process, engine_threads, wait_until
+from servers import FaultyResponse, FaultyServer, Nginx, hash_of, reading_costs, reads
 
 KIB = 1 << 10
 #: A time to wait, in seconds, that no test run reaches.
@@ -48,14 +47,13 @@ def outage_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["500", "503", "429", "reset", "reset-at-once"],
 )
 def test_transient_failures_are_retried(fault: FaultyResponse, content: bytes) -> None:
-    before = fsp.tools.remote_stats()
     every = 1000 if "Retry-After" in fault.headers else 3  # the client waits a second each time
     with FaultyServer(
         content, lambda number, _: fault if number % every == 0 else FaultyResponse()
     ).running() as server:
-        reads(server, content)
-    cost = spent(before)
-    assert cost["retries"] >= 1 and cost["requests"] == len(server.ranges)
+        costs = reading_costs(server.url(), content, [0, len(fsp.Video(content)) - 1])
+    assert sum(cost["retries"] for cost in costs) >= 1
+    assert sum(cost["requests"] for cost in costs) == len(server.ranges)
 
 
 def test_wrong_content_length_of_full_range_is_ignored(content: bytes) -> None:
@@ -78,10 +76,9 @@ def test_partial_responses_are_joined(content: bytes) -> None:
 
 
 def test_chunked_responses_are_read(content: bytes) -> None:
-    before = fsp.tools.remote_stats()
     with FaultyServer(content, lambda *_: FaultyResponse(chunked=0)).running() as server:
-        reads(server, content)
-    assert spent(before)["retries"] == 0
+        costs = reading_costs(server.url(), content, [0, len(fsp.Video(content)) - 1])
+    assert sum(cost["retries"] for cost in costs) == 0
 
 
 def test_chunked_responses_that_are_too_short_are_continued(content: bytes) -> None:
@@ -329,7 +326,7 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes, monkeypatch: p
         return FaultyResponse() if first else FaultyResponse(held=True)
 
     server = FaultyServer(content, only_the_first)
-    others = _lanes()
+    others = engine_threads()
     with server.running():
         loader = fsp.ClipLoader(
             [(server.url(f"{number}.mp4"), 0) for number in range(6)],
@@ -343,17 +340,7 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes, monkeypatch: p
         wait_until(lambda: "/1.mp4" in server.paths)  # a worker waits, and nothing will come
         del loader, batches
         gc.collect()
-        assert not _lanes() - others
-
-
-def _lanes() -> set[str]:
-    """Decoding threads of this process, including those of other loaders."""
-    found = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # the thread may end meanwhile
-            if (task / "comm").read_text().startswith("fsp-worker"):
-                found.add(task.name)
-    return found
+        wait_until(lambda: not engine_threads() - others)
 
 
 @pytest.mark.parametrize(

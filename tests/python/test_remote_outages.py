@@ -86,11 +86,13 @@ def test_a_restarted_server_loses_no_clip(
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_server_errors_are_waited_for_with_one_request_at_a_time(status: int, content: bytes) -> None:
-    lock, active, settled, probes, together = threading.Lock(), 0, False, 0, 0
+    lock, active, answered, settled, probes, together = threading.Lock(), 0, 0, False, 0, 0
 
     def plan(*_: object) -> FaultyResponse:
-        nonlocal active, settled, probes, together
+        nonlocal active, answered, settled, probes, together
         if not loader.stats()["remote_outages"]:
+            with lock:
+                answered += 1
             return FaultyResponse(status=status)
         with lock:
             if probes == 2:
@@ -100,8 +102,9 @@ def test_server_errors_are_waited_for_with_one_request_at_a_time(status: int, co
                 probes, together = probes + 1, max(together, active)
         time.sleep(0.7)  # time for other requests, of which there must be none
         with lock:
-            active -= 1
-            settled = settled or active == 0  # requests that were on their way when the outage was noticed have ended
+            active, answered = active - 1, answered + 1
+            # Requests that were on their way when the outage was noticed have ended.
+            settled = settled or loader.stats()["remote_requests"] == answered
         return FaultyResponse(status=status)
 
     with FaultyServer(content, plan).running() as server:

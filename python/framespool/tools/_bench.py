@@ -120,7 +120,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
 
     Args:
         loader: A `ClipLoader` or an `ImageLoader`.
-        seconds: Duration of the measurement, up to 86400.
+        seconds: Duration of the measurement, up to 86400; longer if it delivers no batch.
 
     Returns:
         The measurement, with advice.
@@ -156,7 +156,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         first_epoch, batches = time.perf_counter() - began, iter(loader)
     before = loader.stats()
     start = time.perf_counter()
-    while time.perf_counter() - start < budget:
+    while time.perf_counter() - start < budget or loader.stats()["clips"] == before["clips"]:
         if next(batches, None) is None:
             batches = iter(loader)
     took = time.perf_counter() - start

@@ -347,7 +347,7 @@ def test_plan_runs_on_the_simulated_gpu(gpu: None, tmp_path: Path, name: str, on
     if not os.environ.get("FRAMESPOOL_GPU_TESTS"):
         pytest.skip("takes the time of the real plan on a GPU")
     command = [sys.executable, str(FOLDER / "plan.py"), name, "--out", str(tmp_path), "--only", only]
-    environment = os.environ | ({"FRAMESPOOL_TRY": "1"} if name == "core" else {})
+    environment = os.environ | {"FRAMESPOOL_TRY": "1"}
     run = subprocess.run([*command, "--scale", "0.05"], capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "killed" not in run.stdout and ("conclusion: nothing failed" in run.stdout) == (name == "smoke")

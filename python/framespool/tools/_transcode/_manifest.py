@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from typing import Any
 
 from framespool.errors import ArgumentError, ReadError
@@ -25,6 +26,8 @@ class Manifest:
         self.folder = os.path.join(out, FOLDER)
         self._out = out
         self._path = os.path.join(self.folder, "done.jsonl")
+        # Unique: an encoder that survives its killed run must not write to the files of the next one.
+        self._run = f"{os.getpid()}-{time.time_ns()}"
         self._lock: int | None = None
         self._known: dict[str, dict[str, Any]] = {}
         self._makers: dict[str, str] = {}
@@ -116,7 +119,7 @@ class Manifest:
         Returns:
             The path.
         """
-        return os.path.join(self.folder, f"half-{number}.mp4")
+        return os.path.join(self.folder, f"half-{self._run}-{number}.mp4")
 
     def add(self, said: dict[str, Any]) -> None:
         """Appends an entry.

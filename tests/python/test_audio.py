@@ -265,6 +265,22 @@ def test_speech_of_opus_is_as_late_as_its_decoder(encoder, tmp_path):
         assert np.array_equal(window, whole[:, first : first + 4800])
 
 
+def test_windows_of_mp3_of_variable_rate_equal_the_cut_of_the_whole(encoder, tmp_path):
+    """The packets of silence are small, and refer to the bytes of many packets before."""
+    path = tmp_path / "variable.mp3"
+    source = (
+        "aevalsrc=lt(mod(t\\,0.31)\\,0.06)*0.9*(random(0)-0.5)+0.01*sin(2*PI*440*t)*gt(mod(t\\,0.9)\\,0.4):s={rate}:d=6"
+    )
+    for rate, options in ((44100, ["-q:a", "0"]), (44100, ["-q:a", "4"]), (22050, ["-q:a", "6"])):
+        inputs = ["-f", "lavfi", "-i", source.format(rate=rate)]
+        run([encoder, "-v", "error", "-y", *inputs, "-c:a", "libmp3lame", *options, str(path)])
+        audio = fsp.video.AudioFile(path, index=False)
+        whole, begin = audio.samples().numpy(), audio.info.begin_seconds
+        for first in range(0, whole.shape[1] - 576, 576):
+            window = audio.samples(begin + first / rate, 300 / rate).numpy()
+            assert np.array_equal(window, whole[:, first : first + 300]), (rate, options, first)
+
+
 def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):
     data = bytearray((audio_files / "aac.mp4").read_bytes())
     audio = fsp.video.AudioFile(audio_files / "aac.mp4", index=False)

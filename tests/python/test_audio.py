@@ -281,6 +281,18 @@ def test_windows_of_mp3_of_variable_rate_equal_the_cut_of_the_whole(encoder, tmp
             assert np.array_equal(window, whole[:, first : first + 300]), (rate, options, first)
 
 
+def test_a_change_of_the_channels_is_refused(encoder, tmp_path):
+    extension, options = CODECS["pcm_bluray"]
+    data = b""
+    for channels in ("1", "2"):
+        path = tmp_path / f"part.{extension}"
+        source = ["-f", "lavfi", "-i", SIGNAL.format(rate=48000, seconds=1)]
+        run([encoder, "-v", "error", "-y", *source, "-ac", channels, *options, str(path)])
+        data += path.read_bytes()
+    with pytest.raises(fsp.errors.UnsupportedError, match="a change of the sample rate or of the channels"):
+        fsp.video.AudioFile(data).samples()
+
+
 def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):
     data = bytearray((audio_files / "aac.mp4").read_bytes())
     audio = fsp.video.AudioFile(audio_files / "aac.mp4", index=False)

@@ -293,6 +293,64 @@ def test_a_change_of_the_channels_is_refused(encoder, tmp_path):
         fsp.video.AudioFile(data).samples()
 
 
+def flv_tags(data: bytes, delay: int) -> bytes:
+    """The tags of an FLV file, later by a time in ms."""
+    at, tags = 13, bytearray()
+    while at < len(data):
+        size = int.from_bytes(data[at + 1 : at + 4], "big")
+        time = int.from_bytes(data[at + 4 : at + 7], "big") + delay
+        tags += data[at : at + 4] + time.to_bytes(3, "big") + data[at + 7 : at + 15 + size]
+        at += 15 + size
+    return bytes(tags)
+
+
+def test_a_change_of_the_configuration_of_aac_is_refused(encoder, tmp_path):
+    parts = []
+    for number, options in enumerate((["-ar", "44100"], ["-ar", "22050"])):
+        path = tmp_path / f"{number}.flv"
+        source = ["-f", "lavfi", "-i", SIGNAL.format(rate=44100, seconds=1)]
+        run([encoder, "-v", "error", *source, *options, *AAC, str(path)])
+        parts.append(path.read_bytes())
+    once = fsp.video.AudioFile(parts[0]).samples().numpy()
+    # The same configuration again is no change.
+    twice = fsp.video.AudioFile(parts[0] + flv_tags(parts[0], 1100)).samples().numpy()
+    assert twice.shape[1] > 1.9 * once.shape[1]
+    message = r"a change of the configuration of 'aac' at audio packet 45 "
+    with pytest.raises(fsp.errors.UnsupportedError, match=message):
+        fsp.video.AudioFile(parts[0] + flv_tags(parts[1], 1100)).samples()
+
+
+def test_a_change_of_the_sample_description_of_mp4_is_refused(audio_files):
+    data = (audio_files / "aac.mp4").read_bytes()
+    audio = data.index(b"mp4a")
+    at = data.rindex(b"stsd", 0, audio) - 4
+    size = int.from_bytes(data[at : at + 4], "big")
+    entry = data[at + 16 : at + size]
+    # The second description has half the rate, in AudioSpecificConfig.
+    other = entry.replace(bytes.fromhex("1210"), bytes.fromhex("1390"))
+    assert other != entry
+    stsc = data.index(b"stsc", audio) - 4
+    stsc_size = int.from_bytes(data[stsc : stsc + 4], "big")
+    chunks = int.from_bytes(data[data.index(b"stco", audio) + 8 :][:4], "big")
+    rows = [list(struct.unpack_from(">III", data, at)) for at in range(stsc + 16, stsc + stsc_size, 12)]
+    if rows[-1][0] < chunks:
+        rows.append([chunks, rows[-1][1], 2])
+    rows[-1][2] = 2
+    new_stsd = struct.pack(">I4sII", 16 + len(entry) * 2, b"stsd", 0, 2) + entry + other
+    new_stsc = struct.pack(">I4sII", 16 + 12 * len(rows), b"stsc", 0, len(rows))
+    new_stsc += b"".join(struct.pack(">III", *row) for row in rows)
+    changed = bytearray(data[:at] + new_stsd + data[at + size : stsc] + new_stsc + data[stsc + stsc_size :])
+    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
+        box = changed.rindex(name, 0, audio) - 4
+        length = int.from_bytes(changed[box : box + 4], "big") + len(changed) - len(data)
+        changed[box : box + 4] = length.to_bytes(4, "big")
+    assert data.index(b"mdat") < data.index(b"moov"), "offsets of chunks do not change"
+    with pytest.raises(fsp.errors.UnsupportedError, match=r"configuration of 'aac' at audio packet \d+ is not"):
+        fsp.video.AudioFile(bytes(changed)).samples()
+
+
+
+
 def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):
     data = bytearray((audio_files / "aac.mp4").read_bytes())
     audio = fsp.video.AudioFile(audio_files / "aac.mp4", index=False)

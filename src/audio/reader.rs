@@ -12,7 +12,7 @@ use super::restart::{Restart, Run};
 use super::{AudioFormat, AudioWindow, check_window, samples_in};
 use crate::containers;
 use crate::error::{Error, Result};
-use crate::ffmpeg::audio_decoder::{AudioDecoder, CUSTOM_CHANNELS, Decoded};
+use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::audio::{AudioIndex, AudioPacket};
 use crate::limits::{Limits, resize};
@@ -139,16 +139,14 @@ impl AudioReader {
         let channels = format.channels.unwrap_or(params.channels);
         let site = &index.site;
         check_window(site, len, channels)?;
-        let mask = match params.channel_mask {
-            CUSTOM_CHANNELS if channels == params.channels => 0,
-            mask => mask,
-        };
-        let mix = Mix::new(mask, params.channels, channels).ok_or_else(|| {
+        let mix = Mix::new(params.channel_mask, params.channels, channels).ok_or_else(|| {
+            let mono = Mix::new(params.channel_mask, params.channels, 1);
             Error::Clip {
                 site: site.clone(),
                 reason: format!(
-                    "its audio has {} channels, for which there is no standard conversion to {channels}; use channels=None or 1",
-                    params.channels
+                    "its audio has {} channels, for which there is no standard conversion to {channels}; use channels=None{}",
+                    params.channels,
+                    mono.map_or("", |_| " or 1")
                 ),
             }
         })?;

@@ -56,6 +56,15 @@ fn resampler(rates: Rates) -> Option<Arc<Resampler>> {
     Some(made)
 }
 
+/// Number of samples that packets have. Those that an edit list hides have none.
+fn packet_samples(packets: &[AudioPacket]) -> u32 {
+    let samples = packets
+        .iter()
+        .map(|packet| packet.kept.saturating_add(packet.skipped));
+    let heard = samples.filter(|&samples| samples > 0);
+    heard.take(PACKETS_FOR_LENGTH).max().unwrap_or(0)
+}
+
 /// Reads windows of the audio of one file.
 pub struct AudioReader {
     source: Arc<dyn ByteSource>,
@@ -70,11 +79,8 @@ pub struct AudioReader {
 
 impl AudioReader {
     pub(super) fn new(source: Arc<dyn ByteSource>, index: Arc<AudioIndex>) -> Self {
-        let samples = |packet: &AudioPacket| packet.kept.saturating_add(packet.skipped);
-        let first = index.packets.iter().take(PACKETS_FOR_LENGTH).map(samples);
-        let packet_samples = first.max().unwrap_or(0);
         Self {
-            restart: Restart::of(&index.params, packet_samples.into()),
+            restart: Restart::of(&index.params, packet_samples(&index.packets).into()),
             source,
             index,
             decoder: None,
@@ -464,5 +470,25 @@ impl AudioReader {
         let mut same = self.index.packets_at(time, size);
         let number = same.next()?;
         same.next().is_none().then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_packets_do_not_show_how_many_samples_packets_have() {
+        let packet = |kept: u32, skipped: u32| AudioPacket {
+            place: 0,
+            position: 0,
+            size: 1,
+            kept,
+            skipped,
+        };
+        let mut packets = vec![packet(0, 0); PACKETS_FOR_LENGTH];
+        assert_eq!(packet_samples(&packets), 0);
+        packets.extend([packet(300, 660), packet(960, 0)]);
+        assert_eq!(packet_samples(&packets), 960);
     }
 }

@@ -14,7 +14,7 @@ use crate::containers;
 use crate::error::{Error, Result};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::index::audio::{AudioIndex, AudioPacket};
+use crate::index::audio::{AudioIndex, AudioPacket, opus_samples};
 use crate::limits::{Limits, resize};
 use crate::source::{ByteSource, check_interrupt};
 
@@ -241,27 +241,25 @@ impl AudioReader {
                 Some(decoder) => decoder,
                 None => AudioDecoder::open(&index.site, &index.params)?,
             };
-            // Opus: how many of the samples so far the decoder still holds. It returns them with the
-            // next packet, so that one more is read.
+            // Opus: how many of the samples so far the decoder still holds, and the position after
+            // them. It returns them with the next packet, so that one more is read.
             let may_lag = index.params.codec.name == "opus";
-            let mut lag = 0;
+            let (mut lag, mut lag_end) = (0, 0);
             let end = index.packets.len().min(used.end + usize::from(may_lag));
-            let heard = match (
-                index.packets.get(used.start),
-                index.packets.get(used.end - 1),
-            ) {
-                (Some(first), Some(last)) => first.position..last.position + i64::from(last.kept),
-                _ => 0..0,
-            };
             self.read_packets(before.start..end, &mut |number, packet| {
                 decoded.iter_mut().for_each(Vec::clear);
                 let result = decoder.decode(packet, &mut decoded);
                 let entry = &index.packets[number];
                 let stated = i64::from(entry.skipped) + i64::from(entry.kept);
                 let mut received = decoded.first().map_or(0, Vec::len) as i64;
-                let lag_before = lag;
-                if may_lag && entry.kept > 0 && result.is_ok() {
-                    lag = (lag + stated - received).max(0);
+                // Position of the first sample of the packet itself.
+                let first = entry.position - i64::from(entry.skipped);
+                let (lag_before, lag_end_before) = (lag, lag_end);
+                if may_lag && result.is_ok() {
+                    // Not those of the index, which has none for a hidden packet.
+                    let own = i64::from(opus_samples(packet.data()).unwrap_or(0));
+                    lag = (lag + own - received).max(0);
+                    lag_end = first + own;
                 }
                 if number < needed || (number >= used.end && lag_before == 0) {
                     return Ok(());
@@ -299,20 +297,31 @@ impl AudioReader {
                         false => "its sample rate or its channels change".into(),
                     }));
                 }
-                // Position of the first decoded sample, and those of the ones that are used.
-                let first = entry.position - i64::from(entry.skipped) - lag_before;
-                let kept = match may_lag {
-                    true => heard.start.max(first)..heard.end.min(first + received),
-                    false => entry.position..entry.position + i64::from(entry.kept),
-                };
-                let begin = positions.start.max(kept.start);
-                let end = positions.end.min(kept.end);
-                if begin < end {
-                    let from = (begin - first) as usize..(end - first) as usize;
-                    let to = (begin - positions.start) as usize..(end - positions.start) as usize;
-                    for (plane, decoded) in planes.iter_mut().zip(&decoded) {
-                        plane[to.clone()].copy_from_slice(&decoded[from.clone()]);
+                // Copies those decoded samples, of which sample 0 has position `at`, that are kept.
+                let mut copy = |at: i64, kept: Range<i64>| {
+                    let begin = positions.start.max(kept.start).max(at);
+                    let end = positions.end.min(kept.end).min(at + received);
+                    if begin < end {
+                        let from = (begin - at) as usize..(end - at) as usize;
+                        let to =
+                            (begin - positions.start) as usize..(end - positions.start) as usize;
+                        for (plane, decoded) in planes.iter_mut().zip(&decoded) {
+                            plane[to.clone()].copy_from_slice(&decoded[from.clone()]);
+                        }
                     }
+                };
+                let kept_of =
+                    |entry: &AudioPacket| entry.position..entry.position + i64::from(entry.kept);
+                if lag_before > 0 && number > used.start {
+                    // They belong to the packet before, also if audio is missing between the two.
+                    let kept = kept_of(&index.packets[number - 1]);
+                    copy(
+                        lag_end_before - lag_before,
+                        kept.start..kept.end.min(lag_end_before),
+                    );
+                }
+                if number < used.end {
+                    copy(first - lag_before, kept_of(entry));
                 }
                 Ok(())
             })?;

@@ -281,6 +281,70 @@ def test_windows_of_mp3_of_variable_rate_equal_the_cut_of_the_whole(encoder, tmp
             assert np.array_equal(window, whole[:, first : first + 300]), (rate, options, first)
 
 
+def patched_ogg(data: bytes, pre_skip: int) -> bytes:
+    """A file of Opus with another pre-skip."""
+    length = 27 + data[26] + sum(data[27 : 27 + data[26]])
+    page = bytearray(data[:length])
+    struct.pack_into("<H", page, page.index(b"OpusHead") + 10, pre_skip)
+    page[22:26] = bytes(4)
+    checksum = 0
+    for byte in page:
+        checksum ^= byte << 24
+        for _ in range(8):
+            checksum = (checksum << 1 ^ (0x04C11DB7 if checksum >> 31 else 0)) & 0xFFFFFFFF
+    struct.pack_into("<I", page, 22, checksum)
+    return bytes(page) + data[length:]
+
+
+#: Speech at 8 kHz, of which FFmpeg's decoder returns the last samples of each packet with the next one.
+SPEECH = [
+    *("-f", "lavfi", "-i", "aevalsrc=0.4*sin(2*PI*(300+50*t)*t):s=48000:d=4", "-ar", "8000", "-ac", "1"),
+    *("-c:a", "libopus", "-application", "voip", "-b:a", "8k"),
+]
+
+
+def test_speech_of_opus_whose_first_packets_are_skipped_is_on_time(encoder, tmp_path):
+    path = tmp_path / "speech.opus"
+    run([encoder, "-v", "error", *SPEECH, str(path)])
+    data = path.read_bytes()
+    pre_skip = struct.unpack_from("<H", data, data.index(b"OpusHead") + 10)[0]
+    whole = fsp.video.AudioFile(data).samples().numpy()
+    for packets in (1, 3):
+        skipped = 960 * packets - pre_skip
+        later = fsp.video.AudioFile(patched_ogg(data, pre_skip + skipped)).samples().numpy()
+        # The first block is decoded from the begin in both.
+        assert np.array_equal(later[:, :40000], whole[:, skipped:][:, :40000])
+
+
+def test_speech_of_opus_whose_first_packets_are_hidden_is_on_time(encoder, tmp_path):
+    path = tmp_path / "speech.mp4"
+    run([encoder, "-v", "error", *SPEECH, str(path)])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"elst") + 16
+    [media_time] = struct.unpack_from(">I", data, at)
+    whole = fsp.video.AudioFile(bytes(data))
+    samples = whole.samples().numpy()
+    for packets in (1, 5, 40):
+        ticks = 160 * packets  # the encoder's program counts at 8 kHz
+        struct.pack_into(">I", data, at, media_time + ticks)
+        later = fsp.video.AudioFile(bytes(data))
+        first = 6 * ticks + round(48000 * (later.info.begin_seconds - whole.info.begin_seconds))
+        found = later.samples().numpy()
+        assert found.shape[1] > 100_000 and np.abs(found).max() > 0.1
+        assert np.array_equal(found, samples[:, first : first + found.shape[1]])
+
+
+def test_the_end_of_opus_before_a_gap_is_not_in_the_gap(encoder, tmp_path):
+    path, gap = tmp_path / "speech.mkv", tmp_path / "gap.mkv"
+    run([encoder, "-v", "error", *SPEECH, str(path)])
+    run([encoder, "-v", "error", "-i", str(path), "-c", "copy", "-bsf:a", "noise=drop=between(n\\,80\\,99)", str(gap)])
+    whole = fsp.video.AudioFile(path, index=False).samples().numpy()[0]
+    audio = fsp.video.AudioFile(gap, index=False).samples().numpy()[0]
+    first = 80 * 960 - 312
+    assert np.all(audio[first : first + 20 * 960] == 0) and np.all(audio[first - 8 : first] != 0)
+    assert np.abs(audio[first - 960 : first] - whole[first - 960 : first]).max() < 0.1
+
+
 def test_a_change_of_the_channels_is_refused(encoder, tmp_path):
     extension, options = CODECS["pcm_bluray"]
     data = b""

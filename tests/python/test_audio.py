@@ -413,6 +413,10 @@ def test_a_change_of_the_sample_description_of_mp4_is_refused(audio_files):
         fsp.video.AudioFile(bytes(changed)).samples()
 
 
+def test_a_track_without_packets_is_no_audio():
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36, b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data", 0)
+    with pytest.raises(fsp.errors.NoAudioError, match="its audio stream has no packets"):
+        fsp.video.AudioFile(header)
 
 
 def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):

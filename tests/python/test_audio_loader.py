@@ -267,6 +267,13 @@ def test_segments_in_seconds(padding, paths):
     empty = fsp.datasets.VideoSegment(paths[0], start_seconds=9.0)
     with pytest.raises(fsp.errors.ClipSamplingError, match=r"contains no audio of the file, which ends at 2\.500 s"):
         next(iter(loader_of([empty])))
+    for rule in ("random", "uniform", "consecutive"):
+        with pytest.raises(fsp.errors.ClipSamplingError, match="contains no audio of the file"):
+            next(iter(loader_of([paths[0], empty], batch_size=99, windows=rule, padding=padding)))
+        loader = loader_of([paths[0], empty], windows=rule, padding=padding, on_error="skip")
+        assert {file for batch in loader for file in batch.file_ids.tolist()} == {0}
+        assert [each["kind"] for each in loader.failures()] == ["clip_sampling"]
+        assert all("contains no audio of the file" in each["reason"] for each in loader.dropped())
 
 
 @pytest.fixture(scope="module")
@@ -328,6 +335,11 @@ def test_files_without_audio_may_be_silent(paths, silent, photos):
         assert all(mask.any() for file, mask in rows if file == 0)
     [batch] = loader_of(dataset, fsp.Audio(RATE, missing="zeros"))
     assert batch.audio_mask.numpy().sum(axis=1).tolist() == [40000, 0]
+    for rule in ("random", "uniform"):
+        for padding in ("zeros", "loop", "drop"):
+            audio = fsp.Audio(RATE, seconds=SECONDS, missing="zeros")
+            loader = loader_of(dataset, audio, windows=rule, windows_per_file=3, padding=padding)
+            assert [file for batch in loader for file in batch.file_ids.tolist()] == [0, 0, 0, 1, 1, 1]
     images = fsp.datasets.ImageSequence(Path(photos[0][0]).parent, fps=25)
     with pytest.raises(fsp.errors.NoAudioError, match="images only"):
         next(iter(loader_of([images])))

@@ -362,7 +362,12 @@ impl SampleCounter {
         let Some(format) = self.format else {
             let reason = match (self.first_error, self.num_packets) {
                 (Some(error), _) => format!("no packet of its audio can be decoded: {error}"),
-                (None, 0) => "its audio stream has no packets".into(),
+                (None, 0) => {
+                    return Err(Error::NoAudio {
+                        site: self.site,
+                        reason: "its audio stream has no packets".into(),
+                    });
+                }
                 (None, _) => "its audio stream has no samples".into(),
             };
             return Err(Error::malformed(&self.site, reason));

@@ -422,6 +422,15 @@ def test_random_shift_and_gain(paths, all_audio):
     louder = windows(gain=(6, 6))[0].audio.numpy()
     assert np.array_equal(louder, plain.audio.numpy() * np.float32(10 ** (6 / 20)))
     assert len(samples) == 40000
+def test_no_shift_moves_a_window_out_of_its_part(paths):
+    """With `padding="drop"`, which promises windows without padding."""
+    part = fsp.datasets.VideoSegment(paths[0], start_seconds=0.5, end_seconds=1.0)
+    audio = fsp.Audio(RATE, seconds=SECONDS, shift=0.3)
+    options = {"windows": "random", "windows_per_file": 20, "batch_size": 40, "padding": "drop"}
+    [batch] = loader_of([paths[0], part], audio, **options)
+    assert batch.audio_mask.numpy().all()
+    begins = batch.start_seconds.numpy()[batch.file_ids.numpy() == 1]
+    assert begins.min() >= 0.5 and begins.max() <= 1.0 - SECONDS + 1e-6 and len(set(begins)) > 3
 
 
 def test_describe_clip(paths):

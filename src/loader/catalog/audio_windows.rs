@@ -223,7 +223,13 @@ impl VideoCatalog {
         let shift =
             shift_and_factor(options, request.transform_key()).0 * f64::from(options.sample_rate);
         let first = audio.part.start.saturating_add_unsigned(begin);
-        Ok((first.saturating_add(shift.round() as i64), length.window))
+        let shifted = first.saturating_add(shift.round() as i64);
+        let last = audio.part.end.saturating_sub_unsigned(length.window);
+        let placed = match windows.padding {
+            WindowPadding::Drop => shifted.min(last).max(audio.part.start),
+            WindowPadding::Zeros | WindowPadding::Loop => shifted,
+        };
+        Ok((placed, length.window))
     }
 
     /// Checks that the part of the file that is the sample has audio.

@@ -606,6 +606,19 @@ def test_views_have_audio_of_their_own(videos_with_audio, whole_audio):
         check(batch["short"], whole_audio)
 
 
+def test_the_audio_of_each_view_has_the_length_of_its_rate(videos_with_audio, whole_audio):
+    views = {
+        "slow": fsp.View(S.RandomClips(sequence_length=5, fps=7), [T.Resize((8, 8))]),
+        "fast": fsp.View(S.RandomClips(sequence_length=3, fps=9, clips_per_video=2), [T.Resize((8, 8))]),
+    }
+    loader = fsp.ClipLoader(videos_with_audio, batch_size=1, views=views, audio=fsp.Audio(), index=False)
+    for batch in loader:
+        assert batch["slow"].audio.shape[-1] == round(5 / 7 * 16000)
+        assert batch["fast"].audio.shape[-1] == round(3 / 9 * 16000)
+        check(batch["slow"], whole_audio)
+        check(batch["fast"], whole_audio)
+
+
 def test_buckets_keep_the_audio(videos_with_audio, whole_audio):
     buckets = fsp.Buckets(sizes=[(16, 16), (16, 32)], frames=(17, 9))
     loader = loader_of(videos_with_audio, S.RandomClips(sequence_length=9, fps=8), buckets=buckets, transforms=[])

@@ -472,7 +472,12 @@ class ClipLoader(BaseLoader[Batch]):
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
         self.clip_sampler, options = with_buckets(checked_sampler(clip_sampler), options)
         if audio is not None:
-            options = replace(options, audio=audio._for_engine(None if views else self.clip_sampler))
+            audio_settings = audio._for_engine(None if views else self.clip_sampler)
+            if self._views is not None:
+                audio_settings["view_fps"] = [
+                    (sampler.clips_in(_MANY_FRAMES), getattr(sampler, "fps", None)) for sampler in self._views.samplers
+                ]
+            options = replace(options, audio=audio_settings)
         if options.gpu is not None and options.gpu.decoder == "nvjpeg":
             raise ArgumentError('decoder="nvjpeg" is for images; use "auto", "nvdec" or "cpu" for videos')
         group_clips = boolean("group_clips", group_clips) or self._views is not None

@@ -230,7 +230,12 @@ fn span(clip: &ClipMetadata, options: &AudioOptions) -> (f64, f64) {
     let real = frames
         .filter(|(_, is_real)| **is_real)
         .map(|(&time, _)| time);
-    let (begin, spanned) = spanned(real, clip.pts_seconds.len(), clip.average_fps, options.fps);
+    let (begin, spanned) = spanned(
+        real,
+        clip.pts_seconds.len(),
+        clip.average_fps,
+        options.fps_of(clip.view_id),
+    );
     match options.seconds {
         Some(seconds) if options.centered => (begin + (spanned - seconds) / 2.0, seconds),
         Some(seconds) => (begin, seconds),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tarfile
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -369,6 +372,35 @@ def test_a_file_is_indexed_once(paths, tmp_path):
     assert (again.stats()["videos_indexed"], again.stats()["index_hits"]) == (0, 1)
 
 
+def test_idle_readers_are_closed_if_no_more_files_can_be_opened(encoder, tmp_path):
+    """Those of audio in containers that only libavformat reads, each of which holds its file open."""
+    names = [tmp_path / f"{number}.ts" for number in range(30)]
+    source = ["-f", "lavfi", "-i", SIGNAL.format(rate=48000, seconds=1)]
+    run([encoder, "-v", "error", *source, *AAC, str(names[0])])
+    for name in names[1:]:
+        shutil.copy(names[0], name)
+    program = """
+        import os, resource, sys
+        import framespool as fsp
+
+        audio = fsp.Audio(16000, seconds=0.4)
+        loader = fsp.AudioLoader(sys.argv[1:], audio, batch_size=1, num_threads=1, prefetch_batches=1, index=False)
+        batches = iter(loader)
+        found = [next(batches) for _ in range(8)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        print(len(found + list(batches)))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, names)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "30\n", done.stderr[-500:]
+
+
 def test_datasets(files, paths, all_audio, tmp_path):
     sounds = files / "sounds"
     folder = fsp.datasets.audio_folder(sounds)
@@ -422,6 +454,8 @@ def test_random_shift_and_gain(paths, all_audio):
     louder = windows(gain=(6, 6))[0].audio.numpy()
     assert np.array_equal(louder, plain.audio.numpy() * np.float32(10 ** (6 / 20)))
     assert len(samples) == 40000
+
+
 def test_no_shift_moves_a_window_out_of_its_part(paths):
     """With `padding="drop"`, which promises windows without padding."""
     part = fsp.datasets.VideoSegment(paths[0], start_seconds=0.5, end_seconds=1.0)

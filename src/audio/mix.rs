@@ -4,6 +4,8 @@
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
+use crate::ffmpeg::audio_decoder::CUSTOM_CHANNELS;
+
 // Channels as bits of a layout mask: those of WAVE, which FFmpeg continues (`AV_CH_*`).
 const FRONT_LEFT: u64 = 1 << 0;
 const FRONT_RIGHT: u64 = 1 << 1;
@@ -48,6 +50,9 @@ impl Mix {
     ///
     /// `None` if there is no standard matrix, or the mask has another number of channels.
     pub(crate) fn new(layout_mask: u64, from: u32, to: u32) -> Option<Mix> {
+        if layout_mask == CUSTOM_CHANNELS {
+            return (from == to && from > 0).then_some(Mix { rows: None });
+        }
         if from == 0 || (layout_mask != 0 && layout_mask.count_ones() != from) {
             return None;
         }
@@ -282,6 +287,11 @@ mod tests {
         assert_eq!(Mix::new(STEREO, 3, 1), None); // the mask has two channels
         assert_eq!(Mix::new(STEREO, 2, 3), None);
         assert_eq!(Mix::new(0, 16, 2), None); // may be ambisonic
+        for from in [4, 64] {
+            assert_eq!(Mix::new(CUSTOM_CHANNELS, from, 1), None);
+            assert_eq!(Mix::new(CUSTOM_CHANNELS, from, 2), None);
+            assert!(Mix::new(CUSTOM_CHANNELS, from, from).is_some());
+        }
         assert_eq!(Mix::new(FRONT_LEFT | FRONT_CENTER, 2, 1), None);
         assert_eq!(Mix::new(BACK_LEFT | BACK_RIGHT, 2, 1), None);
         assert_eq!(Mix::new(STEREO | TOP_FRONT_LEFT, 3, 1), None);

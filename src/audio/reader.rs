@@ -12,9 +12,9 @@ use super::restart::{Restart, Run};
 use super::{AudioFormat, AudioWindow, check_window, samples_in};
 use crate::containers;
 use crate::error::{Error, Result};
-use crate::ffmpeg::audio_decoder::{AudioDecoder, CUSTOM_CHANNELS, Decoded};
+use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded};
 use crate::ffmpeg::{Demuxer, Packet};
-use crate::index::audio::{AudioIndex, AudioPacket};
+use crate::index::audio::{AudioIndex, AudioPacket, opus_samples};
 use crate::limits::{Limits, resize};
 use crate::source::{ByteSource, check_interrupt};
 
@@ -56,6 +56,15 @@ fn resampler(rates: Rates) -> Option<Arc<Resampler>> {
     Some(made)
 }
 
+/// Number of samples that packets have. Those that an edit list hides have none.
+fn packet_samples(packets: &[AudioPacket]) -> u32 {
+    let samples = packets
+        .iter()
+        .map(|packet| packet.kept.saturating_add(packet.skipped));
+    let heard = samples.filter(|&samples| samples > 0);
+    heard.take(PACKETS_FOR_LENGTH).max().unwrap_or(0)
+}
+
 /// Reads windows of the audio of one file.
 pub struct AudioReader {
     source: Arc<dyn ByteSource>,
@@ -70,11 +79,8 @@ pub struct AudioReader {
 
 impl AudioReader {
     pub(super) fn new(source: Arc<dyn ByteSource>, index: Arc<AudioIndex>) -> Self {
-        let samples = |packet: &AudioPacket| packet.kept.saturating_add(packet.skipped);
-        let first = index.packets.iter().take(PACKETS_FOR_LENGTH).map(samples);
-        let packet_samples = first.max().unwrap_or(0);
         Self {
-            restart: Restart::of(&index.params, packet_samples.into()),
+            restart: Restart::of(&index.params, packet_samples(&index.packets).into()),
             source,
             index,
             decoder: None,
@@ -139,16 +145,14 @@ impl AudioReader {
         let channels = format.channels.unwrap_or(params.channels);
         let site = &index.site;
         check_window(site, len, channels)?;
-        let mask = match params.channel_mask {
-            CUSTOM_CHANNELS if channels == params.channels => 0,
-            mask => mask,
-        };
-        let mix = Mix::new(mask, params.channels, channels).ok_or_else(|| {
+        let mix = Mix::new(params.channel_mask, params.channels, channels).ok_or_else(|| {
+            let mono = Mix::new(params.channel_mask, params.channels, 1);
             Error::Clip {
                 site: site.clone(),
                 reason: format!(
-                    "its audio has {} channels, for which there is no standard conversion to {channels}; use channels=None or 1",
-                    params.channels
+                    "its audio has {} channels, for which there is no standard conversion to {channels}; use channels=None{}",
+                    params.channels,
+                    mono.map_or("", |_| " or 1")
                 ),
             }
         })?;
@@ -237,27 +241,25 @@ impl AudioReader {
                 Some(decoder) => decoder,
                 None => AudioDecoder::open(&index.site, &index.params)?,
             };
-            // Opus: how many of the samples so far the decoder still holds. It returns them with the
-            // next packet, so that one more is read.
+            // Opus: how many of the samples so far the decoder still holds, and the position after
+            // them. It returns them with the next packet, so that one more is read.
             let may_lag = index.params.codec.name == "opus";
-            let mut lag = 0;
+            let (mut lag, mut lag_end) = (0, 0);
             let end = index.packets.len().min(used.end + usize::from(may_lag));
-            let heard = match (
-                index.packets.get(used.start),
-                index.packets.get(used.end - 1),
-            ) {
-                (Some(first), Some(last)) => first.position..last.position + i64::from(last.kept),
-                _ => 0..0,
-            };
             self.read_packets(before.start..end, &mut |number, packet| {
                 decoded.iter_mut().for_each(Vec::clear);
                 let result = decoder.decode(packet, &mut decoded);
                 let entry = &index.packets[number];
                 let stated = i64::from(entry.skipped) + i64::from(entry.kept);
                 let mut received = decoded.first().map_or(0, Vec::len) as i64;
-                let lag_before = lag;
-                if may_lag && entry.kept > 0 && result.is_ok() {
-                    lag = (lag + stated - received).max(0);
+                // Position of the first sample of the packet itself.
+                let first = entry.position - i64::from(entry.skipped);
+                let (lag_before, lag_end_before) = (lag, lag_end);
+                if may_lag && result.is_ok() {
+                    // Not those of the index, which has none for a hidden packet.
+                    let own = i64::from(opus_samples(packet.data()).unwrap_or(0));
+                    lag = (lag + own - received).max(0);
+                    lag_end = first + own;
                 }
                 if number < needed || (number >= used.end && lag_before == 0) {
                     return Ok(());
@@ -295,20 +297,31 @@ impl AudioReader {
                         false => "its sample rate or its channels change".into(),
                     }));
                 }
-                // Position of the first decoded sample, and those of the ones that are used.
-                let first = entry.position - i64::from(entry.skipped) - lag_before;
-                let kept = match may_lag {
-                    true => heard.start.max(first)..heard.end.min(first + received),
-                    false => entry.position..entry.position + i64::from(entry.kept),
-                };
-                let begin = positions.start.max(kept.start);
-                let end = positions.end.min(kept.end);
-                if begin < end {
-                    let from = (begin - first) as usize..(end - first) as usize;
-                    let to = (begin - positions.start) as usize..(end - positions.start) as usize;
-                    for (plane, decoded) in planes.iter_mut().zip(&decoded) {
-                        plane[to.clone()].copy_from_slice(&decoded[from.clone()]);
+                // Copies those decoded samples, of which sample 0 has position `at`, that are kept.
+                let mut copy = |at: i64, kept: Range<i64>| {
+                    let begin = positions.start.max(kept.start).max(at);
+                    let end = positions.end.min(kept.end).min(at + received);
+                    if begin < end {
+                        let from = (begin - at) as usize..(end - at) as usize;
+                        let to =
+                            (begin - positions.start) as usize..(end - positions.start) as usize;
+                        for (plane, decoded) in planes.iter_mut().zip(&decoded) {
+                            plane[to.clone()].copy_from_slice(&decoded[from.clone()]);
+                        }
                     }
+                };
+                let kept_of =
+                    |entry: &AudioPacket| entry.position..entry.position + i64::from(entry.kept);
+                if lag_before > 0 && number > used.start {
+                    // They belong to the packet before, also if audio is missing between the two.
+                    let kept = kept_of(&index.packets[number - 1]);
+                    copy(
+                        lag_end_before - lag_before,
+                        kept.start..kept.end.min(lag_end_before),
+                    );
+                }
+                if number < used.end {
+                    copy(first - lag_before, kept_of(entry));
                 }
                 Ok(())
             })?;
@@ -466,5 +479,25 @@ impl AudioReader {
         let mut same = self.index.packets_at(time, size);
         let number = same.next()?;
         same.next().is_none().then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_packets_do_not_show_how_many_samples_packets_have() {
+        let packet = |kept: u32, skipped: u32| AudioPacket {
+            place: 0,
+            position: 0,
+            size: 1,
+            kept,
+            skipped,
+        };
+        let mut packets = vec![packet(0, 0); PACKETS_FOR_LENGTH];
+        assert_eq!(packet_samples(&packets), 0);
+        packets.extend([packet(300, 660), packet(960, 0)]);
+        assert_eq!(packet_samples(&packets), 960);
     }
 }

@@ -38,8 +38,11 @@ pub(super) struct Run {
 const RESERVOIR_BYTES: u32 = 511;
 /// Header, checksum and side information of a packet of MP3, at most.
 const MP3_HEADER_BYTES: u32 = 38;
-/// Packets before the one where the reservoir begins: the overlap, and the state of the filter bank.
+/// Packets before an MP3 packet that must be exact: the overlap, and the state of the filter bank,
+/// which depends on the overlap of the packet before if packets have one granule.
 const MP3_OVERLAP_PACKETS: usize = 2;
+/// Packets before the one where the reservoir begins.
+const MP3_SPARE_PACKETS: usize = 1;
 /// Packets that are decoded before an MP3 packet at most: 2.6 s at 22 kHz.
 const MAX_RESERVOIR_PACKETS: usize = 100;
 
@@ -108,13 +111,15 @@ impl Restart {
             }
             Self::Reservoir => {
                 let first = packets.start;
+                let exact = first.saturating_sub(MP3_OVERLAP_PACKETS);
                 let (mut after, mut bytes) = (0, 0);
-                while bytes < RESERVOIR_BYTES && after < first.min(MAX_RESERVOIR_PACKETS) {
+                while bytes < RESERVOIR_BYTES && after < exact.min(MAX_RESERVOIR_PACKETS) {
                     after += 1;
-                    bytes += size_of(first - after).saturating_sub(MP3_HEADER_BYTES);
+                    bytes += size_of(exact - after).saturating_sub(MP3_HEADER_BYTES);
                 }
                 // What the packets before refer to in turn may be missing.
-                vec![run(first, packets, after + MP3_OVERLAP_PACKETS, first)]
+                let after = MP3_OVERLAP_PACKETS + after + MP3_SPARE_PACKETS;
+                vec![run(first, packets, after, first)]
             }
             Self::Blocks {
                 packets: per_block,
@@ -209,9 +214,17 @@ mod tests {
             let run = &Restart::Reservoir.runs(200..201, |_| size)[0];
             (200 - run.before.start, run.needed)
         };
-        assert_eq!(before(418), (2 + 2, 200));
-        assert_eq!(before(48), (52 + 2, 200));
-        assert_eq!(before(0), (100 + 2, 200));
+        assert_eq!(before(418), (2 + 2 + 1, 200));
+        assert_eq!(before(48), (2 + 52 + 1, 200));
+        assert_eq!(before(0), (2 + 100 + 1, 200));
         assert_eq!(Restart::Reservoir.runs(1..2, |_| 10)[0].before, 0..1);
+    }
+
+    #[test]
+    fn the_packets_of_the_overlap_have_their_reservoir() {
+        // A large packet has all bytes of its own reservoir, but not those of the one before.
+        let size_of = |packet: usize| if packet == 199 { 1000 } else { 48 };
+        let run = &Restart::Reservoir.runs(200..201, size_of)[0];
+        assert_eq!(run.before, 200 - (2 + 52 + 1)..200);
     }
 }

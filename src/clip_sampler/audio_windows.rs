@@ -66,6 +66,14 @@ impl AudioWindows {
         }
     }
 
+    /// Number of windows of a file without audio that gives silence.
+    pub fn num_silent_windows(&self) -> u64 {
+        match self.starts {
+            WindowStarts::Random(count) | WindowStarts::Uniform(count) => count.into(),
+            WindowStarts::Consecutive(_) | WindowStarts::Whole => 1,
+        }
+    }
+
     /// Number of windows of a file; 0 without samples.
     pub fn num_windows(&self, audio: AudioLength) -> u64 {
         let AudioLength { len, window, .. } = audio;

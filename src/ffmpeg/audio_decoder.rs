@@ -195,8 +195,8 @@ impl AudioDecoder {
         unsafe { ffi::avcodec_flush_buffers(self.context.as_ptr()) };
     }
 
-    /// Decodes one packet, and appends its samples to `planes`, one for each channel. `None` if the
-    /// packet has no samples.
+    /// Decodes one packet, and appends its samples to `planes`, one for each channel; if all are
+    /// empty, their number becomes that of the channels. `None` if the packet has no samples.
     pub(crate) fn decode(
         &mut self,
         packet: &Packet,
@@ -277,7 +277,8 @@ impl AudioDecoder {
                 frame.sample_rate
             ));
         }
-        if planes.is_empty() {
+        // Those of an earlier packet may have been more or fewer.
+        if planes.iter().all(Vec::is_empty) {
             planes.resize_with(count, Vec::new);
         }
         if planes.len() != count {

@@ -11,6 +11,7 @@ use crate::error::Site;
 use crate::media::AudioParams;
 
 pub use build::build;
+pub(crate) use packet_samples::opus as opus_samples;
 
 /// Entry of the table of audio packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

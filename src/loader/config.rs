@@ -117,6 +117,9 @@ pub struct AudioOptions {
     /// Frames per second of the clips, if the clip sampler has a rate; otherwise their times say how
     /// long they last.
     pub fps: Option<f64>,
+    /// The number of clips and the frames per second of each view, in place of `fps`.
+    #[serde(default)]
+    pub view_fps: Vec<(u64, Option<f64>)>,
     /// Whether a given length is centered on the clip; otherwise it begins with the clip.
     pub centered: bool,
     /// Largest random shift of the begin, earlier or later, in seconds.
@@ -141,6 +144,22 @@ impl AudioOptions {
             sample_rate: Some(self.sample_rate),
             channels: Some(self.channels),
         }
+    }
+
+    /// Frames per second of a clip, given its number within the video, if its sampler has a rate.
+    pub(super) fn fps_of(&self, clip: u64) -> Option<f64> {
+        let mut end = 0u64;
+        let is_view = |view: &&(u64, Option<f64>)| {
+            end = end.saturating_add(view.0);
+            clip < end
+        };
+        let view = self.view_fps.iter().find(is_view);
+        view.map_or(self.fps, |&(_, fps)| fps)
+    }
+
+    /// Frames per second of the clips of a view, if its sampler has a rate.
+    pub(super) fn fps_of_view(&self, view: usize) -> Option<f64> {
+        self.view_fps.get(view).map_or(self.fps, |&(_, fps)| fps)
     }
 
     /// Bytes of the audio of a clip that spans this time.

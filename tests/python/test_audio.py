@@ -264,6 +264,160 @@ def test_speech_of_opus_is_as_late_as_its_decoder(encoder, tmp_path):
         assert np.array_equal(window, whole[:, first : first + 4800])
 
 
+def test_windows_of_mp3_of_variable_rate_equal_the_cut_of_the_whole(encoder, tmp_path):
+    """The packets of silence are small, and refer to the bytes of many packets before."""
+    path = tmp_path / "variable.mp3"
+    source = (
+        "aevalsrc=lt(mod(t\\,0.31)\\,0.06)*0.9*(random(0)-0.5)+0.01*sin(2*PI*440*t)*gt(mod(t\\,0.9)\\,0.4):s={rate}:d=6"
+    )
+    for rate, options in ((44100, ["-q:a", "0"]), (44100, ["-q:a", "4"]), (22050, ["-q:a", "6"])):
+        inputs = ["-f", "lavfi", "-i", source.format(rate=rate)]
+        run([encoder, "-v", "error", "-y", *inputs, "-c:a", "libmp3lame", *options, str(path)])
+        audio = fsp.video.AudioFile(path, index=False)
+        whole, begin = audio.samples().numpy(), audio.info.begin_seconds
+        for first in range(0, whole.shape[1] - 576, 576):
+            window = audio.samples(begin + first / rate, 300 / rate).numpy()
+            assert np.array_equal(window, whole[:, first : first + 300]), (rate, options, first)
+
+
+def patched_ogg(data: bytes, pre_skip: int) -> bytes:
+    """A file of Opus with another pre-skip."""
+    length = 27 + data[26] + sum(data[27 : 27 + data[26]])
+    page = bytearray(data[:length])
+    struct.pack_into("<H", page, page.index(b"OpusHead") + 10, pre_skip)
+    page[22:26] = bytes(4)
+    checksum = 0
+    for byte in page:
+        checksum ^= byte << 24
+        for _ in range(8):
+            checksum = (checksum << 1 ^ (0x04C11DB7 if checksum >> 31 else 0)) & 0xFFFFFFFF
+    struct.pack_into("<I", page, 22, checksum)
+    return bytes(page) + data[length:]
+
+
+#: Speech at 8 kHz, of which FFmpeg's decoder returns the last samples of each packet with the next one.
+SPEECH = [
+    *("-f", "lavfi", "-i", "aevalsrc=0.4*sin(2*PI*(300+50*t)*t):s=48000:d=4", "-ar", "8000", "-ac", "1"),
+    *("-c:a", "libopus", "-application", "voip", "-b:a", "8k"),
+]
+
+
+def test_speech_of_opus_whose_first_packets_are_skipped_is_on_time(encoder, tmp_path):
+    path = tmp_path / "speech.opus"
+    run([encoder, "-v", "error", *SPEECH, str(path)])
+    data = path.read_bytes()
+    pre_skip = struct.unpack_from("<H", data, data.index(b"OpusHead") + 10)[0]
+    whole = fsp.video.AudioFile(data).samples().numpy()
+    for packets in (1, 3):
+        skipped = 960 * packets - pre_skip
+        later = fsp.video.AudioFile(patched_ogg(data, pre_skip + skipped)).samples().numpy()
+        # The first block is decoded from the begin in both.
+        assert np.array_equal(later[:, :40000], whole[:, skipped:][:, :40000])
+
+
+def test_speech_of_opus_whose_first_packets_are_hidden_is_on_time(encoder, tmp_path):
+    path = tmp_path / "speech.mp4"
+    run([encoder, "-v", "error", *SPEECH, str(path)])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"elst") + 16
+    [media_time] = struct.unpack_from(">I", data, at)
+    whole = fsp.video.AudioFile(bytes(data))
+    samples = whole.samples().numpy()
+    for packets in (1, 5, 40):
+        ticks = 160 * packets  # the encoder's program counts at 8 kHz
+        struct.pack_into(">I", data, at, media_time + ticks)
+        later = fsp.video.AudioFile(bytes(data))
+        first = 6 * ticks + round(48000 * (later.info.begin_seconds - whole.info.begin_seconds))
+        found = later.samples().numpy()
+        assert found.shape[1] > 100_000 and np.abs(found).max() > 0.1
+        assert np.array_equal(found, samples[:, first : first + found.shape[1]])
+
+
+def test_the_end_of_opus_before_a_gap_is_not_in_the_gap(encoder, tmp_path):
+    path, gap = tmp_path / "speech.mkv", tmp_path / "gap.mkv"
+    run([encoder, "-v", "error", *SPEECH, str(path)])
+    run([encoder, "-v", "error", "-i", str(path), "-c", "copy", "-bsf:a", "noise=drop=between(n\\,80\\,99)", str(gap)])
+    whole = fsp.video.AudioFile(path, index=False).samples().numpy()[0]
+    audio = fsp.video.AudioFile(gap, index=False).samples().numpy()[0]
+    first = 80 * 960 - 312
+    assert np.all(audio[first : first + 20 * 960] == 0) and np.all(audio[first - 8 : first] != 0)
+    assert np.abs(audio[first - 960 : first] - whole[first - 960 : first]).max() < 0.1
+
+
+def test_a_change_of_the_channels_is_refused(encoder, tmp_path):
+    extension, options = CODECS["pcm_bluray"]
+    data = b""
+    for channels in ("1", "2"):
+        path = tmp_path / f"part.{extension}"
+        source = ["-f", "lavfi", "-i", SIGNAL.format(rate=48000, seconds=1)]
+        run([encoder, "-v", "error", "-y", *source, "-ac", channels, *options, str(path)])
+        data += path.read_bytes()
+    with pytest.raises(fsp.errors.UnsupportedError, match="a change of the sample rate or of the channels"):
+        fsp.video.AudioFile(data).samples()
+
+
+def flv_tags(data: bytes, delay: int) -> bytes:
+    """The tags of an FLV file, later by a time in ms."""
+    at, tags = 13, bytearray()
+    while at < len(data):
+        size = int.from_bytes(data[at + 1 : at + 4], "big")
+        time = int.from_bytes(data[at + 4 : at + 7], "big") + delay
+        tags += data[at : at + 4] + time.to_bytes(3, "big") + data[at + 7 : at + 15 + size]
+        at += 15 + size
+    return bytes(tags)
+
+
+def test_a_change_of_the_configuration_of_aac_is_refused(encoder, tmp_path):
+    parts = []
+    for number, options in enumerate((["-ar", "44100"], ["-ar", "22050"])):
+        path = tmp_path / f"{number}.flv"
+        source = ["-f", "lavfi", "-i", SIGNAL.format(rate=44100, seconds=1)]
+        run([encoder, "-v", "error", *source, *options, *AAC, str(path)])
+        parts.append(path.read_bytes())
+    once = fsp.video.AudioFile(parts[0]).samples().numpy()
+    # The same configuration again is no change.
+    twice = fsp.video.AudioFile(parts[0] + flv_tags(parts[0], 1100)).samples().numpy()
+    assert twice.shape[1] > 1.9 * once.shape[1]
+    message = r"a change of the configuration of 'aac' at audio packet 45 "
+    with pytest.raises(fsp.errors.UnsupportedError, match=message):
+        fsp.video.AudioFile(parts[0] + flv_tags(parts[1], 1100)).samples()
+
+
+def test_a_change_of_the_sample_description_of_mp4_is_refused(audio_files):
+    data = (audio_files / "aac.mp4").read_bytes()
+    audio = data.index(b"mp4a")
+    at = data.rindex(b"stsd", 0, audio) - 4
+    size = int.from_bytes(data[at : at + 4], "big")
+    entry = data[at + 16 : at + size]
+    # The second description has half the rate, in AudioSpecificConfig.
+    other = entry.replace(bytes.fromhex("1210"), bytes.fromhex("1390"))
+    assert other != entry
+    stsc = data.index(b"stsc", audio) - 4
+    stsc_size = int.from_bytes(data[stsc : stsc + 4], "big")
+    chunks = int.from_bytes(data[data.index(b"stco", audio) + 8 :][:4], "big")
+    rows = [list(struct.unpack_from(">III", data, at)) for at in range(stsc + 16, stsc + stsc_size, 12)]
+    if rows[-1][0] < chunks:
+        rows.append([chunks, rows[-1][1], 2])
+    rows[-1][2] = 2
+    new_stsd = struct.pack(">I4sII", 16 + len(entry) * 2, b"stsd", 0, 2) + entry + other
+    new_stsc = struct.pack(">I4sII", 16 + 12 * len(rows), b"stsc", 0, len(rows))
+    new_stsc += b"".join(struct.pack(">III", *row) for row in rows)
+    changed = bytearray(data[:at] + new_stsd + data[at + size : stsc] + new_stsc + data[stsc + stsc_size :])
+    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
+        box = changed.rindex(name, 0, audio) - 4
+        length = int.from_bytes(changed[box : box + 4], "big") + len(changed) - len(data)
+        changed[box : box + 4] = length.to_bytes(4, "big")
+    assert data.index(b"mdat") < data.index(b"moov"), "offsets of chunks do not change"
+    with pytest.raises(fsp.errors.UnsupportedError, match=r"configuration of 'aac' at audio packet \d+ is not"):
+        fsp.video.AudioFile(bytes(changed)).samples()
+
+
+def test_a_track_without_packets_is_no_audio():
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36, b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data", 0)
+    with pytest.raises(fsp.errors.NoAudioError, match="its audio stream has no packets"):
+        fsp.video.AudioFile(header)
+
+
 def test_an_error_before_a_window_is_one_if_the_window_depends_on_it(audio_files, tmp_path):
     data = bytearray((audio_files / "aac.mp4").read_bytes())
     audio = fsp.video.AudioFile(audio_files / "aac.mp4", index=False)
@@ -449,6 +603,19 @@ def test_views_have_audio_of_their_own(videos_with_audio, whole_audio):
         assert batch["long"].audio.shape == (2, 1, 1, 8000) and batch["short"].audio.shape == (2, 2, 1, 8000)
         check(batch["long"], whole_audio)
         check(batch["short"], whole_audio)
+
+
+def test_the_audio_of_each_view_has_the_length_of_its_rate(videos_with_audio, whole_audio):
+    views = {
+        "slow": fsp.View(S.RandomClips(sequence_length=5, fps=7), [T.Resize((8, 8))]),
+        "fast": fsp.View(S.RandomClips(sequence_length=3, fps=9, clips_per_video=2), [T.Resize((8, 8))]),
+    }
+    loader = fsp.ClipLoader(videos_with_audio, batch_size=1, views=views, audio=fsp.Audio(), index=False)
+    for batch in loader:
+        assert batch["slow"].audio.shape[-1] == round(5 / 7 * 16000)
+        assert batch["fast"].audio.shape[-1] == round(3 / 9 * 16000)
+        check(batch["slow"], whole_audio)
+        check(batch["fast"], whole_audio)
 
 
 def test_buckets_keep_the_audio(videos_with_audio, whole_audio):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tarfile
+import textwrap
 from pathlib import Path
 
 import framespool as fsp
@@ -266,6 +269,13 @@ def test_segments_in_seconds(padding, paths):
     empty = fsp.datasets.VideoSegment(paths[0], start_seconds=9.0)
     with pytest.raises(fsp.errors.ClipSamplingError, match=r"contains no audio of the file, which ends at 2\.500 s"):
         next(iter(loader_of([empty])))
+    for rule in ("random", "uniform", "consecutive"):
+        with pytest.raises(fsp.errors.ClipSamplingError, match="contains no audio of the file"):
+            next(iter(loader_of([paths[0], empty], batch_size=99, windows=rule, padding=padding)))
+        loader = loader_of([paths[0], empty], windows=rule, padding=padding, on_error="skip")
+        assert {file for batch in loader for file in batch.file_ids.tolist()} == {0}
+        assert [each["kind"] for each in loader.failures()] == ["clip_sampling"]
+        assert all("contains no audio of the file" in each["reason"] for each in loader.dropped())
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +337,11 @@ def test_files_without_audio_may_be_silent(paths, silent, photos):
         assert all(mask.any() for file, mask in rows if file == 0)
     [batch] = loader_of(dataset, fsp.Audio(RATE, missing="zeros"))
     assert batch.audio_mask.numpy().sum(axis=1).tolist() == [40000, 0]
+    for rule in ("random", "uniform"):
+        for padding in ("zeros", "loop", "drop"):
+            audio = fsp.Audio(RATE, seconds=SECONDS, missing="zeros")
+            loader = loader_of(dataset, audio, windows=rule, windows_per_file=3, padding=padding)
+            assert [file for batch in loader for file in batch.file_ids.tolist()] == [0, 0, 0, 1, 1, 1]
     images = fsp.datasets.ImageSequence(Path(photos[0][0]).parent, fps=25)
     with pytest.raises(fsp.errors.NoAudioError, match="images only"):
         next(iter(loader_of([images])))
@@ -354,6 +369,35 @@ def test_a_file_is_indexed_once(paths, tmp_path):
     again = loader_of([str(path)], **more)
     assert [content(batch) for batch in again] == expected
     assert (again.stats()["videos_indexed"], again.stats()["index_hits"]) == (0, 1)
+
+
+def test_idle_readers_are_closed_if_no_more_files_can_be_opened(encoder, tmp_path):
+    """Those of audio in containers that only libavformat reads, each of which holds its file open."""
+    names = [tmp_path / f"{number}.ts" for number in range(30)]
+    source = ["-f", "lavfi", "-i", SIGNAL.format(rate=48000, seconds=1)]
+    run([encoder, "-v", "error", *source, *AAC, str(names[0])])
+    for name in names[1:]:
+        shutil.copy(names[0], name)
+    program = """
+        import os, resource, sys
+        import framespool as fsp
+
+        audio = fsp.Audio(16000, seconds=0.4)
+        loader = fsp.AudioLoader(sys.argv[1:], audio, batch_size=1, num_threads=1, prefetch_batches=1, index=False)
+        batches = iter(loader)
+        found = [next(batches) for _ in range(8)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        print(len(found + list(batches)))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, names)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "30\n", done.stderr[-500:]
 
 
 def test_datasets(files, paths, all_audio, tmp_path):
@@ -409,6 +453,17 @@ def test_random_shift_and_gain(paths, all_audio):
     louder = windows(gain=(6, 6))[0].audio.numpy()
     assert np.array_equal(louder, plain.audio.numpy() * np.float32(10 ** (6 / 20)))
     assert len(samples) == 40000
+
+
+def test_no_shift_moves_a_window_out_of_its_part(paths):
+    """With `padding="drop"`, which promises windows without padding."""
+    part = fsp.datasets.VideoSegment(paths[0], start_seconds=0.5, end_seconds=1.0)
+    audio = fsp.Audio(RATE, seconds=SECONDS, shift=0.3)
+    options = {"windows": "random", "windows_per_file": 20, "batch_size": 40, "padding": "drop"}
+    [batch] = loader_of([paths[0], part], audio, **options)
+    assert batch.audio_mask.numpy().all()
+    begins = batch.start_seconds.numpy()[batch.file_ids.numpy() == 1]
+    assert begins.min() >= 0.5 and begins.max() <= 1.0 - SECONDS + 1e-6 and len(set(begins)) > 3
 
 
 def test_describe_clip(paths):

@@ -479,7 +479,12 @@ class ClipLoader(BaseLoader[Batch]):
             raise ArgumentError("clip_sampler is missing, such as samplers.RandomClips(sequence_length=16)")
         self.clip_sampler, options = with_buckets(checked_sampler(clip_sampler), options)
         if audio is not None:
-            options = replace(options, audio=audio._for_engine(None if views else self.clip_sampler))
+            audio_settings = audio._for_engine(None if views else self.clip_sampler)
+            if self._views is not None:
+                audio_settings["view_fps"] = [
+                    (sampler.clips_in(_MANY_FRAMES), getattr(sampler, "fps", None)) for sampler in self._views.samplers
+                ]
+            options = replace(options, audio=audio_settings)
         group_clips = boolean("group_clips", group_clips) or self._views is not None
         more_views = [] if self._views is None else self._views.others()
         spec, quiet = self.clip_sampler._spec(), self._is_quiet

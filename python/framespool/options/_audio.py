@@ -31,7 +31,8 @@ class Audio:
             whole files.
         align: Where a length in `seconds` lies: `"start"`, it begins with the clip; `"center"`, its center is that of
             the clip. Not for an `AudioLoader`.
-        shift: Largest random shift of the begin, earlier or later, in seconds, drawn for each clip and epoch.
+        shift: Largest random shift of the begin, earlier or later, in seconds, drawn for each clip and epoch. With
+            `padding="drop"` of an `AudioLoader`, a window stays inside the file or the segment.
         gain: Range (low, high) in dB of a random gain, drawn for each clip and epoch. Samples may then exceed 1.
         missing: What a file without audio is: `"error"`, a `NoAudioError`, to which `on_error` of the loader applies;
             `"zeros"`, silence.

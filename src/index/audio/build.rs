@@ -178,6 +178,9 @@ fn read_table(
         if number >= entries.len() || !is(&packet, &entries[number]) {
             return Ok(None);
         }
+        if counter.check_configuration(number, &packet).is_err() {
+            return Ok(None); // the packets between have not been read: one of them may be the first
+        }
         if number >= first_read {
             found[number].skipped.1 = packet.skipped_samples().1;
         }
@@ -253,6 +256,7 @@ impl SampleCounter {
         if let Some(scheme) = packet.encryption_scheme() {
             return Err(encrypted(&self.site, &scheme));
         }
+        self.check_configuration(self.num_packets, packet)?;
         let is_first = self.num_packets < PACKETS_FOR_FORMAT || self.format.is_none();
         self.num_packets += 1;
         let decoded = match is_first || matches!(self.by, PacketSamples::Decoded) {
@@ -272,6 +276,24 @@ impl SampleCounter {
             PacketSamples::Header(read) => read(packet.data()),
         };
         Ok((samples, 0))
+    }
+
+    /// Checks that the container does not change the configuration, without which the payload of
+    /// these codecs has no meaning.
+    fn check_configuration(&self, number: usize, packet: &Packet) -> Result<()> {
+        let codec = &self.params.codec.name;
+        let needs_it = matches!(&codec[..], "aac" | "alac");
+        match packet.new_extradata() {
+            Some(changed) if needs_it && changed != self.params.extradata => {
+                Err(Error::Unsupported {
+                    site: self.site.clone(),
+                    what: format!(
+                        "a change of the configuration of '{codec}' at audio packet {number}"
+                    ),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the number of samples of a packet depends on its payload, or a parser determines
@@ -340,7 +362,12 @@ impl SampleCounter {
         let Some(format) = self.format else {
             let reason = match (self.first_error, self.num_packets) {
                 (Some(error), _) => format!("no packet of its audio can be decoded: {error}"),
-                (None, 0) => "its audio stream has no packets".into(),
+                (None, 0) => {
+                    return Err(Error::NoAudio {
+                        site: self.site,
+                        reason: "its audio stream has no packets".into(),
+                    });
+                }
                 (None, _) => "its audio stream has no samples".into(),
             };
             return Err(Error::malformed(&self.site, reason));

@@ -52,7 +52,7 @@ fn mpeg_audio(data: &[u8]) -> Option<u32> {
 }
 
 /// RFC 6716, 3.1 and 3.2, at 48 kHz.
-fn opus(data: &[u8]) -> Option<u32> {
+pub(crate) fn opus(data: &[u8]) -> Option<u32> {
     let &first = data.first()?;
     let samples = match first >> 3 {
         config @ 0..12 => [480, 960, 1920, 2880][usize::from(config & 3)],

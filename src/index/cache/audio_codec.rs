@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::media::{AudioParams, Codec};
 
 /// Entries of another format are rebuilt.
-const AUDIO_FORMAT: u8 = 1;
+const AUDIO_FORMAT: u8 = 2;
 
 /// Maximum number of samples of an index: numbers stay exact, and sums cannot overflow.
 const MAX_LEN: i64 = 1 << 55;

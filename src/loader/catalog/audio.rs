@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::VideoCatalog;
-use crate::audio::{AudioReader, AudioTrack, AudioWindow};
+use crate::audio::{AudioReader, AudioWindow};
 use crate::dataset::MediaLocation;
 use crate::error::{Error, Result};
 use crate::index::audio::AudioIndex;
@@ -19,9 +19,6 @@ use crate::video::Video;
 /// Maximum bytes of audio indices in memory: about 20 000 ten-second clips.
 const MAX_INDEX_BYTES: usize = 256 << 20;
 
-/// Maximum number of idle readers with an open demuxer, each of which holds a file handle.
-const MAX_IDLE_READERS: usize = 16;
-
 /// The audio of the clips of a dataset.
 pub(super) struct ClipAudio {
     pub options: Option<AudioOptions>,
@@ -29,8 +26,6 @@ pub(super) struct ClipAudio {
     indices: Mutex<ByteLru<u32, CachedAudio>>,
     /// Held while a file is indexed, so that one worker does it.
     indexing: Mutex<HashMap<u32, Arc<Mutex<()>>>>,
-    /// Idle readers with an open demuxer, by file, most recently used last.
-    readers: Mutex<Vec<(u32, AudioReader)>>,
 }
 
 /// The audio index of a file, or why it has none, and the identity of the file.
@@ -47,7 +42,6 @@ impl ClipAudio {
             store: config.index.clone(),
             indices: Mutex::new(ByteLru::new(MAX_INDEX_BYTES)),
             indexing: Mutex::default(),
-            readers: Mutex::default(),
         }
     }
 }
@@ -131,18 +125,13 @@ impl VideoCatalog {
         stats: &StatsCollector,
         read: impl FnOnce(&mut AudioReader) -> Result<T>,
     ) -> Result<T> {
-        let mut reader = self.audio_reader(file, source, index);
+        let mut reader = self.files.audio_reader(file, source, index);
         let before = reader.bytes_read();
         let result = read(&mut reader);
         let bytes = reader.bytes_read() - before;
         stats.add(|s| s.bytes_read += bytes);
-        if result.is_ok() && !index.direct {
-            let mut readers = self.audio.readers.lock();
-            let readers = readers.as_deref_mut().unwrap_or_else(|e| e.get_mut());
-            readers.push((file, reader));
-            if readers.len() > MAX_IDLE_READERS {
-                readers.remove(0);
-            }
+        if result.is_ok() {
+            self.files.recycle_audio_reader(file, reader);
         }
         result
     }
@@ -192,26 +181,6 @@ impl VideoCatalog {
         indexing().remove(&file);
         found.map(|(index, was_stored)| (index, Some(was_stored)))
     }
-
-    fn audio_reader(
-        &self,
-        file: u32,
-        source: &Arc<dyn ByteSource>,
-        index: &Arc<AudioIndex>,
-    ) -> AudioReader {
-        let idle = match index.direct {
-            true => None,
-            false => {
-                let readers = self.audio.readers.lock();
-                let mut readers = readers.unwrap_or_else(PoisonError::into_inner);
-                let at = readers
-                    .iter()
-                    .rposition(|(of, reader)| *of == file && Arc::ptr_eq(reader.index(), index));
-                at.map(|at| readers.remove(at).1)
-            }
-        };
-        idle.unwrap_or_else(|| AudioTrack::new(source.clone(), index.clone()).reader())
-    }
 }
 
 /// Multiplies all samples by a factor.
@@ -230,7 +199,12 @@ fn span(clip: &ClipMetadata, options: &AudioOptions) -> (f64, f64) {
     let real = frames
         .filter(|(_, is_real)| **is_real)
         .map(|(&time, _)| time);
-    let (begin, spanned) = spanned(real, clip.pts_seconds.len(), clip.average_fps, options.fps);
+    let (begin, spanned) = spanned(
+        real,
+        clip.pts_seconds.len(),
+        clip.average_fps,
+        options.fps_of(clip.view_id),
+    );
     match options.seconds {
         Some(seconds) if options.centered => (begin + (spanned - seconds) / 2.0, seconds),
         Some(seconds) => (begin, seconds),

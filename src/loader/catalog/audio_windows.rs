@@ -61,15 +61,17 @@ impl VideoCatalog {
             .ok_or_else(|| Error::Argument("the loader delivers no windows of audio".into()))
     }
 
-    /// Samples and windows of a sample's audio; one window if it has no audio and may be silent.
+    /// Samples and windows of a sample's audio; if it has no audio and may be silent, as many windows
+    /// as of one window of audio.
     pub(super) fn count_windows(&self, sample: u32, stats: &StatsCollector) -> Result<(u64, u64)> {
         let (options, windows) = self.window_options()?;
         Ok(match self.sample_audio(sample, stats)? {
             Some(audio) => {
+                self.check_part(sample, &audio)?;
                 let length = length(options, audio.len());
                 (length.len, windows.num_windows(length))
             }
-            None => (0, 1),
+            None => (0, windows.num_silent_windows()),
         })
     }
 
@@ -214,23 +216,35 @@ impl VideoCatalog {
     fn place(&self, request: WindowRequest, audio: &SampleAudio) -> Result<(i64, u64)> {
         let (options, windows) = self.window_options()?;
         let (sample, number) = self.clips.locate(request.clip);
-        if audio.part.is_empty() {
-            let reason = match self.samples.extent(sample as usize) {
-                SegmentRange::Full => "its audio has no samples; omit it".to_owned(),
-                extent => format!(
-                    "the segment {extent} contains no audio of the file, which ends at {:.3} s; correct it or omit it",
-                    audio.index.end_seconds()
-                ),
-            };
-            return Err(Error::Argument(reason).into_clip_error(&audio.index.site));
-        }
+        self.check_part(sample, audio)?;
         let length = length(options, audio.len());
         let mut rng = request.sampling_key().rng(Purpose::Sampling);
         let begin = windows.begin(length, number, &mut rng);
         let shift =
             shift_and_factor(options, request.transform_key()).0 * f64::from(options.sample_rate);
         let first = audio.part.start.saturating_add_unsigned(begin);
-        Ok((first.saturating_add(shift.round() as i64), length.window))
+        let shifted = first.saturating_add(shift.round() as i64);
+        let last = audio.part.end.saturating_sub_unsigned(length.window);
+        let placed = match windows.padding {
+            WindowPadding::Drop => shifted.min(last).max(audio.part.start),
+            WindowPadding::Zeros | WindowPadding::Loop => shifted,
+        };
+        Ok((placed, length.window))
+    }
+
+    /// Checks that the part of the file that is the sample has audio.
+    fn check_part(&self, sample: u32, audio: &SampleAudio) -> Result<()> {
+        if !audio.part.is_empty() {
+            return Ok(());
+        }
+        let reason = match self.samples.extent(sample as usize) {
+            SegmentRange::Full => "its audio has no samples; omit it".to_owned(),
+            extent => format!(
+                "the segment {extent} contains no audio of the file, which ends at {:.3} s; correct it or omit it",
+                audio.index.end_seconds()
+            ),
+        };
+        Err(Error::Argument(reason).into_clip_error(&audio.index.site))
     }
 }
 

@@ -1,12 +1,14 @@
 //! Opens the videos of a dataset. Indices stay in memory within a byte budget and are rebuilt after
 //! eviction. Few file handles are kept, because a dataset has more files than a process may open.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::audio::{AudioReader, AudioTrack};
 use crate::dataset::{MediaLocation, SampleTable};
 use crate::decode::PacketReader;
 use crate::error::{Error, Result, Site};
+use crate::index::audio::AudioIndex;
 use crate::index::cache::{IndexCache, index_of};
 use crate::index::{VideoIndex, image};
 use crate::limits::Limits;
@@ -19,8 +21,12 @@ use crate::video::Video;
 /// Maximum bytes of indices kept in memory: about 20 000 ten-second clips.
 const MAX_INDEX_BYTES: usize = 256 << 20;
 
-/// Maximum number of idle open demuxers: each holds a file handle and a buffer.
+/// Maximum number of idle open demuxers, of pictures and of audio each: each holds a file handle and a buffer.
 const MAX_IDLE_READERS: usize = 16;
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Opens files, each named by the first sample that is in it.
 pub(in crate::loader) struct VideoOpener {
@@ -32,6 +38,8 @@ pub(in crate::loader) struct VideoOpener {
     index_cache: Mutex<ByteLru<u32, CachedIndex>>,
     /// Idle readers, most recently used last.
     readers: Mutex<Vec<PacketReader>>,
+    /// Idle readers of audio with an open demuxer, by file, most recently used last.
+    audio_readers: Mutex<Vec<(u32, AudioReader)>>,
     store: Option<Arc<IndexCache>>,
 }
 
@@ -63,6 +71,7 @@ impl VideoOpener {
             stream: config.options.stream,
             index_cache: Mutex::new(ByteLru::new(MAX_INDEX_BYTES)),
             readers: Mutex::default(),
+            audio_readers: Mutex::default(),
             store: config.index.clone(),
         }
     }
@@ -89,6 +98,39 @@ impl VideoOpener {
         }
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         readers.push(reader);
+        if readers.len() > MAX_IDLE_READERS {
+            let oldest = readers.remove(0);
+            drop(readers); // closing is slow: not under the lock
+            drop(oldest);
+        }
+    }
+
+    /// Returns a reader of a file's audio, as [`Self::reader`] one of its pictures.
+    pub(super) fn audio_reader(
+        &self,
+        file: u32,
+        source: &Arc<dyn ByteSource>,
+        index: &Arc<AudioIndex>,
+    ) -> AudioReader {
+        if !index.direct {
+            let mut readers = lock(&self.audio_readers);
+            if let Some(at) = readers
+                .iter()
+                .rposition(|(of, reader)| *of == file && Arc::ptr_eq(reader.index(), index))
+            {
+                return readers.remove(at).1;
+            }
+        }
+        AudioTrack::new(source.clone(), index.clone()).reader()
+    }
+
+    /// Keeps a reader of audio with an open demuxer for the next use of its file.
+    pub(super) fn recycle_audio_reader(&self, file: u32, reader: AudioReader) {
+        if reader.index().direct {
+            return;
+        }
+        let mut readers = lock(&self.audio_readers);
+        readers.push((file, reader));
         if readers.len() > MAX_IDLE_READERS {
             let oldest = readers.remove(0);
             drop(readers); // closing is slow: not under the lock
@@ -128,9 +170,9 @@ impl VideoOpener {
                 Err(error) if error.is_out_of_descriptors() => {}
                 result => return result,
             }
-            let idle =
-                std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
-            drop(idle);
+            let idle = std::mem::take(&mut *lock(&self.readers));
+            let idle_audio = std::mem::take(&mut *lock(&self.audio_readers));
+            drop((idle, idle_audio));
             check_interrupt()?;
             std::thread::sleep(PAUSE);
         }

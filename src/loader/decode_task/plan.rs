@@ -374,7 +374,7 @@ impl TaskBuilder<'_> {
             let audio = audio.map_or(0, |audio| {
                 let times = resolved.frames.iter().map(|&f| self.index.pts_seconds(f));
                 let (frames, rate) = (resolved.frames.len(), self.index.average_fps());
-                audio.bytes(spanned(times, frames, rate, audio.fps).1)
+                audio.bytes(spanned(times, frames, rate, audio.fps_of_view(resolved.view)).1)
             });
             let bytes = bytes.saturating_add(audio as usize);
             match self.scheduler.reserve(bytes, request.seq) {

@@ -157,6 +157,8 @@ struct State {
     used: u64,
     /// Bytes that this process has written since it looked at the other ones.
     written_since: u64,
+    /// Bytes that are reserved and not written yet, which the files do not show.
+    unwritten: u64,
     epoch: u64,
     next_number: u32,
 }
@@ -234,7 +236,7 @@ impl ClipStore {
         state.read_logs(&self.writer);
         state.delete_segments(|segment| segment.due < epoch);
         folder::remove_past(self.writer.run_folder(), self.writer.folder(), epoch);
-        state.used = folder::used_bytes(&self.config.folder);
+        state.used = folder::used_bytes(&self.config.folder) + state.unwritten;
         self.full_from.store(EVERY_EPOCH, Ordering::Relaxed);
     }
 
@@ -359,9 +361,10 @@ impl ClipStore {
             })?;
             Ok(Place { segment, offset })
         });
+        let mut state = self.lock();
+        state.unwritten -= length;
         match written {
             Ok(place) => {
-                let mut state = self.lock();
                 if due >= state.epoch && state.segments[segment as usize].path.is_some() {
                     state.segments[segment as usize].clips += 1;
                     state.places.insert(header.key as u64, place);
@@ -369,6 +372,7 @@ impl ClipStore {
                 true
             }
             Err(error) => {
+                drop(state);
                 self.writing_failed(due, &error);
                 false
             }
@@ -420,6 +424,7 @@ impl ClipStore {
         let known = &mut state.segments[segment as usize];
         known.bytes += length;
         let number = SegmentName::parse(known.path.as_deref()?)?.number;
+        state.unwritten += length;
         Some((segment, number, file, at))
     }
 
@@ -430,7 +435,7 @@ impl ClipStore {
         if has_room && state.written_since < self.config.bytes / LOOKS_PER_STORE {
             return true;
         }
-        state.used = folder::used_bytes(&self.config.folder);
+        state.used = folder::used_bytes(&self.config.folder) + state.unwritten;
         state.written_since = 0;
         while state.used + length > self.config.bytes {
             if let Some(freed) =

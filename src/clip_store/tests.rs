@@ -281,6 +281,18 @@ fn full_store_keeps_what_is_due_first() {
 }
 
 #[test]
+fn bytes_that_other_threads_are_writing_count() {
+    let folder = TestFolder::new("unwritten");
+    let store = folder.store(1, 64_000);
+    // Each reservation is of a thread that has not written its clip yet.
+    let reserved = (0..1000)
+        .map_while(|_| store.reserve(3, 960))
+        .collect::<Vec<_>>();
+    assert_eq!(reserved.len(), 66);
+    assert_eq!(folder::used_bytes(&folder.0), 0);
+}
+
+#[test]
 fn files_are_private_and_leave_nothing_if_unused() {
     let folder = TestFolder::new("private");
     let store = folder.store(1, LARGE);

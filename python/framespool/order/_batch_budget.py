@@ -218,7 +218,7 @@ class BatchBudget:
             shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
         if self._replaces:
             # Any other clip or sample may replace one whose file cannot be read.
-            costliest = max(shapes, key=lambda each: sum(map(self.cost, each)), default=[])
+            costliest: list[Shape] = max(shapes, key=lambda each: sum(map(self.cost, each)), default=[])
             shapes = [each if all(map(any, each)) else costliest for each in shapes]
         ranks = self._order["num_shards"]
         window = len(clips) if self.shuffle == "full" else WINDOW_CLIPS

@@ -118,7 +118,6 @@ pub struct AudioOptions {
     /// long they last.
     pub fps: Option<f64>,
     /// The number of clips and the frames per second of each view, in place of `fps`.
-    #[serde(default)]
     pub view_fps: Vec<(u64, Option<f64>)>,
     /// Whether a given length is centered on the clip; otherwise it begins with the clip.
     pub centered: bool,

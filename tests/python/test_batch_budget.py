@@ -137,7 +137,9 @@ def test_a_state_fits_only_the_batches_of_which_it_is(files, tmp_path):
     start = make(mine).state_dict()
     os.remove(mine[0])
     other = make(mine, on_error="skip")
-    with pytest.raises(fsp.errors.ArgumentError, match="the batches of epoch 0 are others.*cannot be read any more"):
+    with pytest.raises(
+        fsp.errors.ArgumentError, match="the batches of epoch 0 are not those of.*cannot be read any more"
+    ):
         other.load_state_dict(state)
     other.load_state_dict(start)
     before = {name: value for name, value in state.items() if name != "planned"}  # of an earlier release

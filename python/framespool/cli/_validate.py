@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{report.frames} frames, {report.seconds:.1f} s"
         )
         if others:
-            print(f"not read, since their extensions are others: {_numbers(others)}", file=sys.stderr)
+            print(f"not read because of their extensions: {_numbers(others)}", file=sys.stderr)
         kinds = collections.Counter(failure["kind"] for failure in report.failures)
         if kinds:
             print(f"bad: {_numbers(kinds)}", file=sys.stderr)

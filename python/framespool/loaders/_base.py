@@ -473,10 +473,8 @@ class BaseLoader(Generic[B]):
         if self._order["shuffle"] == "grouped":
             given = self._settings["order"]["shuffle"]["grouped"]
             state |= {"grouped": list(self._native.grouped or ()), "max_chunk": given["max_chunk"]}
-        if isinstance(self._plan, (SamplerBatches, BatchBudget)) and batch > 0:
-            state["sampled" if isinstance(self._plan, SamplerBatches) else "planned"] = self._plan.digest(
-                self._units(), epoch
-            )
+        if self._plan is not None and batch > 0:
+            state |= self._plan.state(self._units(), epoch)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -512,32 +510,14 @@ class BaseLoader(Generic[B]):
             if self._order["shuffle"] == "grouped":
                 # Those of the loader that wrote the state, which derived them from its memory and its ranks.
                 self._group(_checkpoint.grouped(state, self._given_groups()))
-            if isinstance(self._plan, (SamplerBatches, BatchBudget)):
-                self._check_batches(self._plan, state, epoch)
+            if self._plan is not None:
+                self._plan.check_state(state, self._units(), epoch)
             return self._num_batches(epoch)
 
         position = _checkpoint.position(state, mine, length)
         self._cancel()
         self._next, self._pass = position, None
         self._restored = position
-
-    def _check_batches(self, plan: SamplerBatches | BatchBudget, state: Mapping[str, Any], epoch: int) -> None:
-        """Raises if an epoch has other batches than when a state within it was written."""
-        of_sampler = isinstance(plan, SamplerBatches)
-        written = state.get("sampled" if of_sampler else "planned")
-        if written is None or not _checkpoint.differ(written, plan.digest(self._units(), epoch)):
-            return
-        if of_sampler:
-            raise ArgumentError(
-                f"the sampler yields other clips for epoch {epoch} than when the state was written; give it a seed and "
-                "a set_epoch() that determine its order, as DistributedSampler has. With a sampler of its own, each "
-                "rank must save its own state, and load that"
-            )
-        raise ArgumentError(
-            f"the batches of epoch {epoch} are others than when the state was written, because the shape of a clip has "
-            "changed: a file was replaced, or cannot be read any more (failures() lists these). Restore the files, or "
-            "start the epoch again with set_epoch()"
-        )
 
     def _given_groups(self) -> dict[str, Any]:
         """The parameters of the grouped shuffle that the user gave; `None` for the others."""

@@ -146,16 +146,7 @@ def text(value: Any) -> str:
     return repr(value)
 
 
-def differ(said: Any, mine: Any) -> bool:
-    """Whether a value of a state, which may be anything, is another one.
-
-    Args:
-        said: The value.
-        mine: What it should be.
-
-    Returns:
-        `True` also if they cannot be compared.
-    """
+def _differ(said: Any, mine: Any) -> bool:
     try:
         return bool(said != mine)
     except (TypeError, ValueError, RuntimeError):
@@ -181,7 +172,7 @@ def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int])
     missing = [key for key in ("format", "epoch", "batch", *mine) if key not in state]
     if missing:
         raise ArgumentError(f"the state lacks {', '.join(missing)}; it must be a complete result of state_dict()")
-    if differ(state["format"], FORMAT):
+    if _differ(state["format"], FORMAT):
         raise ArgumentError(
             f"the state has format {state['format']!r}, this release reads format {FORMAT}; "
             "use the release that wrote it"
@@ -189,13 +180,13 @@ def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int])
     foreign = [_FIELD_NAMES[key] for key in state if key in _FIELD_NAMES and key not in mine]
     if foreign:
         raise ArgumentError(f"the state is from another kind of loader: it has {', '.join(foreign)}")
-    changes = [
-        f"{_FIELD_NAMES[key]} was {state[key]}, is {value}" for key, value in mine.items() if differ(state[key], value)
+    differ = [
+        f"{_FIELD_NAMES[key]} was {state[key]}, is {value}" for key, value in mine.items() if _differ(state[key], value)
     ]
-    if changes:
+    if differ:
         raise ArgumentError(
-            f"the state does not match this loader: {'; '.join(changes)}. Create the loader with the same arguments, "
-            "or start again with set_epoch()"
+            f"the state does not match this loader: {'; '.join(differ)}. Create the loader with the same arguments, or "
+            "start again with set_epoch()"
         )
     # One more than can be chosen: the state after the last epoch.
     epoch, batch = integer("epoch", state["epoch"], most=MAX_EPOCH + 1), integer("batch", state["batch"], most=2**63)
@@ -234,8 +225,8 @@ def grouped(state: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, in
     }
     # Little memory shortens chunks below the stated maximum, which states of earlier releases do not have.
     before = {**found, "max_chunk": state.get("max_chunk", given["max_chunk"])}
-    changed = {name: value for name, value in given.items() if value is not None and differ(before[name], value)}
-    if changed and differ(state["batch"], 0):
+    changed = {name: value for name, value in given.items() if value is not None and _differ(before[name], value)}
+    if changed and _differ(state["batch"], 0):
         now, was = (", ".join(f"{name}={of[name]}" for name in changed) for of in (given, before))
         raise ArgumentError(
             f"the state is within an epoch with GroupedShuffle({was}), but this loader has {now}: the rest of the "

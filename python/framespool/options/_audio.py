@@ -83,6 +83,7 @@ class Audio:
             "channels": int(self.channels),
             "seconds": None if self.seconds is None else float(self.seconds),
             "fps": None if fps is None else float(fps),
+            "view_fps": [],
             "shift": float(self.shift),
             "gain": self.gain,
             "centered": self.align == "center",

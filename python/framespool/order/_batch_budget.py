@@ -175,21 +175,41 @@ class BatchBudget:
         """
         return len(self.batches(native, epoch))
 
-    def digest(self, native: Any, epoch: int) -> int:
-        """A checksum of the batches of all ranks in an epoch, for checkpoints.
+    def state(self, native: Any, epoch: int) -> dict[str, int]:
+        """What a state within an epoch has.
 
         Args:
             native: The native loader, or a `SampleOrder`.
             epoch: The epoch.
 
         Returns:
-            The checksum. It differs if a file that could be read before cannot be read, since its clips have no shape.
+            A checksum of the batches of all ranks. It changes with the shape of a clip, and if a file cannot be read.
         """
         self.batches(native, epoch)
         key = (epoch, native.grouped)
         if key not in self._digests:
             self._digests = {key: zlib.crc32(repr(self._plans[key]).encode())}
-        return self._digests[key]
+        return {"planned": self._digests[key]}
+
+    def check_state(self, state: Mapping[str, Any], native: Any, epoch: int) -> None:
+        """Checks that an epoch has the batches that it had when a state was written.
+
+        Args:
+            state: The state.
+            native: The native loader, or a `SampleOrder`.
+            epoch: The epoch.
+
+        Raises:
+            ArgumentError: If it has others.
+        """
+        if (planned := state.get("planned")) is None:  # at the start of an epoch, or of an earlier release
+            return
+        if integer("planned", planned) != self.state(native, epoch)["planned"]:
+            raise ArgumentError(
+                f"the batches of epoch {epoch} are not those of the run that wrote the state, because the shape of a "
+                "clip has changed: a file was replaced, or cannot be read any more (failures() lists these). Restore "
+                "the files, or start the epoch again with set_epoch()"
+            )
 
     def omitted(self, native: Any, epoch: int) -> int:
         """The number of clips of an epoch that are in no batch of any rank.

@@ -104,6 +104,27 @@ class OrderBatches:
             seed: The seed.
         """
 
+    def state(self, order: SampleOrder, epoch: int) -> dict[str, int]:
+        """What a state within an epoch has.
+
+        Args:
+            order: The order.
+            epoch: The epoch.
+
+        Returns:
+            Nothing: the order follows from the configuration.
+        """
+        return {}
+
+    def check_state(self, state: Mapping[str, Any], order: SampleOrder, epoch: int) -> None:
+        """Accepts each state.
+
+        Args:
+            state: The state.
+            order: The order.
+            epoch: The epoch.
+        """
+
     def num_batches(self, order: SampleOrder, epoch: int) -> int:
         """The number of batches of this rank and worker, the same in each epoch.
 

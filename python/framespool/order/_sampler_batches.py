@@ -53,17 +53,37 @@ class SamplerBatches:
             seed: The seed.
         """
 
-    def digest(self, native: _framespool.Loader, epoch: int) -> int:
-        """A checksum of the clips of an epoch, for checkpoints.
+    def state(self, native: _framespool.Loader, epoch: int) -> dict[str, int]:
+        """What a state within an epoch has.
 
         Args:
             native: The native loader.
             epoch: The epoch.
 
         Returns:
-            The checksum.
+            A checksum of the clips of this rank.
         """
-        return zlib.crc32(self._clips(native, epoch).tobytes())
+        return {"sampled": zlib.crc32(self._clips(native, epoch).tobytes())}
+
+    def check_state(self, state: Mapping[str, Any], native: _framespool.Loader, epoch: int) -> None:
+        """Checks that the sampler yields the clips that it yielded when a state was written.
+
+        Args:
+            state: The state.
+            native: The native loader.
+            epoch: The epoch.
+
+        Raises:
+            ArgumentError: If it yields others.
+        """
+        if (sampled := state.get("sampled")) is None:  # at the start of an epoch
+            return
+        if integer("sampled", sampled) != self.state(native, epoch)["sampled"]:
+            raise ArgumentError(
+                f"the sampler yields other clips for epoch {epoch} than when the state was written; give it a seed and "
+                "a set_epoch() that determine its order, as DistributedSampler has. A sampler yields the clips of one "
+                "rank, so each rank must save its own state, and load that"
+            )
 
     def num_batches(self, native: _framespool.Loader, epoch: int) -> int:
         """The number of batches of this rank and worker in an epoch.

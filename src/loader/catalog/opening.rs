@@ -21,7 +21,8 @@ use crate::video::Video;
 /// Maximum bytes of indices kept in memory: about 20 000 ten-second clips.
 const MAX_INDEX_BYTES: usize = 256 << 20;
 
-/// Maximum number of idle open demuxers, of pictures and of audio each: each holds a file handle and a buffer.
+/// Maximum number of idle open demuxers, of pictures and of audio each. One holds a file handle and
+/// a buffer.
 const MAX_IDLE_READERS: usize = 16;
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,7 +81,7 @@ impl VideoOpener {
     /// reader that is already open, if there is one.
     pub(crate) fn reader(&self, video: &Video) -> PacketReader {
         if !video.index().direct {
-            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut readers = lock(&self.readers);
             if let Some(at) = readers
                 .iter()
                 .rposition(|r| Arc::ptr_eq(r.index(), video.index()))
@@ -96,7 +97,7 @@ impl VideoOpener {
         if reader.index().direct {
             return; // opening it again costs nothing
         }
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = lock(&self.readers);
         readers.push(reader);
         if readers.len() > MAX_IDLE_READERS {
             let oldest = readers.remove(0);
@@ -181,12 +182,7 @@ impl VideoOpener {
 
     fn open_once(&self, file: u32, stats: &StatsCollector) -> Result<Video> {
         let mut sequence = None;
-        let cached = || {
-            self.index_cache
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(&file)
-        };
+        let cached = || lock(&self.index_cache).get(&file);
         let location = self.samples.location(file as usize);
         let source: Arc<dyn ByteSource> = match &location {
             MediaLocation::ImageSequence(frames) => {
@@ -263,10 +259,7 @@ impl VideoOpener {
 
     /// Indices in memory, with the first samples of their files: the most recently used ones. Opens no file.
     pub(crate) fn indices_in_memory(&self, most: usize) -> Vec<(u32, Arc<VideoIndex>)> {
-        let cached = self
-            .index_cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let cached = lock(&self.index_cache);
         cached
             .iter()
             .take(most)
@@ -276,9 +269,6 @@ impl VideoOpener {
 
     fn cache_index(&self, file: u32, cached: CachedIndex) {
         let bytes = cached.memory_bytes();
-        self.index_cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(file, cached, bytes);
+        lock(&self.index_cache).insert(file, cached, bytes);
     }
 }

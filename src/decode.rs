@@ -233,6 +233,7 @@ impl SoftwareDecoder {
             .as_mut()
             .expect("prepared when the decode pass started");
         let refused = decoder.send(&self.packet).err();
+        let refused = refused.or_else(|| state.missing_part(self.packet.data()));
         state.record_sent(at, self.packet.data(), refused.as_deref());
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         self.times.transforming += transforming;
@@ -266,8 +267,10 @@ impl SoftwareDecoder {
         let Some(state) = self.state.take() else {
             return;
         };
-        if state.index.changes_parameters {
-            self.open = None; // as at the end of a decode range
+        // As at the end of a decode range; and a decoder of MPEG-2 waits for the second field even
+        // after it was flushed.
+        if state.index.changes_parameters || state.is_between_fields() {
+            self.open = None;
         } else if let Some((_, decoder)) = &mut self.open {
             decoder.flush();
         }

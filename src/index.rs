@@ -80,7 +80,7 @@ impl PacketRecord {
         self.flags & SECOND_FIELD != 0
     }
 
-    /// Part of its payload is missing or overwritten.
+    /// Part of its payload or of its picture is missing or overwritten.
     pub fn is_corrupt(&self) -> bool {
         self.flags & CORRUPT != 0
     }

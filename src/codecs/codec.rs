@@ -201,6 +201,17 @@ pub(crate) trait Codec: Sync {
         false
     }
 
+    /// Which part of a packet's pictures is missing, if the decoder does not report that.
+    fn missing_part(&self, _data: &[u8], _height: u32) -> Option<String> {
+        None
+    }
+
+    /// Whether the decoder outputs a frame of which it got one field, with any bytes in the lines of the
+    /// other one, and takes the next field of any frame for the missing one.
+    fn leaves_missing_fields_unwritten(&self) -> bool {
+        false
+    }
+
     /// Whether the decoder outputs each field as a frame.
     fn outputs_fields(&self) -> bool {
         false

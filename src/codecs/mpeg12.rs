@@ -72,6 +72,17 @@ impl Codec for Mpeg12 {
         true
     }
 
+    fn leaves_missing_fields_unwritten(&self) -> bool {
+        self.is_mpeg2
+    }
+
+    fn missing_part(&self, data: &[u8], height: u32) -> Option<String> {
+        self.is_mpeg2
+            .then(|| missing_field_row(data, height))
+            .flatten()
+            .map(|row| format!("row {row} of macroblocks of a field has no slice"))
+    }
+
     /// The shape of pixels; a flag that is copied to the frame.
     fn harmless_messages(&self) -> &'static [&'static str] {
         match self.is_mpeg2 {
@@ -162,6 +173,46 @@ fn single_field(picture: &[u8]) -> Option<FieldInfo> {
         is_bottom: structure == BOTTOM,
         frame_number,
     })
+}
+
+/// The first row of macroblocks of a field picture in which no slice begins (ISO/IEC 13818-2 6.2.4
+/// and 6.3.16). libavcodec conceals and reports rows that are missing from frame pictures only.
+fn missing_field_row(data: &[u8], height: u32) -> Option<usize> {
+    const CODING_EXTENSION: u8 = 8;
+    const FIELDS: std::ops::RangeInclusive<u8> = 1..=2;
+    // Of larger pictures, further bits of the row are in the slice header.
+    const MAX_HEIGHT: u32 = 2800;
+    if !(1..=MAX_HEIGHT).contains(&height) {
+        return None;
+    }
+    let rows = height.div_ceil(32) as usize;
+    let missing = |seen: &[bool]| seen.iter().position(|&seen| !seen);
+    // The rows of the field so far, from its header on.
+    let mut field: Option<Vec<bool>> = None;
+    let mut at = 0;
+    while let Some(code_at) = find_start_code(&data[at..], 0x00..=0xff) {
+        at += code_at;
+        let code = data[at - 1];
+        match (code, &data[at..]) {
+            (0x00, _) => {
+                if let Some(row) = field.take().as_deref().and_then(missing) {
+                    return Some(row);
+                }
+            }
+            (0xb5, &[first, _, third, ..]) if first >> 4 == CODING_EXTENSION => {
+                if !FIELDS.contains(&(third & 3)) {
+                    return None; // a packet has one frame picture, or fields
+                }
+                field = Some(vec![false; rows]);
+            }
+            (0x01..=0xaf, _) => {
+                let seen = field.as_mut()?.get_mut(usize::from(code) - 1)?;
+                *seen = true;
+            }
+            _ => {}
+        }
+    }
+    missing(field.as_deref()?)
 }
 
 /// Whether a packet's picture is a reference; `None` if it is not understood.

@@ -15,7 +15,7 @@ use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::{Decoder, Frame, Packet, Received};
-use crate::index::VideoIndex;
+use crate::index::{PacketRecord, VideoIndex};
 use crate::units::DecodeIndex;
 
 /// Largest distance in packets from a start to a failure that may mean that the start is not a
@@ -343,6 +343,12 @@ impl RangeState {
             .is_ok()
     }
 
+    /// Whether the next packet completes the frame of the one that was processed last.
+    pub(super) fn is_between_fields(&self) -> bool {
+        let next = self.index.packets.get(self.next as usize);
+        next.is_some_and(PacketRecord::is_second_field)
+    }
+
     /// The first packet of the decode range.
     pub(super) fn start(&self) -> DecodeIndex {
         self.range.start
@@ -358,7 +364,7 @@ impl RangeState {
     pub(super) fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
         let packet = &self.index.packets[at.as_usize()];
         let reason = if packet.is_corrupt() {
-            "a part of the packet is missing from the file or overwritten".to_owned()
+            "a part of its picture is missing from the file or overwritten".to_owned()
         } else if packet.is_after_gap() && at != self.range.start {
             "packets before it are missing from the file".to_owned()
         } else if packet.is_unplaced() {
@@ -415,6 +421,12 @@ impl RangeState {
                 before.codec.name
             ),
         })
+    }
+
+    /// Which part of a packet's pictures is missing, if the decoder does not report that.
+    pub(super) fn missing_part(&self, data: &[u8]) -> Option<String> {
+        self.codec()
+            .missing_part(data, self.index.info.params.height)
     }
 
     /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.

@@ -51,6 +51,10 @@ pub(super) fn build_frame_table(
         hide_damaged_alternate_references(&mut parsed_packets);
     }
     let parts = second_fields(&parsed_packets);
+    let lone = match codec.leaves_missing_fields_unwritten() {
+        true => lone_fields(&parsed_packets, &parts),
+        false => vec![false; parts.len()],
+    };
     for (k, &part) in parsed_packets.iter_mut().zip(&parts) {
         k.picture.shown &= !part;
         if part {
@@ -94,7 +98,7 @@ pub(super) fn build_frame_table(
                 (k.packet.key, CONTAINER_KEY),
                 (frame, FRAME),
                 (parts[n], SECOND_FIELD),
-                (corrupt[n] || k.picture.is_damaged, CORRUPT),
+                (corrupt[n] || k.picture.is_damaged || lone[n], CORRUPT),
                 (k.picture.shows_again, SHOWS_AGAIN),
                 (unplaced[n], UNPLACED),
                 (k.packet.after_gap, AFTER_GAP),
@@ -215,21 +219,72 @@ fn hide_damaged_alternate_references(parsed_packets: &mut [ParsedPacket]) {
     }
 }
 
-/// Packets that hold the second field of the picture in the preceding packet.
+/// Packets that hold the second field of the picture in the preceding packet. A damaged packet is a
+/// field where the packets around it leave one field without another, so that no other frame moves.
 fn second_fields(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
-    let mut open: Option<FieldInfo> = None;
+    enum Open {
+        No,
+        Field(FieldInfo),
+        Damaged,
+    }
+    let pairs = parsed_packets.windows(2).filter_map(|pair| {
+        let second = pair[1].picture.field?;
+        let is_pair = pair[0].picture.field?.is_completed_by(second);
+        is_pair.then_some(second.is_bottom)
+    });
+    let (mut bottom_second, mut top_second) = (0usize, 0usize);
+    for is_bottom in pairs {
+        *(if is_bottom {
+            &mut bottom_second
+        } else {
+            &mut top_second
+        }) += 1;
+    }
+    let has_pairs = bottom_second + top_second > 0;
+    // Which of the two is the second one changes rarely within a stream.
+    let usual_second_is_bottom = bottom_second >= top_second;
+    let has_frames = parsed_packets.iter().any(|k| {
+        let PictureInfo {
+            field,
+            is_damaged,
+            shown,
+            ..
+        } = k.picture;
+        field.is_none() && !is_damaged && shown
+    });
+    let mut open = Open::No;
     parsed_packets
         .iter()
         .map(|k| {
-            let field = k.picture.field;
-            let second = open
-                .take()
-                .zip(field)
-                .is_some_and(|(first, field)| first.is_completed_by(field));
-            open = field.filter(|_| !second);
+            let PictureInfo {
+                field, is_damaged, ..
+            } = k.picture;
+            let second = match open {
+                Open::No => false,
+                Open::Field(first) => {
+                    is_damaged || field.is_some_and(|field| first.is_completed_by(field))
+                }
+                Open::Damaged if is_damaged => !has_frames,
+                Open::Damaged => field.is_some_and(|f| f.is_bottom == usual_second_is_bottom),
+            };
+            open = match field {
+                _ if second => Open::No,
+                _ if is_damaged && has_pairs => Open::Damaged,
+                Some(field) => Open::Field(field),
+                None => Open::No,
+            };
             second
         })
         .collect()
+}
+
+/// Fields without another one that completes their frame.
+fn lone_fields(parsed_packets: &[ParsedPacket], second: &[bool]) -> Vec<bool> {
+    let is_lone = |n: usize| {
+        let is_first = parsed_packets[n].picture.field.is_some() && !second[n];
+        is_first && !second.get(n + 1).is_some_and(|&second| second)
+    };
+    (0..parsed_packets.len()).map(is_lone).collect()
 }
 
 /// Where the presentation order is from.

@@ -11,6 +11,7 @@ import hashlib
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class Base:
         size: width and height in pixels.
         frames: number of encoded frames.
         source: name of another base whose packets are copied.
-        written: True if the file is written here or by ``tests/media/streams.py``, not by the ffmpeg program.
+        write: makes the file from the bytes of `source`, or from nothing, in place of the ffmpeg program.
     """
 
     name: str
@@ -53,7 +54,12 @@ class Base:
     size: str = "96x64"
     frames: int = 30
     source: str | None = None
-    written: bool = False
+    write: Callable[[bytes], bytes] | None = None
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether its pictures are MPEG-2 fields."""
+        return self.name.startswith("mpeg2fields")
 
 
 def bases() -> list[Base]:
@@ -87,7 +93,7 @@ def bases() -> list[Base]:
     copies("h264interlaced.mp4", "h264", "ts:plain.ts", bsf=annexb)
     add("h264intra.mp4", "mp4", "h264", f"{X264} -g 1 -bf 0")
     add("h264high10.mkv", "mkv", "h264", f"-pix_fmt yuv422p10le {X264}")
-    add("h264paff.h264", "raw", "h264", "", written=True)
+    add("h264paff.h264", "raw", "h264", "", write=lambda _: streams.paff())
     # HEVC
     add("hevc.mp4", "mp4", "hevc", f"{X265}:repeat-headers=0 -tag:v hvc1")
     annexb = "-bsf:v hevc_mp4toannexb"
@@ -110,7 +116,7 @@ def bases() -> list[Base]:
     add("av1.mp4", "mp4", "av1", AOM)
     copies("av1.mp4", "av1", "mkv:plain.mkv", "ivf:plain.ivf", "obu:plain.obu", "flv:plain.flv")
     add("av1good.mp4", "mp4", "av1", "-c:v libaom-av1 -cpu-used 8 -crf 50 -g 10 -enable-cdef 0")
-    add("av1annexb.obu", "obu", "av1", "", source="av1_plain.obu", written=True)
+    add("av1annexb.obu", "obu", "av1", "", source="av1_plain.obu", write=packets.obu_annexb)
     # MPEG-4 part 2 and its relatives
     add("mpeg4.mp4", "mp4", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10 -bf 2")
     copies("mpeg4.mp4", "mpeg4", "mkv:plain.mkv", "avi:plain.avi")
@@ -138,6 +144,13 @@ def bases() -> list[Base]:
     add("mpeg2closed.ts", "ts", "mpeg12", closed)
     interlaced = "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -flags +ildct+ilme -top 1"
     add("mpeg2interlaced.ts", "ts", "mpeg12", interlaced)
+    # Each picture of half the height becomes a field, in packets of its own where a demuxer does not join them.
+    add("mpeg2half.mpv", "raw", "intra", "-c:v mpeg2video -qscale:v 5 -g 1 -f mpeg2video", size="96x32", frames=40)
+    copies("mpeg2half.mpv", "intra", "mkv:plain.mkv", "avi:plain.avi")
+    for container, half, suffix in (("raw", ".mpv", "m2v"), ("mkv", "_plain.mkv", "mkv"), ("avi", "_plain.avi", "avi")):
+        name, source = f"mpeg2fields.{suffix}", f"mpeg2half{half}"
+        add(name, container, "mpeg12", "", source=source, write=streams.mpeg2_fields)
+    copies("mpeg2fields.m2v", "mpeg12", "ts:plain.ts", "ps:plain.mpg -f vob")
     # Codecs with intra pictures only, and others
     add("mjpeg.avi", "avi", "intra", "-pix_fmt yuvj420p -c:v mjpeg -qscale:v 5")
     copies("mjpeg.avi", "intra", "raw:plain.mjpeg", "mkv:plain.mkv", "mp4:plain.mov")
@@ -163,8 +176,8 @@ def bases() -> list[Base]:
 def _make(base: Base, folder: Path) -> None:
     """Writes one base into `folder`, which contains its source."""
     out = folder / base.name
-    if base.written:
-        out.write_bytes(packets.obu_annexb((folder / base.source).read_bytes()) if base.source else streams.paff())
+    if base.write is not None:
+        out.write_bytes(base.write((folder / base.source).read_bytes() if base.source else b""))
         return
     if base.source:
         given = [str(folder / base.source)]

@@ -154,7 +154,7 @@ class Intact:
         with self._lock:
             found = self._found.get(name)
         if found is None:
-            found = oracle.decode(self._folder / name)
+            found = oracle.decode(self._folder / name, has_fields=cases.BASES[name].has_fields)
             with self._lock:
                 self._found[name] = found
         return found
@@ -192,13 +192,15 @@ class Run:
         path.write_bytes(case.data)
         if keep:
             keep.write_bytes(case.data)
+        has_fields = any(cases.BASES[base].has_fields for base in (case.base.name, *case.others))
+        decode = functools.partial(oracle.decode, has_fields=has_fields)
         if case.same_frames_as is not None:
             other = path.with_name(f"other-{path.name}")
             other.write_bytes(case.same_frames_as)
-            expected = [oracle.decode(other)]
+            expected = [decode(other)]
             other.unlink()
         else:
-            expected = [oracle.decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
+            expected = [decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
         intact = [self._intact.of(base) for base in (case.base.name, *case.others)]
         seed = zlib.crc32(name.encode())
         readers = self._own.readers[case.base.codec in WHOLE and seed % POISONED == 0]
@@ -211,7 +213,7 @@ class Run:
         if any(one.decoder_error for one in expected) and any(text.startswith("damaged") for text in outcome.findings):
             # Frames that were decoded before the damage but not output yet when the oracle stopped.
             for stream, one in enumerate(expected):
-                more = oracle.decode(path, f"0:v:{stream}", stop=False).frames
+                more = decode(path, f"0:v:{stream}", stop=False).frames
                 one.frames += more[len(one.frames) :][:MAX_FRAMES_AFTER_ERROR]
             outcome = compare.check(case, expected, intact, results)
         path.unlink()

@@ -10,8 +10,8 @@ use framespool::error::Error;
 use framespool::index::VideoIndex;
 use framespool::units::{DecodeIndex, PresentationIndex};
 
-/// Files with B pictures, packed pictures, hidden pictures, superframes and empty packets.
-const FILES: [&str; 14] = [
+/// Files with B pictures, field pictures, packed pictures, hidden pictures, superframes and empty packets.
+const FILES: [&str; 15] = [
     "video/derived/mpeg4_qpel_480x270.avi",
     "video/derived/xvid_bframes_480x270.avi",
     "video/codecs/mpeg4_176x144.3gp",
@@ -21,6 +21,7 @@ const FILES: [&str; 14] = [
     "video/action/vp9_512x288.webm",
     "video/codecs/vp9_352x288.ivf",
     "video/codecs/h264_b_pyramid.mp4",
+    "video/odd/mpeg2_fields.avi",
     "video/derived/h264_in_avi_bframes_640x360.avi",
     "video/derived/hevc_main_open_gop_640x360.mp4",
     "video/codecs/hevc_main10.mkv",

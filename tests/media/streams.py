@@ -123,6 +123,44 @@ def paff() -> bytes:
     return bytes(stream)
 
 
+# ---- MPEG-2 with field pictures --------------------------------------------------------------------------------------
+
+
+def mpeg2_fields(data: bytes) -> bytes:
+    """Declares the pictures of a file to be fields of twice the height, top and bottom in turns (ISO/IEC 13818-2, 6.2).
+
+    All pictures are intra pictures, of which a macroblock is coded in the same way in a frame without choice of the
+    DCT and in a field. No byte moves: the headers before bottom fields become zeros, which may precede a start code.
+    Matroska files of at most 127 lines and AVI files state the new height.
+    """
+    sequence = data.index(b"\0\0\1\xb3") + 4
+    width, height = data[sequence] << 4 | data[sequence + 1] >> 4, (data[sequence + 1] & 15) << 8 | data[sequence + 2]
+    out = bytearray(data)
+    for stated in (lambda height: b"\xba\x81" + bytes([height]), lambda height: struct.pack("<II", width, height)):
+        out = out.replace(stated(height), stated(2 * height))
+    number, first_header = 0, None
+    for found in re.finditer(rb"\x00\x00\x01[\x00\xb3\xb5]", data):
+        at = found.end()
+        kind = data[at - 1]
+        if kind == 0xB3:
+            out[at + 1 : at + 3] = (data[at + 1] & 0xF0 | 2 * height >> 8, 2 * height & 255)
+            first_header = found.start()
+        elif kind == 0xB5 and data[at] >> 4 == 1:
+            out[at + 1] &= 0xF7  # progressive_sequence
+        elif kind == 0xB5 and data[at] >> 4 == 8:
+            out[at + 2] = data[at + 2] & 0xFC | 1 + number % 2  # picture_structure
+            out[at + 3] &= 0x3C  # top_field_first, frame_pred_frame_dct, repeat_first_field and chroma_420_type are 0
+            out[at + 4] &= 127  # progressive_frame
+            number += 1
+        elif kind == 0:
+            frame = number // 2
+            out[at : at + 2] = (frame >> 2 & 255, (frame & 3) << 6 | data[at + 1] & 0x3F)
+            if number % 2 and first_header is not None:
+                out[first_header : found.start()] = bytes(found.start() - first_header)
+            first_header = None
+    return bytes(out)
+
+
 # ---- VP9 in IVF ------------------------------------------------------------------------------------------------------
 
 

@@ -137,6 +137,14 @@ def recipes(add: Callable[..., None]) -> None:
     )
     add("odd/h264_paff.h264", "field pictures and frame pictures (PAFF)", made=streams.paff)
     add("odd/h264_paff.mp4", "field pairs in two samples each", "-framerate 25 -i {odd/h264_paff.h264} -c copy")
+    halves = "-vf scale=320:96,format=yuv420p -c:v mpeg2video -q:v 5 -g 1 -frames:v 40"
+    add("odd/mpeg2_halves.avi", "input of the next", f"{at24} {halves}")
+    add(
+        "odd/mpeg2_fields.avi",
+        "MPEG-2 with a field in each packet",
+        made=streams.mpeg2_fields,
+        inputs=("odd/mpeg2_halves.avi",),
+    )
     add(
         "derived/h264_high10_1080p.mp4",
         "10 bit",

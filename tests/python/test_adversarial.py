@@ -165,7 +165,7 @@ def test_a_case_is_judged_by_reading_it(monkeypatch):
         case, outcome = started.case("intact/h264.mp4")
         assert (outcome.kind, outcome.findings) == ("exact", [])
         assert case.data == (bases.folder() / "h264.mp4").read_bytes()
-        monkeypatch.setattr(oracle, "decode", lambda *_: oracle.OracleResult(FRAMES * 5))
+        monkeypatch.setattr(oracle, "decode", lambda *_, **__: oracle.OracleResult(FRAMES * 5))
         _, outcome = started.case("intact/h264.mp4")
         assert outcome.kind == "finding"
     finally:

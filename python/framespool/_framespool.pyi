@@ -402,11 +402,12 @@ class Index:
         self,
         paths: list[str],
         stream: int | None,
+        audio: bool,
         threads: int,
         check: bool,
         progress: Callable[[int, int, int], object],
     ) -> dict[str, Any]:
-        """Builds missing indexes, or with `check` all; calls `progress(done, failed, total)` regularly."""
+        """Builds missing indexes of video or audio, or with `check` all; calls `progress(done, failed, total)`."""
     def export(
         self, file: _Path, root: _Path, paths: list[str], stream: int | None
     ) -> tuple[int, list[tuple[str, str]]]:

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use framespool::Error;
 use framespool::error::Site;
 use framespool::index::cache::{AccessMode, IndexCache, Progress, TransferReport, default_dir};
+use framespool::media::StreamKind;
 use framespool::source::{as_url, check_interrupt, display_name};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
@@ -174,13 +175,19 @@ impl Index {
         py: Python<'py>,
         paths: Vec<PathBuf>,
         stream: Option<u32>,
+        audio: bool,
         threads: u32,
         check: bool,
         progress: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let fill = || {
             let report = throttled(&progress);
-            self.0.prebuild(&paths, stream, threads, check, &report)
+            let kind = match audio {
+                true => StreamKind::Audio,
+                false => StreamKind::Video,
+            };
+            self.0
+                .prebuild(&paths, (kind, stream), threads, check, &report)
         };
         let filled = run_interruptible(py, fill)?;
         let dict = PyDict::new(py);

@@ -234,6 +234,7 @@ impl AudioReader {
                 before,
                 used,
                 needed,
+                intact,
             } = run;
             // What a decoder keeps of another window does not reach further than the packets before
             // this one, of which the begin of the stream has none.
@@ -261,7 +262,7 @@ impl AudioReader {
                     lag = (lag + own - received).max(0);
                     lag_end = first + own;
                 }
-                if number < needed || (number >= used.end && lag_before == 0) {
+                if number >= used.end && lag_before == 0 {
                     return Ok(());
                 }
                 let failed = |reason: String| {
@@ -274,6 +275,13 @@ impl AudioReader {
                         ),
                     }
                 };
+                // Decoders of most codecs do not notice it.
+                if entry.is_corrupt && number >= intact && number < used.end {
+                    return Err(failed("the demuxer marks it as corrupt".into()));
+                }
+                if number < needed {
+                    return Ok(());
+                }
                 let result = result.map_err(failed)?;
                 if number < used.start {
                     return Ok(());
@@ -391,14 +399,15 @@ impl AudioReader {
     }
 
     /// Reads through libavformat, which seeks only approximately: packets are recognized by their
-    /// time and size.
+    /// time and size. Where data is missing, a demuxer that reads on from a seek may split it in
+    /// another way than one that reads the whole file, so that packets are visited only when all of
+    /// them are found, except those from the begin of the stream.
     fn read_through_demuxer(
         &mut self,
         packets: Range<usize>,
         visit: &mut dyn FnMut(usize, &Packet) -> Result<()>,
     ) -> Result<()> {
         let index = self.index.clone();
-        let mut packet = Packet::new();
         let (mut demuxer, at) = match self.demuxer.take() {
             Some(opened) => opened,
             None => (self.open()?, 0),
@@ -417,9 +426,11 @@ impl AudioReader {
                 time.abs_diff(entry.place) <= 1 && packet.data().len() == entry.size as usize
             })
         };
-        let (mut has_restarted, mut has_visited) = (false, false);
+        let mut found: Vec<Packet> = Vec::new();
+        let mut has_restarted = false;
         while next.is_none_or(|next| next < packets.end) {
             check_interrupt()?;
+            let mut packet = Packet::new();
             let has_packet = demuxer.next_packet(&mut packet)?;
             let number = match next {
                 Some(next) => Some(next),
@@ -436,6 +447,7 @@ impl AudioReader {
                 }
             };
             if is_lost {
+                let has_visited = packets.start == 0 && number.is_some_and(|number| number > 0);
                 if std::mem::replace(&mut has_restarted, true) || has_visited {
                     return Err(Error::malformed(
                         &index.site,
@@ -445,16 +457,21 @@ impl AudioReader {
                         ),
                     ));
                 }
+                found.clear();
                 demuxer = self.open()?;
                 next = Some(0);
                 continue;
             }
             let Some(number) = number else { continue };
             next = Some(number + 1);
-            if number >= packets.start {
-                has_visited = true;
+            if packets.start == 0 {
                 visit(number, &packet)?;
+            } else if number >= packets.start {
+                found.push(packet);
             }
+        }
+        for (number, packet) in packets.clone().zip(&found) {
+            visit(number, packet)?;
         }
         self.demuxer = Some((demuxer, packets.end));
         Ok(())
@@ -494,6 +511,7 @@ mod tests {
             size: 1,
             kept,
             skipped,
+            is_corrupt: false,
         };
         let mut packets = vec![packet(0, 0); PACKETS_FOR_LENGTH];
         assert_eq!(packet_samples(&packets), 0);

@@ -32,6 +32,9 @@ pub(super) struct Run {
     /// The first packet on which the used ones are known to depend. Those before it let the decoder
     /// converge, and may refer to packets that it does not get.
     pub needed: usize,
+    /// The first packet of whose bytes the used ones may have a part: decoding it may fail, because
+    /// other packets are missing, but it must not be corrupt.
+    pub intact: usize,
 }
 
 /// How far the reservoir of MP3 reaches back, in bytes of payload (ISO/IEC 11172-3, 2.4.2.7).
@@ -100,6 +103,7 @@ impl Restart {
             before: first.saturating_sub(after)..used.start,
             used,
             needed,
+            intact: needed,
         };
         if packets.is_empty() {
             return Vec::new();
@@ -117,9 +121,13 @@ impl Restart {
                     after += 1;
                     bytes += size_of(exact - after).saturating_sub(MP3_HEADER_BYTES);
                 }
+                let intact = exact - after;
                 // What the packets before refer to in turn may be missing.
                 let after = MP3_OVERLAP_PACKETS + after + MP3_SPARE_PACKETS;
-                vec![run(first, packets, after, first)]
+                vec![Run {
+                    intact,
+                    ..run(first, packets, after, first)
+                }]
             }
             Self::Blocks {
                 packets: per_block,

@@ -93,17 +93,42 @@ fn encryption_schemes(moov: &[u8]) -> Vec<(u32, Option<String>)> {
     traks.collect()
 }
 
-/// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads
-/// the unusual files, allocates memory for each sample before it reads any.
-fn check_sample_counts(top: &TopLevelBoxes, site: &Site, len: u64) -> Result<()> {
-    let tables = children(&top.moov)
+/// Checks the boxes of a file before libavformat reads its audio. Whether the sample tables describe
+/// the packets completely: there are no fragments, and all packets have the same sample description.
+///
+/// # Errors
+/// `Limit` if the file cannot hold as many samples as its tables claim; those of reading.
+pub(crate) fn audio_tables_are_complete(source: &dyn ByteSource, limits: &Limits) -> Result<bool> {
+    let site = Site::file(source.name());
+    let Some(top) = TopLevelBoxes::scan(source, &site, limits)? else {
+        return Ok(false); // not an MP4 file, or an unusual one
+    };
+    check_sample_counts(&top, &site, source.len())?;
+    let has_one_description = |stbl| {
+        let descriptions = find(stbl, b"stsd").and_then(|stsd| read_u32_be(stsd, 4));
+        descriptions == Some(1)
+    };
+    let is_fragmented = !top.moofs.is_empty() || find(&top.moov, b"mvex").is_some();
+    Ok(!is_fragmented
+        && sample_tables(&top.moov).all(|(stbl, is_audio)| !is_audio || has_one_description(stbl)))
+}
+
+/// The `stbl` box of each track, and whether it is one of audio.
+fn sample_tables(moov: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
+    children(moov)
         .filter(|(kind, _)| kind == b"trak")
         .filter_map(|(_, trak)| {
             let mdia = find(trak, b"mdia")?;
             let is_audio = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"soun");
-            let stbl = find(find(mdia, b"minf")?, b"stbl")?;
-            Some(sample_table::claimed_samples(stbl, is_audio))
-        });
+            Some((find(find(mdia, b"minf")?, b"stbl")?, is_audio))
+        })
+}
+
+/// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads
+/// the unusual files, allocates memory for each sample before it reads any.
+fn check_sample_counts(top: &TopLevelBoxes, site: &Site, len: u64) -> Result<()> {
+    let tables = sample_tables(&top.moov)
+        .map(|(stbl, is_audio)| sample_table::claimed_samples(stbl, is_audio));
     let runs = top
         .moofs
         .iter()

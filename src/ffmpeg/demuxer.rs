@@ -386,8 +386,8 @@ impl Demuxer {
         Ok((audio_params(&self.site, par, codec)?, time_base))
     }
 
-    /// The packets of the chosen stream that the sample tables of a file list; `None` for containers
-    /// without them, and if fragments have tables of their own.
+    /// The packets of the chosen stream that the sample tables of a file without fragments list;
+    /// `None` for containers without them.
     pub(crate) fn sample_table(&self) -> Option<Vec<TableEntry>> {
         if !containers::by_name(&self.container()).has_sample_tables {
             return None;
@@ -396,9 +396,8 @@ impl Demuxer {
         // SAFETY: live stream; entry pointers are valid until the context changes.
         unsafe {
             let count = ffi::avformat_index_get_entries_count(stream);
-            let stated = (*stream).nb_frames;
-            // Where fragments follow, the file header lists fewer samples than there are.
-            if count <= 0 || (*self.raw()).duration <= 0 || stated != i64::from(count) {
+            // An edit list may repeat samples.
+            if count <= 0 || (*stream).nb_frames != i64::from(count) {
                 return None;
             }
             let entry = |at| {

@@ -27,6 +27,8 @@ pub struct AudioPacket {
     pub kept: u32,
     /// Number of samples before these, which are not.
     pub skipped: u32,
+    /// The demuxer reports that bytes of the payload are missing or wrong.
+    pub is_corrupt: bool,
 }
 
 /// Everything about the audio of a file except the payload.
@@ -117,6 +119,7 @@ mod tests {
             size: number as u32 % 3,
             kept: 0,
             skipped: 0,
+            is_corrupt: false,
         };
         let packets: Vec<_> = places.iter().enumerate().map(packet).collect();
         AudioIndex {

@@ -134,7 +134,8 @@ impl IndexCache {
         );
     }
 
-    /// Like [`IndexCache::put`], for the index of an audio stream.
+    /// Like [`IndexCache::put`], for the index of an audio stream. With `wait`, waits as long as
+    /// necessary.
     pub fn put_audio(
         &self,
         path: &Path,
@@ -142,6 +143,7 @@ impl IndexCache {
         stream: Option<u32>,
         read_since: SystemTime,
         index: &Arc<AudioIndex>,
+        wait: bool,
     ) {
         let index = StoredIndex::Audio(index.clone());
         self.enqueue(
@@ -149,7 +151,7 @@ impl IndexCache {
             source,
             read_since,
             index,
-            false,
+            wait,
         );
     }
 
@@ -316,7 +318,7 @@ pub fn audio_index_of(
     }
     let index = Arc::new(super::audio::build(source, stream, &Limits::default())?);
     if let Some((store, path)) = store {
-        store.put_audio(path, &**source, stream, since, &index);
+        store.put_audio(path, &**source, stream, since, &index, false);
     }
     Ok((index, false))
 }

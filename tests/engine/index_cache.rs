@@ -15,6 +15,7 @@ use crate::common::index_cache::{
 use crate::common::videos;
 use framespool::error::Error;
 use framespool::index::cache::{AccessMode, FORMAT, IndexCache, index_of};
+use framespool::media::StreamKind;
 
 #[test]
 fn every_index_is_read_back_unchanged() {
@@ -175,7 +176,9 @@ fn fill_builds_missing_and_check_finds_wrong_indices() {
     let store = IndexCache::open(&folder.join("place"), AccessMode::Write).unwrap();
     let fill_on = |threads, check| {
         let filled = store
-            .prebuild(&paths, None, threads, check, &|_| Ok(()))
+            .prebuild(&paths, (StreamKind::Video, None), threads, check, &|_| {
+                Ok(())
+            })
             .unwrap();
         assert!(store.flush(UNLIMITED));
         assert_eq!(
@@ -206,7 +209,7 @@ fn fill_builds_missing_and_check_finds_wrong_indices() {
     // as missing.
     assert_eq!(fill_on(1, true), (29, 0, vec![links[29].clone()]));
     assert_eq!(fill(true), (30, 0, vec![]));
-    let stopped = store.prebuild(&paths, None, 3, true, &|now| {
+    let stopped = store.prebuild(&paths, (StreamKind::Video, None), 3, true, &|now| {
         if now.done > 3 {
             Err(Error::Interrupted)
         } else {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import struct
@@ -13,6 +14,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool.cli import main
 from processes import wait_until_settled
 
 S, T = fsp.samplers, fsp.transforms
@@ -383,33 +385,98 @@ def test_a_change_of_the_configuration_of_aac_is_refused(encoder, tmp_path):
         fsp.video.AudioFile(parts[0] + flv_tags(parts[1], 1100)).samples()
 
 
-def test_a_change_of_the_sample_description_of_mp4_is_refused(audio_files):
-    data = (audio_files / "aac.mp4").read_bytes()
-    audio = data.index(b"mp4a")
-    at = data.rindex(b"stsd", 0, audio) - 4
-    size = int.from_bytes(data[at : at + 4], "big")
-    entry = data[at + 16 : at + size]
+def with_boxes(data: bytes, track: bytes, replaced: dict[bytes, bytes]) -> bytes:
+    """An MP4 file with other boxes in the sample table of the track that has this sample entry."""
+    entry = data.index(track)
+    assert data.index(b"mdat") < data.index(b"moov"), "offsets of chunks do not change"
+    changed = data
+    for name, body in replaced.items():
+        at = changed.rindex(b"stbl", 0, entry)
+        at = changed.index(name, at) - 4
+        size = int.from_bytes(changed[at : at + 4], "big")
+        box = struct.pack(">I4s", 8 + len(body), name) + body
+        grown = len(box) - size
+        changed = bytearray(changed[:at] + box + changed[at + size :])
+        for outer in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
+            start = changed.rindex(outer, 0, entry) - 4
+            length = int.from_bytes(changed[start : start + 4], "big") + grown
+            changed[start : start + 4] = length.to_bytes(4, "big")
+        changed = bytes(changed)
+    return changed
+
+
+def box_of(data: bytes, name: bytes, after: int) -> bytes:
+    """The body of the first box of a name."""
+    at = data.index(name, after) - 4
+    return data[at + 8 : at + int.from_bytes(data[at : at + 4], "big")]
+
+
+@pytest.mark.parametrize("changed_chunk", ["last", "middle"])
+def test_a_change_of_the_sample_description_of_mp4_is_refused(changed_chunk, encoder, audio_files, tmp_path):
+    # Without pictures, of which few are random access points, seeking skips the packets in the middle.
+    path = tmp_path / "alone.mp4"
+    run([encoder, "-v", "error", "-i", str(audio_files / "aac.mp4"), "-vn", "-c", "copy", str(path)])
+    data = path.read_bytes()
+    table = data.rindex(b"stbl", 0, data.index(b"mp4a"))
+    entry = box_of(data, b"stsd", table)[8:]
     # The second description has half the rate, in AudioSpecificConfig.
     other = entry.replace(bytes.fromhex("1210"), bytes.fromhex("1390"))
     assert other != entry
-    stsc = data.index(b"stsc", audio) - 4
-    stsc_size = int.from_bytes(data[stsc : stsc + 4], "big")
-    chunks = int.from_bytes(data[data.index(b"stco", audio) + 8 :][:4], "big")
-    rows = [list(struct.unpack_from(">III", data, at)) for at in range(stsc + 16, stsc + stsc_size, 12)]
-    if rows[-1][0] < chunks:
-        rows.append([chunks, rows[-1][1], 2])
-    rows[-1][2] = 2
-    new_stsd = struct.pack(">I4sII", 16 + len(entry) * 2, b"stsd", 0, 2) + entry + other
-    new_stsc = struct.pack(">I4sII", 16 + 12 * len(rows), b"stsc", 0, len(rows))
-    new_stsc += b"".join(struct.pack(">III", *row) for row in rows)
-    changed = bytearray(data[:at] + new_stsd + data[at + size : stsc] + new_stsc + data[stsc + stsc_size :])
-    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
-        box = changed.rindex(name, 0, audio) - 4
-        length = int.from_bytes(changed[box : box + 4], "big") + len(changed) - len(data)
-        changed[box : box + 4] = length.to_bytes(4, "big")
-    assert data.index(b"mdat") < data.index(b"moov"), "offsets of chunks do not change"
+    # Chunks of 20 packets; the file has one chunk.
+    (begin,) = struct.unpack(">I", box_of(data, b"stco", table)[8:])
+    sizes = [size for (size,) in struct.iter_unpack(">I", box_of(data, b"stsz", table)[12:])]
+    offsets = [begin + sum(sizes[:first]) for first in range(0, len(sizes) - 20, 20)]
+    changed = len(offsets) if changed_chunk == "last" else len(offsets) // 2
+    # First chunk, packets of each chunk, description.
+    rows = [[chunk, 20, 2 if chunk == changed else 1] for chunk in range(1, len(offsets) + 1)]
+    rows[-1][1] += len(sizes) % 20
+    boxes = {
+        b"stsd": struct.pack(">II", 0, 2) + entry + other,
+        b"stsc": struct.pack(">II", 0, len(rows)) + b"".join(struct.pack(">III", *row) for row in rows),
+        b"stco": struct.pack(f">II{len(offsets)}I", 0, len(offsets), *offsets),
+    }
+    changed = with_boxes(data, b"mp4a", boxes)
     with pytest.raises(fsp.errors.UnsupportedError, match=r"configuration of 'aac' at audio packet \d+ is not"):
-        fsp.video.AudioFile(bytes(changed)).samples()
+        fsp.video.AudioFile(changed).samples()
+
+
+def test_a_file_that_claims_more_packets_than_it_can_hold_is_refused(audio_files):
+    data = (audio_files / "aac.mp4").read_bytes()
+    count = 100_000_000
+    boxes = {
+        b"stsz": struct.pack(">III", 0, 1, count),
+        b"stts": struct.pack(">IIII", 0, 1, count, 1024),
+        b"stsc": struct.pack(">IIIII", 0, 1, 1, count, 1),
+    }
+    with pytest.raises(fsp.errors.LimitError, match="number of samples of all tracks"):
+        fsp.video.AudioFile(with_boxes(data, b"mp4a", boxes))
+
+
+@pytest.mark.parametrize("name", ["aac.ts", "mp2.ts", "mp3.ts"])
+def test_a_window_with_a_corrupt_packet_is_an_error(name, audio_files):
+    """A transport stream that lacks one of its packets of 188 bytes: the demuxer marks the audio."""
+    data = (audio_files / name).read_bytes()
+    audio = fsp.video.AudioFile(data)
+    begin, rate = audio.info.begin_seconds, audio.info.sample_rate
+    whole = audio.samples(channels=1).numpy()[0]
+    packets = [data[at : at + 188] for at in range(0, len(data), 188)]
+    # The audio's identifier: that of most packets which neither begin a payload nor have an adaptation field.
+    inner = [packet[1:3] for packet in packets if not packet[1] & 0x40 and packet[3] & 0x30 == 0x10]
+    number = max(set(inner), key=inner.count)
+    of_audio = [at for at, packet in enumerate(packets) if packet[1:3] == number]
+    for lost in of_audio[10 : -10 : len(of_audio) // 8]:
+        damaged = fsp.video.AudioFile(b"".join(packets[:lost] + packets[lost + 1 :]))
+        failed = 0
+        for first in range(0, len(whole) - 1024, 1024):
+            try:
+                window = damaged.samples(begin + first / rate, 1024 / rate, channels=1).numpy()[0]
+            except fsp.errors.DecodeError as error:
+                failed += 1
+                assert "audio packet" in str(error)
+            else:
+                # Packets whose header is lost are missing.
+                assert np.all((window == whole[first : first + 1024]) | (window == 0)), (lost, first)
+        assert 0 < failed < 20
 
 
 def test_a_track_without_packets_is_no_audio():
@@ -760,6 +827,33 @@ def test_indices_are_cached(audio_files, tmp_path):
     again = fsp.video.AudioFile(path, index=cache)
     assert np.array_equal(again.samples(1.0, 0.5).numpy(), expected)
     assert fsp.Video(path, index=cache).info.num_frames == video.info.num_frames
+
+
+def test_the_command_indexes_audio_ahead_of_time(audio_files, photos, tmp_path, capsys):
+    folder, cache = tmp_path / "sounds", tmp_path / "cache"
+    folder.mkdir()
+    for name in ("aac.mkv", "mp3.avi", "tone.ogg"):
+        shutil.copy(audio_files / name, folder)
+    shutil.copy(photos[0][0], folder / "picture.jpg")
+
+    def index(*options):
+        code = main(["index", str(folder), "--audio", "--index", str(cache), "--json", *options])
+        summary = json.loads(capsys.readouterr().out)
+        return code, summary["videos"], summary["found"], summary["indexed"], summary["frames"], summary["failed"]
+
+    assert index() == (0, 3, 0, 3, 0, [])
+    assert index() == (0, 3, 3, 0, 0, [])
+    assert index("--check") == (0, 3, 3, 0, 0, [])
+    loader = fsp.AudioLoader(
+        [str(path) for path in sorted(folder.glob("*.[amo]*"))],
+        fsp.Audio(16000, channels=1, seconds=0.5),
+        batch_size=3,
+        index=cache,
+    )
+    assert len(next(iter(loader)).audio) == 3
+    assert loader.stats()["index_hits"] == 3
+    assert main(["index", str(folder), "--audio", "--export", str(tmp_path / "a.jsonl")]) == 2
+    assert "videos only" in capsys.readouterr().err
 
 
 def test_sources(audio_files, videos_with_audio, tmp_path):

@@ -17,7 +17,7 @@ from framespool._common.progress import Progress
 from framespool._common.validate_args import display_path
 from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.cli._parser import index as stream_index
-from framespool.datasets._source_list import VIDEOS, find
+from framespool.datasets._source_list import AUDIO, VIDEOS, find
 from framespool.errors import ArgumentError
 from framespool.video._sources import full_source
 
@@ -44,6 +44,7 @@ In place of DATASET, one of these words (for a folder of that name, ./stats):
 
 _EXAMPLES = """\
   framespool index videos/                             all videos below a folder
+  framespool index videos/ --audio                     of their audio; also folders of audio files
   framespool index videos/ --export videos.jsonl       write their indexes to a file ...
   framespool index /data/videos --import videos.jsonl  ... and import it on another machine
   framespool index videos/ --check                     build all again and compare
@@ -72,15 +73,22 @@ def add(subparsers: Any) -> None:
         metavar="FOLDER",
         help="folder of the index cache (default: FRAMESPOOL_INDEX, else in the user's cache)",
     )
+    parser.add_argument(
+        "--audio",
+        action="store_true",
+        help="index the audio of the files in place of their video, for audio= of loaders and AudioLoader",
+    )
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     parser.add_argument(
         "--stream",
         type=stream_index,
         metavar="N",
-        help="index of the video stream (default: the best one of each file)",
+        help="index of the video stream, or of the audio stream (default: the best one of each file)",
     )
     parser.add_argument("--check", action="store_true", help="build existing indexes again and compare")
-    parser.add_argument("--export", metavar="FILE", help="write the indexes of DATASET as lines of JSON")
+    parser.add_argument(
+        "--export", metavar="FILE", help="write the indexes of DATASET as lines of JSON; not with --audio"
+    )
     parser.add_argument("--import", metavar="FILE", dest="import_", help="import such a file before indexing the rest")
     parser.add_argument(
         "--root", metavar="DIR", help="folder that paths in exports are relative to (default: common folder of DATASET)"
@@ -93,8 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
     action = _ACTIONS.get(arguments.dataset[0])
     if action is not None:
         return action(arguments, arguments.dataset[1:])
+    if arguments.audio and (arguments.export or arguments.import_):
+        raise ArgumentError("exports have the indexes of videos only; omit --audio, or --export and --import")
     began = time.monotonic()
-    paths, root = _videos(arguments.dataset, arguments.root)
+    paths, root = _files(arguments.dataset, arguments.root, AUDIO if arguments.audio else VIDEOS)
     index = _framespool.Index(arguments.index)
     summary: dict[str, Any] = {"command": "index", "index": os.fspath(index.file), "videos": len(paths)}
     if arguments.import_:
@@ -103,8 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
         summary |= {"imported": imported, "import_unfit": _left(unfit)}
     threads = arguments.threads or len(os.sched_getaffinity(0))
     try:
-        with Progress("videos") as progress:
-            filled = index.fill(paths, arguments.stream, threads, arguments.check, progress)
+        with Progress("files" if arguments.audio else "videos") as progress:
+            filled = index.fill(paths, arguments.stream, arguments.audio, threads, arguments.check, progress)
     finally:
         index.flush()  # keeps finished indexes after Ctrl-C
     failed = [{"path": path, "kind": kind, "error": error} for path, kind, error in filled["failed"]]
@@ -190,12 +200,12 @@ def _left(left: list[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"path": path, "reason": why} for path, why in left]
 
 
-def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:
-    """The distinct videos, and the folder that the local ones share."""
+def _files(datasets: list[str], root: str | None, extensions: frozenset[str]) -> tuple[list[str], str]:
+    """The distinct files, and the folder that the local ones share."""
     paths: dict[str, None] = {}
     roots = []
     for dataset in datasets:
-        found = find(dataset, VIDEOS)
+        found = find(dataset, extensions)
         paths |= dict.fromkeys(os.fspath(full_source(source)) for source, _ in found.samples)
         if found.root is not None:
             roots.append(os.path.abspath(found.root))
@@ -209,7 +219,10 @@ def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
     if arguments.check:
         parts += [f"{len(summary['wrong'])} wrong and replaced", f"{summary['gone']} missing and removed"]
     parts.append(f"{len(summary['failed'])} failed")
-    print(f"{summary['videos']} videos: {', '.join(parts)}; {summary['frames']} frames, {summary['seconds']:.1f} s")
+    files, frames = "videos", f"{summary['frames']} frames, "
+    if arguments.audio:
+        files, frames = "files", ""
+    print(f"{summary['videos']} {files}: {', '.join(parts)}; {frames}{summary['seconds']:.1f} s")
     for what in ("imported", "exported"):
         if what in summary:
             print(f"{what} {summary[what]}, skipped {len(summary[what[:6] + '_unfit'])}")

@@ -12,7 +12,7 @@ from framespool.datasets._sample_list import SampleList
 from framespool.video._sources import ImageSequence
 
 #: Extensions of files of audio; those of video containers, which may hold audio alone, are not among them.
-_AUDIO_EXTENSIONS = (
+AUDIO_EXTENSIONS = (
     *("wav", "wave", "w64", "aif", "aiff", "aifc", "flac", "mp3", "mp2", "m4a", "m4b", "aac", "ogg", "oga", "opus"),
     *("ac3", "eac3", "ec3", "amr", "wma", "mka", "weba"),
 )
@@ -109,7 +109,7 @@ def audio_folder(
         >>> fsp.datasets.audio_folder("sounds/").class_to_idx
         {'bell': 0, 'rain': 1}
     """
-    wanted = _AUDIO_EXTENSIONS if extensions is None else extensions
+    wanted = AUDIO_EXTENSIONS if extensions is None else extensions
     table, names = _framespool.read_folder(root, list(wanted))
     return with_classes(Dataset(SampleList(table), names), classes)
 

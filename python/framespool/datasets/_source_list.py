@@ -14,11 +14,14 @@ from typing import Any
 from framespool import _framespool, datasets
 from framespool._common.validate_args import is_url
 from framespool.datasets._dataset import concatenated
+from framespool.datasets._folders import AUDIO_EXTENSIONS
 from framespool.errors import ArgumentError
 
 #: Extensions of tables.
 _TABLES = frozenset(("csv", "tsv", "jsonl"))
 VIDEOS = frozenset(_framespool.video_extensions)
+#: Videos are read for their audio, too.
+AUDIO = VIDEOS | frozenset(AUDIO_EXTENSIONS)
 _ALL = VIDEOS | frozenset(_framespool.image_extensions)
 
 
@@ -39,7 +42,7 @@ class Found:
     other_files: Counter[str] = field(default_factory=Counter)
 
 
-def find(place: str, extensions: Collection[str] = _ALL) -> Found:
+def find(place: str, extensions: frozenset[str] = _ALL) -> Found:
     """Finds the files of an argument.
 
     Args:
@@ -57,7 +60,7 @@ def find(place: str, extensions: Collection[str] = _ALL) -> Found:
         others: Counter[str] = Counter()
         below = sorted(_below(place, extensions, others), key=os.fsencode)
         if not below:
-            kinds = "videos" if extensions is VIDEOS else "videos or images"
+            kinds = {VIDEOS: "videos", AUDIO: "videos or audio files"}.get(extensions, "videos or images")
             raise ArgumentError(f"{place} has no {kinds}; looked for .{' .'.join(sorted(extensions))}")
         return Found(datasets.Dataset([(path, -1) for path in below]), place, other_files=others)
     root = None if is_url(place) else os.path.dirname(place) or os.curdir

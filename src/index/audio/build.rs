@@ -1,12 +1,15 @@
 //! Builds the index of a file's audio: from the sample table of an MP4 file where that suffices, else
 //! in one pass of libavformat over its audio packets.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::packet_samples::PacketSamples;
 use super::{AudioIndex, AudioPacket, are_ascending};
+use crate::containers::{self, DamageMark};
 use crate::demux::encrypted;
 use crate::demux::libavformat::PayloadLocator;
+use crate::demux::mp4;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::audio_decoder::{AudioDecoder, Decoded, DecodedFormat};
 use crate::ffmpeg::{Demuxer, Packet, TableEntry};
@@ -48,13 +51,14 @@ pub fn build(
 ) -> Result<AudioIndex> {
     let site = Site::file(source.name());
     let limits = &limits.for_file_len(source.len());
+    let has_complete_tables = mp4::audio_tables_are_complete(&**source, limits)?;
     let mut demuxer = Demuxer::open_audio(source.clone(), stream)?;
     let (stream, _) = demuxer.selected_stream();
     let (stated, time_base) = demuxer.audio_info(limits)?;
     let mut counter = SampleCounter::new(&site, stated)?;
-    let table = match counter.reads_all_payloads() {
-        true => None,
-        false => demuxer.sample_table(),
+    let table = match has_complete_tables && !counter.reads_all_payloads() {
+        true => demuxer.sample_table(),
+        false => None,
     };
     let mut listed = None;
     if let Some(entries) = table {
@@ -80,6 +84,8 @@ fn read_all(
     limits: &Limits,
 ) -> Result<(Vec<FoundPacket>, bool)> {
     let site = counter.site.clone();
+    let mark = containers::by_name(&demuxer.container()).damage_mark;
+    let mut skipped_corrupt = 0;
     let mut locator = Some(PayloadLocator::new(source.clone()));
     let mut found: Vec<FoundPacket> = Vec::new();
     let mut packet = Packet::new();
@@ -100,6 +106,8 @@ fn read_all(
             locator = None; // if one packet must be read through the demuxer, all are
         }
         let (samples, delay) = counter.count(&packet)?;
+        let is_after_gap = demuxer.skipped_corrupt() > skipped_corrupt;
+        skipped_corrupt = demuxer.skipped_corrupt();
         let (first, last) = packet.skipped_samples();
         found.push(FoundPacket {
             offset: offset.unwrap_or(0),
@@ -109,7 +117,20 @@ fn read_all(
             // A frame that was decoded repeats what the container states of its packet.
             skipped: (if first > 0 { first } else { delay }, last),
             is_hidden: packet.is_discard(),
+            is_corrupt: packet.is_corrupt() || (mark == DamageMark::Joined && is_after_gap),
         });
+    }
+    // Of the packets after a mark, the first may contain parts of two packets, and the second one
+    // may begin with the rest.
+    let spread = match mark {
+        DamageMark::PacketOrNext => 2,
+        DamageMark::PacketAndAfter => 1,
+        _ => 0,
+    };
+    for _ in 0..spread {
+        for number in (1..found.len()).rev() {
+            found[number].is_corrupt |= found[number - 1].is_corrupt;
+        }
     }
     Ok((found, locator.is_some()))
 }
@@ -142,6 +163,7 @@ fn read_table(
             samples: counter.samples_of(entry.size as usize),
             skipped: (0, 0),
             is_hidden: entry.is_hidden,
+            is_corrupt: false,
         });
     }
     let is = |packet: &Packet, entry: &TableEntry| {
@@ -201,6 +223,7 @@ struct FoundPacket {
     /// Padding at its begin and at its end.
     skipped: (u32, u32),
     is_hidden: bool,
+    is_corrupt: bool,
 }
 
 /// The format of the stream, and the number of samples of a packet that does not state it.
@@ -399,6 +422,27 @@ impl SampleCounter {
     }
 }
 
+/// Marks the packets between a corrupt one and one whose time is right as corrupt, and ends all
+/// before that one where it begins.
+fn place_between(packets: &mut [AudioPacket], between: Range<usize>, missing: i64) {
+    let Some(next) = packets.get(between.end) else {
+        return;
+    };
+    let begin = next.position + missing;
+    for packet in &mut packets[between.clone()] {
+        packet.is_corrupt = true;
+    }
+    for packet in packets[..between.end].iter_mut().rev() {
+        let end = packet.position + i64::from(packet.kept);
+        if end <= begin {
+            break;
+        }
+        packet.is_corrupt = true;
+        packet.kept = u32::try_from(begin - packet.position).unwrap_or(0);
+        packet.position = packet.position.min(begin);
+    }
+}
+
 /// Gives each packet its position.
 fn place(
     site: Site,
@@ -445,27 +489,45 @@ fn place(
             size: packet.size,
             kept,
             skipped,
+            is_corrupt: packet.is_corrupt,
         });
         next += i64::from(kept);
     }
     let begin = lateness.iter().copied().find(|late| !late.is_nan());
     let begin = begin.unwrap_or(0.0);
-    let mut missing = 0;
-    for (number, packet) in packets.iter_mut().enumerate() {
+    let mut missing = 0i64;
+    // The last packet that is marked as corrupt and after which no time differed.
+    let mut corrupt = None;
+    for number in 0..packets.len() {
         // Times are rounded to ticks, and those of some demuxers are wrong for a few packets: only a
         // difference that stays is a gap.
-        let tolerance = (f64::from(packet.kept) / 2.0)
+        let tolerance = (f64::from(packets[number].kept) / 2.0)
             .max(2.0 * tick)
             .max(LEAST_GAP_SECONDS * rate);
         let ahead = |late: &f64| late - begin - missing as f64;
-        if ahead(&lateness[number]) > tolerance {
-            let following = &lateness[number..lateness.len().min(number + PACKETS_OF_GAP)];
-            let gap = following.iter().map(ahead).fold(f64::INFINITY, f64::min);
-            if gap > tolerance && gap < MAX_GAP_SAMPLES && missing < MAX_POSITION {
-                missing += gap.round() as i64;
+        let now = ahead(&lateness[number]);
+        let following = lateness[number..lateness.len().min(number + PACKETS_OF_GAP)].iter();
+        // Where a packet is damaged, a demuxer may also return one too many.
+        let shift = match now > 0.0 || corrupt.is_none() {
+            true => following.map(ahead).fold(f64::INFINITY, f64::min),
+            false => following.map(ahead).fold(f64::NEG_INFINITY, f64::max),
+        };
+        let is_shift = now.abs() > tolerance && shift.abs() > tolerance;
+        if is_shift && (shift > 0.0 || corrupt.is_some()) && shift.abs() < MAX_GAP_SAMPLES {
+            let shifted = missing.saturating_add(shift.round() as i64);
+            if shifted < MAX_POSITION {
+                missing = shifted;
+            }
+            // The demuxer counts on from a packet to the next one that has a time: those between are
+            // elsewhere.
+            if let Some(corrupt) = corrupt.take() {
+                place_between(&mut packets, corrupt + 1..number, missing);
             }
         }
-        packet.position += missing;
+        if packets[number].is_corrupt {
+            corrupt = Some(number);
+        }
+        packets[number].position += missing;
     }
     Ok(AudioIndex {
         site,

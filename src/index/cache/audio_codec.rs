@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::media::{AudioParams, Codec};
 
 /// Entries of another format are rebuilt.
-const AUDIO_FORMAT: u8 = 2;
+const AUDIO_FORMAT: u8 = 3;
 
 /// Maximum number of samples of an index: numbers stay exact, and sums cannot overflow.
 const MAX_LEN: i64 = 1 << 55;
@@ -50,12 +50,13 @@ pub(super) fn encode(index: &AudioIndex) -> Option<Vec<u8>> {
 }
 
 /// The properties of a packet.
-const COLUMNS: [fn(&AudioPacket) -> i64; 5] = [
+const COLUMNS: [fn(&AudioPacket) -> i64; 6] = [
     |packet| packet.place,
     |packet| packet.position,
     |packet| packet.size.into(),
     |packet| packet.kept.into(),
     |packet| packet.skipped.into(),
+    |packet| packet.is_corrupt.into(),
 ];
 
 /// Decodes an index; `None` if it is invalid.
@@ -94,7 +95,7 @@ pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioI
         .and_then(|count| usize::try_from(count).ok())?;
     let mut column = || read_column(reader, count);
     let (places, positions, sizes) = (column()?, column()?, column()?);
-    let (kept, skipped) = (column()?, column()?);
+    let (kept, skipped, corrupt) = (column()?, column()?, column()?);
     if !reader.rest().is_empty() || !begin_seconds.is_finite() {
         return None;
     }
@@ -108,6 +109,11 @@ pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<AudioI
             size: small(sizes[at]).filter(|&size| u64::from(size) <= limits.packet_bytes)?,
             kept: small(kept[at])?,
             skipped: small(skipped[at])?,
+            is_corrupt: match corrupt[at] {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
         };
         if packet.position < end || (direct && packet.place < 0) {
             return None;
@@ -138,6 +144,7 @@ mod tests {
             size: 400 + n as u32 % 5,
             kept: if n == 0 { 0 } else { 1024 },
             skipped: if n == 0 { 1024 } else { 0 },
+            is_corrupt: n % 7 == 3,
         };
         let packets: Vec<_> = (0..50).map(packet).collect();
         let last = packets[49];

@@ -1,4 +1,4 @@
-//! Fills the index cache for a list of videos, or checks the cached indices, on named threads.
+//! Fills the index cache for a list of files, or checks the cached indices, on named threads.
 //! A file that cannot be indexed is reported and does not stop the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 use super::record::FileSignature;
 use super::{IndexCache, build_stream, record};
 use crate::error::{Error, Result, Site};
+use crate::index::audio;
 use crate::limits::Limits;
+use crate::media::StreamKind;
 use crate::source::{ByteSource, check_interrupt, display_name, open, stop_scope};
 
 /// Interval at which the caller's thread checks the progress.
@@ -19,26 +21,26 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Progress of [`IndexCache::prebuild`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Videos processed.
+    /// Files processed.
     pub done: usize,
-    /// Videos processed that failed.
+    /// Files processed that failed.
     pub failed: usize,
-    /// All videos.
+    /// All files.
     pub total: usize,
 }
 
 /// Result of [`IndexCache::prebuild`].
 #[derive(Debug, Default)]
 pub struct PrebuildReport {
-    /// Videos whose index was cached (and correct, if that was checked).
+    /// Files whose index was cached (and correct, if that was checked).
     pub found: u64,
-    /// Videos whose index was built and cached.
+    /// Files whose index was built and cached.
     pub built: u64,
-    /// Total number of frames of these videos.
+    /// Total number of video frames of these files; 0 for their audio.
     pub frames: u64,
-    /// Videos whose cached index differed from the one built now, which replaced it.
+    /// Files whose cached index differed from the one built now, which replaced it.
     pub mismatched: Vec<PathBuf>,
-    /// Videos that cannot be indexed.
+    /// Files that cannot be indexed.
     pub failed: Vec<(PathBuf, Error)>,
 }
 
@@ -49,14 +51,14 @@ enum Outcome {
 }
 
 impl IndexCache {
-    /// Ensures that the indices of `paths`, for stream `stream` or the best one of each, are
-    /// cached. With `check`, the database is verified first, and cached indices are built again and
+    /// Ensures that the indices of `paths` are cached: of their video or, by `kind`, of their audio,
+    /// for stream `stream` or the best one of each. With `check`, the database is verified first, and cached indices are built again and
     /// compared. `on_progress` is called regularly; an error from it stops the work, and the indices
     /// built until then stay cached.
     pub fn prebuild(
         &self,
         paths: &[PathBuf],
-        stream: Option<u32>,
+        (kind, stream): (StreamKind, Option<u32>),
         threads: u32,
         check: bool,
         on_progress: &dyn Fn(&Progress) -> Result<()>,
@@ -83,7 +85,10 @@ impl IndexCache {
         let stop = Arc::new(AtomicBool::new(false));
         let report = Mutex::new(PrebuildReport::default());
         let take = |path: &PathBuf| {
-            let one = || self.process_video(path, stream, check);
+            let one = || match kind {
+                StreamKind::Audio => self.process_audio(path, stream, check),
+                _ => self.process_video(path, stream, check),
+            };
             let outcome = catch_unwind(AssertUnwindSafe(one)).unwrap_or_else(|_| {
                 let site = Site::file(&display_name(path));
                 Err(Error::Internal {
@@ -157,18 +162,49 @@ impl IndexCache {
         check_interrupt()?;
         let (source, since) = open_settled(path)?;
         let kept = self.get(path, &*source, stream);
-        if let Some(index) = kept.as_ref().filter(|_| !check) {
-            return Ok((Outcome::Found, index.num_frames()));
+        let build = || build_stream(&source, stream, &Limits::default());
+        let (outcome, index) = refresh(kept, check, build)?;
+        if !matches!(outcome, Outcome::Found) {
+            self.put_blocking(path, &*source, stream, since, &index);
         }
-        let index = Arc::new(build_stream(&source, stream, &Limits::default())?);
-        let outcome = match kept {
-            Some(kept) if kept == index => return Ok((Outcome::Found, index.num_frames())),
-            Some(_) => Outcome::Mismatched,
-            None => Outcome::Built,
-        };
-        self.put_blocking(path, &*source, stream, since, &index);
         Ok((outcome, index.num_frames()))
     }
+
+    fn process_audio(
+        &self,
+        path: &Path,
+        stream: Option<u32>,
+        check: bool,
+    ) -> Result<(Outcome, u32)> {
+        check_interrupt()?;
+        let (source, since) = open_settled(path)?;
+        let kept = self.get_audio(path, &*source, stream);
+        let build = || audio::build(&source, stream, &Limits::default());
+        let (outcome, index) = refresh(kept, check, build)?;
+        if !matches!(outcome, Outcome::Found) {
+            self.put_audio(path, &*source, stream, since, &index, true);
+        }
+        Ok((outcome, 0))
+    }
+}
+
+/// The cached index, or the one built now if there is none or `check` is set.
+fn refresh<I: PartialEq>(
+    kept: Option<Arc<I>>,
+    check: bool,
+    build: impl FnOnce() -> Result<I>,
+) -> Result<(Outcome, Arc<I>)> {
+    let kept = match kept {
+        Some(kept) if !check => return Ok((Outcome::Found, kept)),
+        kept => kept,
+    };
+    let built = Arc::new(build()?);
+    let outcome = match kept {
+        Some(kept) if kept == built => Outcome::Found,
+        Some(_) => Outcome::Mismatched,
+        None => Outcome::Built,
+    };
+    Ok((outcome, built))
 }
 
 /// Opens a file and waits until its last change is old enough for its index to be trusted: see

@@ -231,14 +231,8 @@ impl Worker {
     }
 
     fn internal_error(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
-        let message = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let reason = message
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Error::Internal {
-            site: self.catalog.site(self.catalog.clips.locate(clip).0),
-            reason,
-        }
+        let site = self.catalog.site(self.catalog.clips.locate(clip).0);
+        Error::of_panic(site, panic)
     }
 
     /// Copies a cached clip into its batch buffer; without a clip slot, into a buffer of its own in

@@ -113,9 +113,7 @@ impl BatchSampler {
     pub fn resolved_config(&self) -> BatchSamplerConfig {
         let mut config = self.config.clone();
         if let (Shuffle::Grouped(options), Some(grouped)) = (&mut config.shuffle, self.grouped()) {
-            options.num_streams = Some(grouped.num_streams);
-            options.block_size = Some(grouped.block_size);
-            options.max_chunk = grouped.max_chunk;
+            options.fix(grouped);
         }
         config
     }

@@ -17,6 +17,7 @@ use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{ErrorKind, Result as IoResult};
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -235,6 +236,7 @@ impl ClipStore {
         state.open.retain(|&due, _| due >= epoch);
         state.read_logs(&self.writer);
         state.delete_segments(|segment| segment.due < epoch);
+        self.close_deleted(&state);
         folder::remove_past(self.writer.run_folder(), self.writer.folder(), epoch);
         state.used = folder::used_bytes(&self.config.folder) + state.unwritten;
         self.full_from.store(EVERY_EPOCH, Ordering::Relaxed);
@@ -317,12 +319,35 @@ impl ClipStore {
         drop(files); // opening may be slow: not under the lock
         let path = self.lock().segments.get(segment as usize)?.path.clone()?;
         let file = Arc::new(File::open(path).ok()?);
+        let state = self.lock();
+        // It may have been deleted meanwhile: see `close_deleted`.
+        state.segments[segment as usize].path.as_ref()?;
         files = self
             .open_files
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         files.put(segment, file.clone());
         Some(file)
+    }
+
+    /// Closes segments that this or another process has deleted: their disk space is free only then.
+    fn close_deleted(&self, state: &State) {
+        let mut files = self
+            .open_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_deleted = |segment: u32, file: &File| {
+            state.segments[segment as usize].path.is_none()
+                || file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+        };
+        let deleted: Vec<u32> = files
+            .iter()
+            .filter(|(segment, file)| is_deleted(**segment, file))
+            .map(|(segment, _)| *segment)
+            .collect();
+        for segment in deleted {
+            files.pop(&segment);
+        }
     }
 
     /// Stores a clip that is due in an epoch, or in [`EVERY_EPOCH`]. Returns false if it is not
@@ -431,6 +456,9 @@ impl ClipStore {
     /// Makes room for a clip: deletes what dead processes of other runs left, then segments of this
     /// process whose clips are due later. Returns false if there is not enough.
     fn make_room(&self, state: &mut State, due: u64, length: u64) -> bool {
+        if length > self.config.bytes {
+            return false; // deleting everything would not help
+        }
         let has_room = state.used + length <= self.config.bytes;
         if has_room && state.written_since < self.config.bytes / LOOKS_PER_STORE {
             return true;
@@ -468,6 +496,7 @@ impl ClipStore {
             state.open.remove(&last);
             let mut number = 0..;
             state.delete_segments(|_| number.next() == Some(at));
+            self.close_deleted(state);
             state.used = state.used.saturating_sub(bytes);
             self.count(|counts| counts.evicted += clips);
         }

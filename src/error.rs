@@ -297,6 +297,15 @@ impl Error {
         }
     }
 
+    /// The error of a file whose work has panicked.
+    pub(crate) fn of_panic(site: Site, panic: &(dyn Any + Send)) -> Self {
+        let message = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let reason = message
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Error::Internal { site, reason }
+    }
+
     /// Whether the file (or its storage) is at fault, so that `on_error` may skip it. An invalid
     /// argument or a fork is the program's fault, a failing GPU the machine's and an outage the
     /// server's; those errors are always raised.

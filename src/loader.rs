@@ -342,9 +342,7 @@ impl Loader {
                 "the loader has no grouped shuffle; create it with shuffle=\"grouped\"".into(),
             ));
         };
-        options.num_streams = Some(grouped.num_streams);
-        options.block_size = Some(grouped.block_size);
-        options.max_chunk = grouped.max_chunk;
+        options.fix(grouped);
         self.order = BatchSampler::new(order)?;
         Ok(())
     }

@@ -5,11 +5,13 @@
 //! parts, whose numbers of clips differ by at most those of one video. Each part has an order of
 //! its own, which the ranks of its machine share. Parts with fewer clips are padded to the length
 //! of the longest one; with [`LastBatchPolicy::Drop`] all have the batches of the shortest one.
+//!
+//! The parts have one block of a grouped shuffle, so that a checkpoint of any rank fits all ranks.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::grouped_shuffle::VideoClips;
+use super::grouped_shuffle::{Consumers, VideoClips};
 use super::order::{GroupedConfig, Order};
 use super::permutation::Permutation;
 use super::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
@@ -24,6 +26,9 @@ pub(super) struct NodeOrder {
     clips: NodeClips,
     /// Clips of the longest or the shortest part.
     required_clips: u64,
+    /// The parameters of the grouped shuffle, the same for all machines; `None` if the clips of no
+    /// machine are grouped.
+    grouped: Option<GroupedConfig>,
 }
 
 /// The clips of a part.
@@ -75,6 +80,21 @@ impl NodeOrder {
             LastBatchPolicy::Partial | LastBatchPolicy::Fill => lengths.iter().max(),
         };
         let clips = parts.clips(node as usize);
+        let mut shuffle = config.shuffle;
+        let mut grouped = None;
+        if let (Shuffle::Grouped(options), Some(videos)) = (&mut shuffle, &config.video_clips) {
+            let consumers = Consumers {
+                num_shards: ranks,
+                // The block derives from the ranks alone.
+                num_workers: 1,
+                batch_size: config.batch_size,
+            };
+            let longest = (0..lengths.len()).max_by_key(|&part| lengths[part]);
+            let longest = parts.clips(longest.unwrap_or(0)).video_clips();
+            let derived = GroupedConfig::derive(*options, &longest, consumers);
+            options.fix(derived);
+            grouped = (videos.max_clips() > 1 && derived.max_chunk > 1).then_some(derived);
+        }
         let mut own_seed = RngKey {
             seed,
             epoch: 0,
@@ -87,8 +107,8 @@ impl NodeOrder {
             seed: own_seed.next_u64(),
             num_shards: ranks,
             num_nodes: 1,
-            // Its block derives from the ranks alone.
             num_workers: 1,
+            shuffle,
             video_clips: config.video_clips.as_ref().map(|_| clips.video_clips()),
             ..config.clone()
         })?;
@@ -96,6 +116,7 @@ impl NodeOrder {
             order,
             clips,
             required_clips: length.copied().unwrap_or(0),
+            grouped,
         })
     }
 }
@@ -118,7 +139,7 @@ impl Order for NodeOrder {
     }
 
     fn grouped(&self) -> Option<GroupedConfig> {
-        self.order.grouped()
+        self.grouped
     }
 
     fn prepare(&self, epoch: u64) {
@@ -366,6 +387,57 @@ mod tests {
                         };
                         assert_eq!(seen.len(), expected, "{base:?}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_of_any_rank_fits_all_ranks() {
+        for videos in [
+            listed((0..101).map(|video| video % 7)),
+            // The longest part has single clips only.
+            listed([1; 40].into_iter().chain([9])),
+            VideoClips::Equal {
+                videos: 101,
+                clips: 6,
+            },
+        ] {
+            for (cached_clips, num_nodes, max_chunk) in
+                [(20, 2, 64), (1 << 20, 3, 64), (3, 2, 64), (20, 2, 1)]
+            {
+                let base = BatchSamplerConfig {
+                    num_clips: videos.num_clips(),
+                    video_clips: Some(videos.clone()),
+                    shuffle: Shuffle::Grouped(GroupedOptions {
+                        cached_clips,
+                        max_chunk,
+                        ..GroupedOptions::default()
+                    }),
+                    num_nodes,
+                    num_shards: 2 * num_nodes,
+                    batch_size: 4,
+                    ..BatchSamplerConfig::default()
+                };
+                let of_rank = |config: &BatchSamplerConfig, shard_id| {
+                    BatchSampler::new(BatchSamplerConfig {
+                        shard_id,
+                        ..config.clone()
+                    })
+                    .unwrap()
+                };
+                let grouped = of_rank(&base, 0).grouped();
+                assert_eq!(grouped.is_some(), max_chunk > 1, "{base:?}");
+                let whole = epoch(&base, 1);
+                for rank in 0..base.num_shards {
+                    let written = of_rank(&base, rank);
+                    assert_eq!(written.grouped(), grouped, "{base:?}");
+                    // What a checkpoint has, on all ranks.
+                    let resumed = BatchSamplerConfig {
+                        shuffle: written.resolved_config().shuffle,
+                        ..base.clone()
+                    };
+                    assert!(epoch(&resumed, 1) == whole, "{base:?}");
                 }
             }
         }

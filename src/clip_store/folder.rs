@@ -1,10 +1,14 @@
 //! The folder of a store: `FOLDER/framespool-clips-1/RUN/PROCESS/`, with the files `lock` (locked
 //! while the process runs), `log` and the segments, `NUMBER-EPOCH.clips`. Only what is below
 //! `framespool-clips-1` is ever deleted, and never a folder whose process is alive.
+//!
+//! Processes create and delete folders at the same time. So a process locks its lock before its
+//! folder gets its name, and the folder of a run is deleted only if it is empty.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -22,8 +26,8 @@ const EXTENSION: &str = "clips";
 /// Runs of which nothing was written for this time are deleted.
 const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// A new folder may not have its lock file yet.
-const MIN_AGE: Duration = Duration::from_secs(60);
+/// Ends the names of folders that are not complete yet.
+const NEW_EXTENSION: &str = ".new";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentName {
@@ -72,8 +76,9 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(super) fn create(folder: &Path, run: u64) -> Result<Self> {
-        let run = folder.join(STORE_NAME).join(format!("{run:016x}"));
-        create_folder(&run)?;
+        let root = folder.join(STORE_NAME);
+        let run = root.join(format!("{run:016x}"));
+        create_folder(&root)?;
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
@@ -81,16 +86,31 @@ impl Writer {
         // The clock may return the same time twice.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = run.join(format!("{}-{now:x}{count:08x}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        let lock = create_file(&folder.join(LOCK_NAME))?;
+        let name = format!("{}-{now:x}{count:08x}", std::process::id());
+        let new = root.join(format!("{name}{NEW_EXTENSION}"));
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let lock = create_file(&new.join(LOCK_NAME))?;
         lock.lock()?;
         let log = OpenOptions::new()
             .append(true)
             .create_new(true)
             .mode(0o600)
-            .open(folder.join(LOG_NAME))?;
+            .open(new.join(LOG_NAME))?;
         let log = Mutex::new(LogWriter::new(log));
+        let folder = run.join(name);
+        loop {
+            match DirBuilder::new().mode(0o700).create(&run) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            match fs::rename(&new, &folder) {
+                // Another process has deleted the empty folder of the run.
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound && new.exists() && !run.is_symlink() => {
+                }
+                renamed => break renamed?,
+            }
+        }
         Ok(Self {
             run,
             folder,
@@ -204,23 +224,42 @@ fn run_bytes(run: &Path) -> u64 {
         .sum()
 }
 
-/// Whether the process of a folder has ended.
-fn is_dead(writer: &Path) -> bool {
-    match File::open(writer.join(LOCK_NAME)) {
-        Ok(lock) => {
-            let is_locked = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-            let _ = lock.unlock(); // a child process that is forked now keeps the file open
-            !is_locked
+/// The lock of the folder of a process that has ended, locked as long as this lives; `None` if the
+/// deletion of the folder has begun.
+struct DeadWriter(Option<File>);
+
+impl DeadWriter {
+    /// `None` if the process is alive, and after any error that leaves this open, such as too many
+    /// open files.
+    fn lock(writer: &Path) -> Option<Self> {
+        match File::open(writer.join(LOCK_NAME)) {
+            Ok(lock) => lock.try_lock().is_ok().then_some(Self(Some(lock))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Some(Self(None)),
+            Err(_) => None,
         }
-        Err(_) => age(writer).is_some_and(|age| age > MIN_AGE),
     }
 }
 
-/// Time since a file or a folder was changed.
+impl Drop for DeadWriter {
+    fn drop(&mut self) {
+        // A child process that is forked now keeps the file open.
+        let _ = self.0.as_ref().map(File::unlock);
+    }
+}
+
+/// Whether the process of a folder has ended.
+fn is_dead(writer: &Path) -> bool {
+    DeadWriter::lock(writer).is_some()
+}
+
+/// Time since a file or a folder was changed. The clock may have been set back since then.
 fn age(path: &Path) -> Option<Duration> {
-    SystemTime::now()
-        .duration_since(fs::metadata(path).ok()?.modified().ok()?)
-        .ok()
+    let modified = fs::metadata(path).ok()?.modified().ok()?;
+    Some(
+        SystemTime::now()
+            .duration_since(modified)
+            .unwrap_or_default(),
+    )
 }
 
 /// Time since the last change in the folder of a run; `None` if one of its processes is alive.
@@ -316,14 +355,9 @@ pub fn prune(folder: &Path, unused_for: Duration) -> Result<Vec<(StoredRun, Opti
 /// Deletes what dead processes of a run have written, and the run if nothing else is in it.
 fn delete_run(run: &Path) -> Result<()> {
     for writer in writers(run) {
-        // Locked until it is deleted, so that another process which looks at it waits for nothing.
-        let lock = File::open(writer.join(LOCK_NAME)).ok();
-        if lock
-            .as_ref()
-            .is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
-        {
+        let Some(_lock) = DeadWriter::lock(&writer) else {
             continue;
-        }
+        };
         for (path, _) in segments(&writer) {
             remove_if_present(&path)?;
         }
@@ -351,22 +385,32 @@ fn remove_if_present(path: &Path) -> Result<()> {
 pub(crate) fn remove_leftovers(folder: &Path, own: &Path) {
     for run in runs(folder).filter(|run| run != own) {
         if dead_since(&run).is_some_and(|age| age > MAX_AGE) {
-            let _ = fs::remove_dir_all(&run);
+            let _ = delete_run(&run);
+        }
+    }
+    // Of processes that were killed while they created their folder.
+    for new in folders(&folder.join(STORE_NAME), |name| {
+        name.ends_with(NEW_EXTENSION)
+    }) {
+        if is_dead(&new) && age(&new).is_some_and(|age| age > MAX_AGE) {
+            let _ = fs::remove_dir_all(&new);
         }
     }
 }
 
-/// Deletes the run that ended first. Returns the bytes that it had; `None` if all other runs are
-/// alive.
+/// Deletes the run that ended first. Returns the bytes that this freed; `None` if no other run can
+/// be deleted.
 pub(crate) fn remove_oldest_run(folder: &Path, own: &Path) -> Option<u64> {
     let others = runs(folder).filter(|run| run != own);
-    let oldest = others
+    let mut dead: Vec<_> = others
         .filter_map(|run| Some((dead_since(&run)?, run)))
-        .max_by_key(|(age, _)| *age)?
-        .1;
-    let bytes = run_bytes(&oldest);
-    fs::remove_dir_all(&oldest).ok()?;
-    Some(bytes)
+        .collect();
+    dead.sort_by_key(|(age, _)| Reverse(*age));
+    dead.iter().find_map(|(_, run)| {
+        let before = run_bytes(run);
+        let _ = delete_run(run);
+        Some(before.saturating_sub(run_bytes(run))).filter(|&freed| freed > 0)
+    })
 }
 
 /// Deletes the segments of epochs before this one, of this process and of dead ones, and the

@@ -293,6 +293,117 @@ fn bytes_that_other_threads_are_writing_count() {
 }
 
 #[test]
+fn a_clip_larger_than_the_store_deletes_nothing() {
+    let folder = TestFolder::new("oversized");
+    let store = folder.store(1, 64_000);
+    assert!(put(&store, 0, 7, 900) && !put(&store, 1, 3, 64_000));
+    assert_eq!(read(&store, 0), Some(bytes(0, 900)));
+    assert_eq!(store.counts().evicted, 0);
+}
+
+#[test]
+fn deleted_segments_are_closed() {
+    let folder = TestFolder::new("closed");
+    let (store, other) = (folder.store(1, 64_000), folder.store(1, 64_000));
+    for (clip, due) in [(0, 3), (1, 4), (2, 9)] {
+        assert!(put(&store, clip, due, 900));
+    }
+    other.begin_epoch(0);
+    let read_all = |store: &ClipStore| (0..3).filter_map(|clip| read(store, clip)).count();
+    let open = |store: &ClipStore| store.open_files.lock().unwrap().len();
+    assert_eq!((read_all(&store), open(&store)), (3, 3));
+    assert_eq!((read_all(&other), open(&other)), (3, 3));
+    store.begin_epoch(4);
+    assert_eq!(open(&store), 2);
+    // For lack of space.
+    for clip in 3..80 {
+        put(&store, clip, 5, 900);
+    }
+    assert!(store.counts().evicted > 0);
+    assert_eq!(open(&store), 1);
+    // By another process.
+    other.begin_epoch(4);
+    assert_eq!(open(&other), 1);
+}
+
+fn set_modified(paths: &[PathBuf], time: std::time::SystemTime) {
+    for path in paths {
+        File::open(path).unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn a_process_whose_lock_cannot_be_examined_counts_as_alive() {
+    let folder = TestFolder::new("unknown");
+    let store = folder.store(1, LARGE);
+    assert!(put(&store, 1, 3, 500));
+    drop(store);
+    assert!(stored_runs(&folder.0).unwrap()[0].unused_since.is_some());
+    let lock = folder.files("lock").remove(0);
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink(&lock, &lock).unwrap(); // as without permission, or with too many open files
+    let hour = std::time::SystemTime::now() - Duration::from_secs(3600);
+    set_modified(&[lock.parent().unwrap().into()], hour);
+    assert!(stored_runs(&folder.0).unwrap()[0].unused_since.is_none());
+    let run = lock.ancestors().nth(2).unwrap();
+    assert_eq!(folder::remove_oldest_run(&folder.0, Path::new("")), None);
+    folder::remove_past(run, Path::new(""), 9);
+    assert_eq!(folder.files(".clips").len(), 1);
+}
+
+#[test]
+fn a_run_is_not_in_use_because_the_clock_was_set_back() {
+    let folder = TestFolder::new("clock");
+    let store = folder.store(1, LARGE);
+    assert!(put(&store, 1, 3, 500));
+    drop(store);
+    let mut paths = folder.files("");
+    let run = paths[0].ancestors().nth(2).unwrap().to_owned();
+    paths.extend([paths[0].parent().unwrap().to_owned(), run]);
+    let later = std::time::SystemTime::now() + Duration::from_secs(3600);
+    set_modified(&paths, later);
+    let [run] = &stored_runs(&folder.0).unwrap()[..] else {
+        panic!("one run")
+    };
+    assert_eq!(run.unused_since, Some(Duration::ZERO));
+    assert_eq!(prune(&folder.0, Duration::ZERO).unwrap().len(), 1);
+}
+
+#[test]
+fn processes_begin_while_others_delete_runs() {
+    let folder = TestFolder::new("begin");
+    std::thread::scope(|scope| {
+        let beginning = scope.spawn(|| {
+            for number in 0..300 {
+                let store = folder.store(number % 2, LARGE);
+                assert!(put(&store, number, 3, 100) && read(&store, number).is_some());
+                assert!(store.writer.folder().exists());
+            }
+        });
+        while !beginning.is_finished() {
+            folder::remove_oldest_run(&folder.0, Path::new(""));
+            for run in [0, 1] {
+                let run = folder.0.join(format!("framespool-clips-1/{run:016x}"));
+                folder::remove_past(&run, Path::new(""), 9);
+            }
+        }
+    });
+}
+
+#[test]
+fn files_of_others_in_a_run_end_no_search_for_space() {
+    let folder = TestFolder::new("foreign");
+    let store = folder.store(1, 64_000);
+    assert!(put(&store, 1, 3, 50_000));
+    drop(store);
+    let notes = folder.0.join("framespool-clips-1/0000000000000001/notes");
+    fs::write(&notes, "text").unwrap();
+    let store = folder.store(2, 64_000);
+    assert!(put(&store, 2, 3, 50_000) && !put(&store, 3, 3, 50_000));
+    assert!(notes.exists());
+}
+
+#[test]
 fn files_are_private_and_leave_nothing_if_unused() {
     let folder = TestFolder::new("private");
     let store = folder.store(1, LARGE);

@@ -53,6 +53,17 @@ pub struct GpuConfig {
     pub nvdec_threads: Option<u32>,
 }
 
+impl GpuConfig {
+    /// Whether a GPU may decode.
+    pub(super) fn may_decode(&self) -> bool {
+        match self.decoder {
+            DecoderBackend::Cpu => false,
+            DecoderBackend::Auto => self.device.is_some() || self.decode_device.is_some(),
+            DecoderBackend::Nvdec | DecoderBackend::Nvjpeg => true,
+        }
+    }
+}
+
 /// Workers per NVDEC engine: one decodes while the other waits for frames to be mapped, or for
 /// bytes to be read. On an H200, two reach the rate of raw sessions; with three, a batch shares the
 /// engines with more later clips.
@@ -358,5 +369,26 @@ impl SessionPool {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, SessionPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_may_decode_for_batches_in_host_memory() {
+        let config = |decoder, device, decode_device| GpuConfig {
+            device,
+            decode_device,
+            decoder,
+            nvdec_threads: None,
+        };
+        use DecoderBackend::{Auto, Cpu, Nvdec};
+        assert!(config(Auto, Some(0), None).may_decode());
+        assert!(config(Auto, None, Some(0)).may_decode());
+        assert!(config(Nvdec, None, None).may_decode());
+        assert!(!config(Auto, None, None).may_decode());
+        assert!(!config(Cpu, Some(0), None).may_decode());
     }
 }

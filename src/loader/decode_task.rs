@@ -7,6 +7,7 @@ mod plan;
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -719,8 +720,16 @@ impl DecodeTask {
         let (requested, stored): (Vec<usize>, Vec<usize>) =
             complete.into_iter().partition(is_requested);
         for at in stored.into_iter().chain(requested) {
-            if let Some(clip) = self.clips[at].take() {
-                finish(clip, (&self.index.site, self.pass), context);
+            let Some(clip) = self.clips[at].take() else {
+                continue;
+            };
+            let seq = clip.seq;
+            let finish = || finish(clip, (&self.index.site, self.pass), context);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(finish)) {
+                // The task no longer has the clip, so nothing else would end its request.
+                let error = Error::of_panic(self.index.site.clone(), &*panic);
+                context.scheduler.fail_clip(self.pass, seq, error);
+                resume_unwind(panic);
             }
         }
     }

@@ -599,15 +599,16 @@ impl<T: SuspendedTask> Scheduler<T> {
             match entry.state {
                 RequestState::InProgress if due => epoch_state.store_outcome(seq, Err(error)),
                 RequestState::InProgress => {
-                    (entry.state, entry.unshared) = (RequestState::Pending, true)
+                    (entry.state, entry.unshared) = (RequestState::Pending, true);
+                    entry.stored = false;
                 }
                 _ => {}
             }
         });
     }
 
-    /// Requeues clip requests that a worker did not process. `unshared`: making them together with
-    /// others failed.
+    /// Requeues clip requests that a worker did not process, to be decoded. `unshared`: making them
+    /// together with others failed.
     pub(super) fn requeue(&self, pass: u64, requests: Vec<ClipRequest>, unshared: bool) {
         self.requeue_with(pass, requests, |entry| entry.unshared |= unshared);
     }
@@ -629,7 +630,8 @@ impl<T: SuspendedTask> Scheduler<T> {
         self.update(pass, |epoch_state| {
             for request in requests {
                 if let Some(entry) = epoch_state.lookahead.get(request.seq) {
-                    entry.state = RequestState::Pending;
+                    // If it was on disk, the store did not have it when a worker looked.
+                    (entry.state, entry.stored) = (RequestState::Pending, false);
                     entry.spans = request.spans;
                     entry.slot = entry.slot.take().or(request.slot);
                     change(entry);

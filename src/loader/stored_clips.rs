@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::content_keys::ContentKeys;
-use super::{ClipView, DecoderBackend, LoaderConfig};
+use super::{ClipView, LoaderConfig};
 use crate::clip_sampler::ClipIndices;
 use crate::clip_store::{ClipStore, EVERY_EPOCH, StoreCounts, StoredClip};
 use crate::error::{Error, Result};
@@ -45,8 +45,7 @@ impl StoredClips {
             return Ok(None);
         };
         // A GPU may conceal damage that the CPU reports.
-        let on_gpu = config.options.gpu.device.is_some()
-            && config.options.gpu.decoder != DecoderBackend::Cpu;
+        let on_gpu = config.options.gpu.may_decode();
         // Epochs of loaders with other samples or another seed are unrelated.
         let samples = &config.samples;
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());

@@ -231,14 +231,8 @@ impl Worker {
     }
 
     fn internal_error(&self, clip: u64, panic: &(dyn Any + Send)) -> Error {
-        let message = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let reason = message
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Error::Internal {
-            site: self.catalog.site(self.catalog.clips.locate(clip).0),
-            reason,
-        }
+        let site = self.catalog.site(self.catalog.clips.locate(clip).0);
+        Error::of_panic(site, panic)
     }
 
     /// Copies a cached clip into its batch buffer; without a clip slot, into a buffer of its own in
@@ -427,13 +421,16 @@ impl Worker {
     /// not report are made by one kind, so that their frames do not depend on who takes them.
     /// Returns the requests that remain, if any.
     fn give_to_kind(&self, mut group: VideoRequests) -> Option<VideoRequests> {
-        if group.fixed_kind.is_some() || group.unshared || !self.scheduler.has_both_kinds {
+        if group.unshared || !self.scheduler.has_both_kinds {
             return Some(group);
         }
-        let Some(video) = self.opened(group.video) else {
-            return Some(group);
-        };
-        group.fixed_kind = self.backends.fixed_kind(video.index(), &self.stats);
+        // Any worker takes a clip that is on disk, so this one may be of the other kind.
+        if group.fixed_kind.is_none() {
+            let Some(video) = self.opened(group.video) else {
+                return Some(group);
+            };
+            group.fixed_kind = self.backends.fixed_kind(video.index(), &self.stats);
+        }
         match group.fixed_kind {
             Some(kind) if kind != self.kind => {
                 self.scheduler.requeue_for(kind, group.pass, group.requests);

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use super::{ClipDecoder, LazyClipOutput, Video, write_frame};
 use crate::batch::BatchBuffer;
 use crate::decode::plan;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Site};
 use crate::source::{check_interrupt, stop_scope};
 use crate::transforms::ClipShape;
 use crate::units::PresentationIndex;
@@ -29,6 +29,7 @@ pub struct FrameStream {
     frames: Option<Receiver<Result<DecodedFrame>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    site: Site,
     owner_pid: u32,
 }
 
@@ -38,6 +39,7 @@ impl FrameStream {
         let (sender, frames) = bounded(MAX_FRAMES_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let (video, stopped) = (video.clone(), stop.clone());
+        let site = video.index().site.clone();
         let thread = Builder::new()
             .name("video-stream".into())
             .spawn(move || {
@@ -53,6 +55,7 @@ impl FrameStream {
             frames: Some(frames),
             stop,
             thread: Some(thread),
+            site,
             owner_pid: std::process::id(),
         })
     }
@@ -81,7 +84,10 @@ impl Iterator for FrameStream {
                         return Some(Err(interrupted));
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let panic = self.thread.take()?.join().err()?;
+                    return Some(Err(Error::of_panic(self.site.clone(), &*panic)));
+                }
             }
         }
     }
@@ -138,5 +144,31 @@ fn produce(video: &Video, mut clip_decoder: ClipDecoder, out: &Sender<Result<Dec
             }
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_thread_is_an_error_and_not_the_end_of_the_video() {
+        let (sender, frames) = bounded(1);
+        let decode = move || {
+            let _sender: Sender<Result<DecodedFrame>> = sender;
+            panic!("of a decoder");
+        };
+        let mut stream = FrameStream {
+            frames: Some(frames),
+            stop: Arc::default(),
+            thread: Some(Builder::new().spawn(decode).unwrap()),
+            site: Site::file(&"a.mp4".into()),
+            owner_pid: std::process::id(),
+        };
+        let Some(Err(error @ Error::Internal { .. })) = stream.next() else {
+            panic!("no error");
+        };
+        assert!(error.to_string().contains("of a decoder"), "{error}");
+        assert!(stream.next().is_none());
     }
 }

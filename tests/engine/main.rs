@@ -13,6 +13,7 @@ mod image;
 mod index_cache;
 mod index_cache_processes;
 mod loader_invariance;
+mod loader_panics;
 mod mpeg_timestamps;
 mod ogg_timestamps;
 mod overwritten_packets;

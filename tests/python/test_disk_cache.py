@@ -148,6 +148,16 @@ def test_first_batch_does_not_wait_for_clips_of_later_epochs(tiny_clips, tmp_pat
     assert cached.stats()["disk_clips_stored"] > 0
 
 
+def test_clips_of_later_epochs_take_memory_for_their_audio(tiny_clips, tmp_path):
+    stored = []
+    for memory in ("300KB", "100MB"):
+        audio = fsp.Audio(16000, seconds=4.0, channels=2, missing="zeros")  # 512 KB for each clip
+        cached = loader(tiny_clips, tmp_path / memory, memory=memory, audio=audio)
+        epochs(cached)
+        stored.append(cached.stats()["disk_clips_stored"])
+    assert stored[0] == 0 < stored[1]
+
+
 def test_each_machine_finds_the_clips_of_its_videos(tiny_clips, tmp_path):
     """Two machines with two ranks each; the folders are their disks."""
     keywords = {"batch_size": 2, "num_shards": fsp.options.Shards(4, num_nodes=2)}

@@ -99,6 +99,25 @@ def test_other_memory_and_another_number_of_ranks(tiny_clips):
     assert global_batches(ranks, 2) == whole[1:]
 
 
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_state_of_any_rank_fits_the_ranks_of_all_machines(tiny_clips, cache):
+    dataset = tiny_clips * 3  # 19 videos on one machine, 20 on the other
+    shards = fsp.options.Shards(4, num_nodes=2)
+    ranks = [loader(dataset, shard_id=rank, num_shards=shards, **CACHES[cache]) for rank in range(4)]
+
+    def real(batches):
+        return [clip for batch in batches for clip in batch.clip_ids.numpy()[~batch.padding.numpy()].tolist()]
+
+    delivered = [clip for run in ranks for clip in real(itertools.islice(run, 5))]
+    states = [run.state_dict() for run in ranks]
+    for state in states:
+        for run in ranks:
+            run.load_state_dict(state)
+        rest = [clip for run in ranks for clip in real(run)]
+        assert sorted(delivered + rest) == list(range(4 * len(dataset)))
+    assert all(state == states[0] for state in states)
+
+
 def test_a_drawn_seed_and_other_memory(tiny_clips):
     dataset = tiny_clips * 4
     run = loader(dataset, seed=None, **CACHES["small"])

@@ -137,8 +137,9 @@ def mix(
 
     Args:
         datasets: Pairs of (dataset, weight). Weights are positive, in any unit.
-        replacement: `False`: the clips of a dataset occur equally often, to within one, in another order each time
-            (see `Mixture` for the exact rule). `True`: each draw is independent.
+        replacement: `False`: the clips of a dataset occur equally often, to within one with `shuffle="full"` and two
+            with `"grouped"`, in another order each time (see `Mixture` for the exact rule). `True`: each draw is
+            independent.
         epoch_clips: Clips of an epoch over all ranks. By default as many as all datasets have together.
         keys: The cameras and features of frames of robots. By default those that all datasets have.
 

@@ -30,13 +30,16 @@ class Mixture:
 
     Any prefix of an epoch that ends with a block contains each dataset's share to within less than one clip. Blocks
     have 1024 clips or slightly more, and clips are shuffled within a block. With `shuffle="grouped"` this holds for
-    each stream, with blocks of 16 clips.
+    each stream, with blocks of 16 clips or slightly more, so that the share of all streams together is exact to within
+    one clip for each stream.
 
     Attributes:
         sizes: Number of clips of each dataset.
         weights: Share of each dataset in an epoch, in any unit.
         replacement: `False`: each dataset is passed completely in random order before any of its clips repeats, then
-            again in another order. `True`: draws are independent.
+            again in another order. With `shuffle="grouped"`, some streams end this a few clips before others. In an
+            epoch, the clips of a dataset then occur equally often to within two instead of one, or to within more if it
+            has less than two clips for each stream. `True`: draws are independent.
         epoch_clips: Clips of one epoch over all ranks. `None`: the sum of `sizes`.
 
     Raises:

@@ -47,6 +47,15 @@ impl Default for GroupedOptions {
     }
 }
 
+impl GroupedOptions {
+    /// Leaves nothing open: the shuffle has these parameters.
+    pub(crate) fn fix(&mut self, grouped: GroupedConfig) {
+        self.num_streams = Some(grouped.num_streams);
+        self.block_size = Some(grouped.block_size);
+        self.max_chunk = grouped.max_chunk;
+    }
+}
+
 /// Who takes the clips of a grouped shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumers {

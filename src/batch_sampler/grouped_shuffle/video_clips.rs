@@ -38,6 +38,17 @@ impl VideoClips {
         }
     }
 
+    /// Clips of the video that has the most.
+    pub(crate) fn max_clips(&self) -> u64 {
+        match self {
+            Self::Equal { clips, .. } => *clips,
+            Self::Offsets(offsets) => {
+                let lengths = offsets.windows(2).map(|pair| pair[1] - pair[0]);
+                lengths.max().unwrap_or(0)
+            }
+        }
+    }
+
     /// Number of videos of each length in clips.
     pub fn lengths(&self) -> BTreeMap<u64, u64> {
         match self {

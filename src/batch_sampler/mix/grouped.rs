@@ -137,20 +137,11 @@ impl GroupedDataset {
     /// The `index`-th clip of a stream in an epoch, counted over all passes, and the number of the
     /// pass.
     fn clip(&self, seed: u64, epoch: u64, dataset: u32, stream: u64, index: u64) -> (u64, u32) {
-        let num_streams = self.shuffle.num_streams();
-        let length = self.shuffle.stream_len(stream);
-        // A dataset with less clips than streams has none in some of them: there its order is read
-        // across streams.
-        let (pass, position) = match self.shuffle.num_clips() < num_streams {
-            false => (index / length, index % length * num_streams + stream),
-            true => {
-                let position = index * num_streams + stream;
-                (
-                    position / self.shuffle.num_clips(),
-                    position % self.shuffle.num_clips(),
-                )
-            }
-        };
+        // The streams of the shuffle differ in length by one clip. If each stream of the mix had the
+        // same one in every pass, it would be ahead of others by more with every pass.
+        let position = index * self.shuffle.num_streams() + stream;
+        let num_clips = self.shuffle.num_clips();
+        let (pass, position) = (position / num_clips, position % num_clips);
         let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
         let found = passes.iter().position(|(key, _)| *key == (epoch, pass));
         let at = found.unwrap_or_else(|| {
@@ -275,6 +266,36 @@ mod tests {
         assert!(apart <= 12, "{apart}");
         // Each stream of each dataset ends within a chunk, in each pass.
         assert!(in_two <= 12, "{in_two}");
+    }
+
+    #[test]
+    fn clips_of_a_dataset_come_equally_often() {
+        // Streams of one and two clips, of about seven, and equally long ones.
+        for (sizes, streams, most) in [
+            ([600_u64, 24], 16_u32, 3),
+            ([600, 120], 16, 2),
+            ([1024, 128], 16, 2),
+        ] {
+            let clips = VideoClips::Equal {
+                videos: (sizes[0] + sizes[1]) / 8,
+                clips: 8,
+            };
+            let mix = mix(&sizes, &[1.0, 1.0], 3001);
+            let sampler = sampler(&mix, &clips, streams, 200);
+            for number in 0..8 {
+                let mut counts = vec![0_u64; (sizes[0] + sizes[1]) as usize];
+                for (clip, _) in epoch(&sampler, number) {
+                    counts[clip as usize] += 1;
+                }
+                for own in [&counts[..sizes[0] as usize], &counts[sizes[0] as usize..]] {
+                    let (least, largest) = (own.iter().min().unwrap(), own.iter().max().unwrap());
+                    assert!(
+                        largest - least <= most,
+                        "{sizes:?} {number}: {least} to {largest}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -314,7 +314,8 @@ fn clips_of_later_epochs(
             {
                 continue;
             }
-            let bytes = clip_bytes(index, &mut views[resolved.view], &resolved, scheduler);
+            let view = &mut views[resolved.view];
+            let bytes = clip_bytes(index, view, &resolved, (task_params, scheduler));
             let Some(reserved) = bytes.and_then(|bytes| scheduler.reserve_ahead(bytes)) else {
                 return ahead;
             };
@@ -367,16 +368,10 @@ impl TaskBuilder<'_> {
         let mut reserved = None;
         if !request.is_due {
             let view = &mut views[resolved.view];
-            let Some(bytes) = clip_bytes(self.index, view, &resolved, self.scheduler) else {
+            let of_loader = (self.task_params, self.scheduler);
+            let Some(bytes) = clip_bytes(self.index, view, &resolved, of_loader) else {
                 return Some(request);
             };
-            let audio = self.task_params.config.options.audio.as_ref();
-            let audio = audio.map_or(0, |audio| {
-                let times = resolved.frames.iter().map(|&f| self.index.pts_seconds(f));
-                let (frames, rate) = (resolved.frames.len(), self.index.average_fps());
-                audio.bytes(spanned(times, frames, rate, audio.fps_of_view(resolved.view)).1)
-            });
-            let bytes = bytes.saturating_add(audio as usize);
             match self.scheduler.reserve(bytes, request.seq) {
                 Ok(memory) => reserved = Some(memory),
                 Err(shortage) => {
@@ -542,9 +537,26 @@ impl ResolvedRequest {
     }
 }
 
-/// The number of bytes that a cached clip takes; `None` if it is unknown. Blocks are of the exact
-/// size in use if all clips have the same shape.
+/// The number of bytes that a cached clip takes, with its audio; `None` if it is unknown. Blocks are
+/// of the exact size in use if all clips have the same shape.
 fn clip_bytes(
+    index: &VideoIndex,
+    view: &mut ViewTransforms,
+    resolved: &ResolvedRequest,
+    (task_params, scheduler): (&TaskParams<'_>, &Scheduler<DecodeTask>),
+) -> Option<usize> {
+    let audio = task_params.config.options.audio.as_ref();
+    let audio = audio.map_or(0, |audio| {
+        let times = resolved.frames.iter().map(|&f| index.pts_seconds(f));
+        let (frames, rate) = (resolved.frames.len(), index.average_fps());
+        audio.bytes(spanned(times, frames, rate, audio.fps_of_view(resolved.view)).1)
+    });
+    let pixels = pixel_bytes(index, view, resolved, scheduler)?;
+    Some(pixels.saturating_add(audio as usize))
+}
+
+/// The number of bytes of the frames of a cached clip.
+fn pixel_bytes(
     index: &VideoIndex,
     view: &mut ViewTransforms,
     resolved: &ResolvedRequest,

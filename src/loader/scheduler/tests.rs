@@ -1,4 +1,5 @@
-//! Tests the division of memory between suspended decoders and clips.
+//! Tests the division of memory between suspended decoders and clips, and which workers take clips
+//! that were on disk.
 
 use std::sync::Arc;
 
@@ -77,4 +78,30 @@ fn a_plan_that_lacks_memory_finds_the_task_that_holds_it() {
     drop(clip);
     assert!(scheduler.suspend(task()).is_none());
     scheduler.close(); // drops the suspended task, which holds the scheduler
+}
+
+#[test]
+fn a_clip_that_cannot_be_read_from_disk_is_for_its_kind_of_worker() {
+    let stats = Arc::new(StatsCollector::default());
+    let pace = Some(Pace::new(1, 1));
+    let scheduler = Scheduler::<Holding>::with_pace(&config(1), Arc::default(), None, stats, pace);
+    let take = |kind| match scheduler.take(&mut scheduler.lock(), kind) {
+        Some(Work::Decode(group)) => group.requests,
+        _ => Vec::new(),
+    };
+    let sampled = SampledClip {
+        clip: 0,
+        occurrence: 0,
+        repeat: 0,
+        padding: false,
+    };
+    scheduler.start_epoch((PASS, 0), true, (0, 0), 0);
+    scheduler.enqueue([(sampled, 0)].into_iter(), true);
+    scheduler.open(1, (Vec::new(), Vec::new()));
+    scheduler.requeue_stored(PASS, take(WorkerKind::Nvdec));
+    let unreadable = take(WorkerKind::Cpu); // any worker reads it
+    assert_eq!(unreadable.len(), 1);
+    scheduler.requeue_for(WorkerKind::Nvdec, PASS, unreadable);
+    assert!(take(WorkerKind::Cpu).is_empty());
+    assert_eq!(take(WorkerKind::Nvdec).len(), 1);
 }

@@ -22,7 +22,7 @@ use crate::json_lines::local_path;
 use crate::lines::{resolve_path, root_of};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, ImageSequencePattern, NO_LABEL, Sample};
-use description::{Filter, TableLayout};
+use description::{ColumnType, Filter, TableLayout};
 use records::{Cells, Records};
 use segments::Found;
 
@@ -130,13 +130,12 @@ pub fn annotation_table(
     }
     let fraction = label
         .as_ref()
-        .filter(|_| labels.as_ref().is_some_and(|labels| labels.is_column));
-    let columns = columns(
-        records,
-        description,
-        fraction.map(|label| label.column.as_str()),
-        &kept,
-    );
+        .filter(|_| labels.as_ref().is_some_and(|labels| labels.is_column))
+        .map(|label| label.column.as_str());
+    if let Some(column) = fraction {
+        records.convert(column, &ColumnType::Number)?;
+    }
+    let columns = columns(records, description, fraction, &kept);
     let classes = labels.map_or(Vec::new(), |labels| labels.classes);
     Ok(Dataset {
         samples,

@@ -208,11 +208,23 @@ impl Column {
 
 /// An integer; "12.0" is one, since spreadsheets and data frames write integers as floats.
 pub(crate) fn integer_of(text: &str) -> Option<i64> {
-    let digits = text
-        .split_once('.')
+    without_zero_fraction(text).parse().ok()
+}
+
+/// Whether a text is an integer and no name: "12" and "12.0", but not "012".
+pub(crate) fn is_integer(text: &str) -> bool {
+    integer(without_zero_fraction(text)).is_some()
+}
+
+/// Whether a text is a number and no name.
+pub(crate) fn is_number(text: &str) -> bool {
+    number(text).is_some()
+}
+
+fn without_zero_fraction(text: &str) -> &str {
+    text.split_once('.')
         .filter(|(_, rest)| rest.bytes().all(|b| b == b'0'))
-        .map_or(text, |(d, _)| d);
-    digits.parse().ok()
+        .map_or(text, |(digits, _)| digits)
 }
 
 /// An integer in canonical form: "007" is a name.

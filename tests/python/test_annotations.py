@@ -443,6 +443,13 @@ def test_csv(tmp_path):
     assert [label for _, label in fsp.datasets.csv(digits, classes=["1", "7"])] == [1, 0]
     scores = write(tmp_path / "scores.csv", "path;label\na.mp4;0.5\nb.mp4;2\n")
     assert fsp.datasets.csv(scores, delimiter=";", root="").samples == [("a.mp4", 0.5), ("b.mp4", 2.0)]
+    ids = write(tmp_path / "ids.csv", "path,class_id\na.mp4,0\nb.mp4,10\nc.mp4,2\n")
+    assert [label for _, label in fsp.datasets.csv(ids, label="class_id")] == [0, 10, 2]
+    # Data frames write a column of integers with a missing value like this.
+    frame = write(tmp_path / "frame.csv", "path,label\na.mp4,1.0\nb.mp4,\nc.mp4,10.0\n")
+    for columns in (None, ["label"]):
+        found = [label for _, label in fsp.datasets.csv(frame, columns=columns)]
+        assert found == [1, -1, 10] and all(isinstance(label, int) for label in found)
     for wrong, text in (
         ({}, "source: .*all.csv has no column 'path'; it has 'video', 'action'"),
         ({**named, "label": "class"}, "label: .*all.csv has no column 'class'"),

@@ -158,6 +158,15 @@ fn labels_are_names_or_numbers() {
         labels("a,3\nb,x\n", "names_or_numbers"),
         (vec![0, 1], "3,x".to_owned())
     );
+    // Data frames write a column of integers with a missing value like this.
+    assert_eq!(
+        labels("a,3.0\nb,\nc,10.0\n", "names_or_numbers"),
+        (vec![3, NO_LABEL, 10], String::new())
+    );
+    assert_eq!(
+        labels("a,2\nb,010\n", "names_or_numbers"),
+        (vec![1, 0], "010,2".to_owned())
+    );
     assert_eq!(
         labels("a,3\nb,0.5\n", "names_or_numbers"),
         (vec![NO_LABEL, NO_LABEL], String::new())
@@ -191,6 +200,20 @@ fn labels_are_names_or_numbers() {
     ] {
         check_errors(description, &[(&format!("path,label\n{rows}"), part)]);
     }
+}
+
+#[test]
+fn labels_do_not_depend_on_the_name_of_their_column() {
+    let label = json!({
+        "column": "class_id", "content": "names_or_numbers", "remove": "", "classes": null, "class_file": null,
+        "number": null
+    });
+    let description = table(json!({"label": label, "drop": ["path", "class_id"]}));
+    let integers = read("path,class_id\na,0\nb,10\nc,2\n", &description).unwrap();
+    let labels: Vec<i64> = integers.samples.iter().map(|sample| sample.label).collect();
+    assert_eq!((labels, integers.classes.len()), (vec![0, 10, 2], 0));
+    let numbers = read("path,class_id\na,3\nb,0.5\n", &description).unwrap();
+    assert_eq!(shown(&numbers), ["class_id 3 0.5"]);
 }
 
 #[test]

@@ -209,9 +209,10 @@ impl TableOptions {
             Some(names) => {
                 for name in names {
                     let column = named("column", name)?;
-                    if bytes.as_ref().is_some_and(|bytes| column.contains(bytes)) {
+                    if column.has_bytes() {
                         let text = format!(
-                            "{}: column '{name}' contains the videos or images; omit it from columns=",
+                            "{}: column '{name}' contains bytes, such as those of videos or images; omit it from \
+                             columns=, or name its other fields",
                             display_name(path)
                         );
                         return Err(Error::Argument(text));
@@ -232,6 +233,16 @@ impl TableOptions {
             )));
         }
         Ok((bytes, wanted))
+                Some(column) if *name == self.keys.label => {
+                    if let Some(kind) = column.type_without_labels() {
+                        return Err(Error::Argument(format!(
+                            "{}: column '{name}' of type {kind} has no labels; convert it to integers or text, or give \
+                             the column of labels as label=",
+                            display_name(path)
+                        )));
+                    }
+                    wanted.push(column);
+                }
     }
 }
 
@@ -253,6 +264,14 @@ impl<'a> RowConverter<'a> {
         on_error: ErrorPolicy,
     ) -> Self {
         let classes = options.classes.clone().map(Classes::numbered);
+        if let Some(column) = wanted.iter().find(|column| column.is_in_list) {
+            return Err(Error::Argument(format!(
+                "{}: '{}' is in a list, so a row has no single value of it; name the column '{}'",
+                display_name(path),
+                column.name,
+                column.path_names[0]
+            )));
+        }
         Self {
             path,
             options,

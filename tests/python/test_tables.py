@@ -154,6 +154,52 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
         fsp.datasets.parquet(tmp_path, source="image", classes=["cat"])
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_columns_of_types_without_labels_are_refused(tmp_path, kind):
+    rows = {
+        "uri": ["a.mp4", "b.mp4"],
+        "binary": [b"1", b"2"],
+        "fixed": pa.array([b"11", b"22"], pa.binary(2)),
+        "decimal": pa.array([1, 2], pa.decimal128(4, 2)),
+        "small_decimal": pa.array([1, 2], pa.decimal32(4, 2)),
+        "date": pa.array([0, 1], pa.date32()),
+        "time": pa.array([0, 1], pa.time64("us")),
+        "moment": pa.array([0, 1], pa.timestamp("us")),
+        "struct": [{"a": 1, "bytes": b"1"}] * 2,
+        "numbers": [[1], [2, 3]],
+        "parts": [[{"a": 1}], []],
+        "images": [[b"1"], []],
+        "half": pa.array([0.5, 1.5], pa.float16()),
+        "unsigned": pa.array([0, 1], pa.uint8()),
+        "categories": pa.array(["walk", "run"]).dictionary_encode(),
+    }
+    path = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table(rows), path, store_schema=False)
+        read = fsp.datasets.parquet
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.table(rows).schema) as writer:
+            writer.write_table(pa.table(rows))
+        read = fsp.datasets.arrow
+    refused = {"binary": "bytes", "fixed": "bytes", "struct": "struct", "small_decimal": "decimal"}
+    for name in (*refused, "decimal", "date", "time", "moment"):
+        reason = rf"t\.{kind}: column '{name}' of type {refused.get(name, 'time' if name == 'moment' else name)}"
+        with pytest.raises(fsp.errors.ArgumentError, match=f"(?i){reason}.* convert it to integers or text"):
+            read(path, label=name, on_error="skip")
+    for name in ("binary", "fixed", "struct", "struct.bytes"):
+        with pytest.raises(fsp.errors.ArgumentError, match=rf"t\.{kind}: column '{name}' contains bytes"):
+            read(path, columns=["uri", name])
+    assert read(path, columns=["struct.a", "half"]).columns == {"struct.a": [1, 1], "half": [0.5, 1.5]}
+    assert [label for _, label in read(path, label="unsigned")] == [0, 1]
+    assert read(path, label="numbers").columns["numbers"] == [[1], [2, 3]]
+    assert read(path, label="categories").classes == ["run", "walk"]
+    if kind == "parquet":
+        with pytest.raises(fsp.errors.ArgumentError, match="column 'images' contains bytes"):
+            read(path, columns="images")
+        with pytest.raises(fsp.errors.ArgumentError, match="'parts.list.element.a' is in a list.*column 'parts'"):
+            read(path, columns="parts.list.element.a")
+
+
 def test_invalid_arguments_are_rejected(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"uri": ["ftp://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)

@@ -61,8 +61,8 @@ def parquet(
         classes: Class names in the order of their labels, such as `train.classes` for a table that lacks some classes.
             By default the names of `datasets`' class labels, or else the names that occur, sorted.
         columns: Columns to keep in `Dataset.columns`. By default every column with one number, flag or text per
-            row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
-            (`"image.path"`), unless a column has that exact name.
+            row; lists, structs, dates and decimals are kept if they are named, unless they contain bytes. A name with
+            dots is a field of a struct (`"image.path"`), unless a column has that exact name.
         root: Folder that relative paths start from. By default the folder of their file.
         on_error: `"raise"`: a bad row or file is an error. `"skip"`: such rows, row groups or files are skipped,
             and one warning has their number and the first reasons.

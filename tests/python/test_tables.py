@@ -200,6 +200,35 @@ def test_columns_of_types_without_labels_are_refused(tmp_path, kind):
             read(path, columns="parts.list.element.a")
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_files_must_have_the_same_class_names(tmp_path, kind):
+    def write(file: str, names: list[str] | None, labels: list[int | None]) -> None:
+        rows = pa.table({"uri": ["a.mp4"] * len(labels), "label": pa.array(labels, pa.int64())})
+        if names is not None:
+            features = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+            rows = rows.replace_schema_metadata({"huggingface": json.dumps(features)})
+        if kind == "parquet":
+            pq.write_table(rows, tmp_path / file)
+        else:
+            with pa.OSFile(str(tmp_path / file), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+
+    read = getattr(fsp.datasets, kind)
+    write(f"0.{kind}", None, [None])
+    write(f"1.{kind}", ["cat", "dog"], [1])
+    write(f"2.{kind}", ["cat", "dog"], [0])
+    dataset = read(tmp_path)
+    assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [-1, 1, 0]
+    write(f"3.{kind}", ["dog", "cat"], [0])
+    reason = rf"'label' are cat, dog in .*1\.{kind} and dog, cat in .*3\.{kind}: .*join the datasets with \+"
+    with pytest.raises(fsp.errors.ArgumentError, match=reason):
+        read(tmp_path)
+    with pytest.raises(fsp.errors.ArgumentError, match=reason):
+        read(tmp_path, classes=["cat", "dog"])
+    joined = read(tmp_path / f"1.{kind}") + read(tmp_path / f"3.{kind}")
+    assert [joined.classes[label] for _, label in joined] == ["dog", "dog"]
+
+
 def test_invalid_arguments_are_rejected(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"uri": ["ftp://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)

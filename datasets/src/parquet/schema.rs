@@ -1,8 +1,6 @@
 //! Lists the columns of a Parquet schema with the kinds of their values, and the class names
 //! written by `datasets`.
 
-use std::path::Path;
-
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
@@ -30,10 +28,10 @@ pub(super) fn fields(kind: &Type) -> &[TypePtr] {
     }
 }
 
-    let info = of.get_basic_info();
-    let is_repeated = info.has_repetition() && info.repetition() == Repetition::REPEATED;
 /// The kind of the values of a column of this type.
 fn column_kind(of: &Type) -> ColumnKind {
+    let info = of.get_basic_info();
+    let is_repeated = info.has_repetition() && info.repetition() == Repetition::REPEATED;
     if !of.is_primitive() {
         let fields = fields(of)
             .iter()
@@ -114,10 +112,7 @@ fn is_number(of: &Type) -> bool {
 
 /// Names of the labels in a column, if the file has them in the form that the library `datasets`
 /// writes.
-pub(crate) fn class_names(path: &Path, label: &str) -> Vec<String> {
-    let Ok(file) = ParquetFile::open(path) else {
-        return Vec::new();
-    };
+pub(crate) fn class_names(file: &ParquetFile, label: &str) -> Vec<String> {
     let said = file.metadata().file_metadata().key_value_metadata();
     let text = said.and_then(|pairs| {
         pairs

@@ -54,7 +54,7 @@ def parquet(
             in `webdataset()`), a URL, optionally with braces, or a list of them.
         source: Column of the videos or images.
         label: Column of the labels, if it exists: an integer or a name, or a list of integers, which becomes a column.
-            Names of `datasets`' class labels are `Dataset.classes`.
+            Names of `datasets`' class labels are `Dataset.classes`; all files must have the same.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.

@@ -317,6 +317,20 @@ impl ColumnsBuilder {
     pub(crate) fn finish(mut self, samples: usize) -> Vec<Column> {
         self.columns
             .iter_mut()
+    /// Continues these columns.
+    pub(crate) fn with_columns(columns: Vec<Column>) -> Self {
+        let positions = columns
+            .iter()
+            .enumerate()
+            .map(|(position, column)| (column.name.clone(), position))
+            .collect();
+        Self {
+            columns,
+            positions,
+            next: 0,
+        }
+    }
+
             .for_each(|column| column.values.resize(samples, Value::Null));
         self.columns
     }

@@ -587,6 +587,10 @@ def test_ava(tmp_path):
     for wrong, text in (({"span_seconds": 0}, "span_seconds"), ({}, "ava_train_v2.2.csv, line 1: no file")):
         with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.ava(path, tmp_path, **wrong)
+    test = write(tmp_path / "test.json", json.dumps({"database": {"bb": {"subset": "testing", "fps": 25}}}))
+    both = fsp.datasets.activitynet([path, test], "/v", file="v_{id}.mp4")
+    assert both.samples == [*dataset, ("/v/v_bb.mp4", -1)] and both.classes == dataset.classes
+    assert both.columns["duration"] == [82.5, 82.5, 11, None] and both.columns["fps"] == [None, None, None, 25]
 
 
 UCF = {"classInd.txt": "1 A\n2 B\n", "trainlist01.txt": "A/ok.avi 1\n"}

@@ -440,6 +440,26 @@ fn parts_of_json_records_are_samples() {
             "x a list of 1 null null"
         ]
     );
+    let folder = TempFolder::new();
+    let files = [
+        folder.write("1.json", text),
+        folder.write("2.json", r#"{"database": {"b": {"y": 4, "n": 5}}}"#),
+    ];
+    let both = annotation_table(&files, None, &table).unwrap();
+    assert_eq!(
+        shown(&both),
+        [
+            "path 'z' 'z' 'a' 'b'",
+            "n 1 1 null 5",
+            "annotation_n 2 null null null",
+            "x a list of 1 null null null",
+            "y null null null 4"
+        ]
+    );
+    assert_eq!(both.samples[3].path, folder.0.join("b"));
+    folder.write("2.json", r#"{"database": {"b": 3}}"#);
+    let error = annotation_table(&files, None, &table).unwrap_err();
+    assert!(error.to_string().contains("2.json, video 0 (id b): is 3"));
     for (text, part) in [
         (
             r#"{"videos": {}}"#,

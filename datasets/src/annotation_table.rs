@@ -16,7 +16,7 @@ use framespool::error::{Error, Result};
 
 pub use description::TableDescription;
 
-use crate::column_value::{Column, Value, shortened};
+use crate::column_value::{Column, Value, ValueSet, shortened};
 use crate::file_lookup::{FileLookup, MissingFiles};
 use crate::json_lines::local_path;
 use crate::lines::{resolve_path, root_of};
@@ -277,11 +277,9 @@ fn filtered(records: &Records, description: &TableDescription) -> Result<Vec<usi
         let cells = records.needed(column)?;
         // A number also matches its text: paths and names of classes are texts, also if they look
         // like numbers.
-        let is_wanted = |row: &&usize| {
-            wanted
-                .iter()
-                .any(|value| value.equals(&values[**row]) || *value == *cells.value(**row))
-        };
+        let set = ValueSet::new(wanted);
+        let is_wanted =
+            |row: &&usize| set.contains(&values[**row]) || set.contains(&cells.value(**row));
         let left: Vec<usize> = rows.iter().filter(is_wanted).copied().collect();
         if left.is_empty() {
             let mut found: Vec<String> = Vec::new();

@@ -406,6 +406,30 @@ def test_json_lines_of_some_rows_and_given_classes(tmp_path):
             fsp.datasets.json_lines(path, **wrong)
 
 
+def test_a_selection_looks_values_up(tmp_path):
+    class Counted(int):
+        count = 0
+        __hash__ = int.__hash__
+
+        def __eq__(self, other):
+            Counted.count += 1
+            return int(self) == other
+
+    lines = [f'{{"uri": "{n}.mp4", "n": {n}, "tags": [{n}]}}' for n in range(100)]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    chosen = fsp.datasets.json_lines(path, where={"n": [Counted(n) for n in range(50, 1000)]})
+    assert chosen.columns["n"] == [*range(50, 100)] and Counted.count < 500
+    assert fsp.datasets.json_lines(path, where={"tags": [[3], [7]]}).columns["n"] == [3, 7]
+    with pytest.raises(fsp.errors.ArgumentError, match="no row with 'x' in the column 'tags'"):
+        fsp.datasets.json_lines(path, where={"tags": "x"})
+
+
+def test_numbers_are_those_of_the_text(tmp_path):
+    numbers = [92008.64349327219, 914444639.4025773, 9126598705.692831, 0.1, 1e-7, 5e-324]
+    path = write(tmp_path / "a.jsonl", "".join(f'{{"uri": "a.mp4", "x": {number!r}}}\n' for number in numbers))
+    assert fsp.datasets.json_lines(path).columns["x"] == numbers
+
+
 # --- CSV
 
 
@@ -450,6 +474,9 @@ def test_csv(tmp_path):
     for columns in (None, ["label"]):
         found = [label for _, label in fsp.datasets.csv(frame, columns=columns)]
         assert found == [1, -1, 10] and all(isinstance(label, int) for label in found)
+    # Integers are compared as integers: a float has not all digits of these.
+    large = write(tmp_path / "large.csv", f"path,n\na.mp4,{2**53}\nb.mp4,{2**53 + 1}\nc.mp4,3\n")
+    assert fsp.datasets.csv(large, where={"n": [2**53 + 1, 3.0]}).columns["n"] == [2**53 + 1, 3]
     for wrong, text in (
         ({}, "source: .*all.csv has no column 'path'; it has 'video', 'action'"),
         ({**named, "label": "class"}, "label: .*all.csv has no column 'class'"),
@@ -560,6 +587,10 @@ def test_activitynet(tmp_path):
         "duration": [82.5, 82.5, 11],
         "subset": ["training", "training", "testing"],
     }
+    test = write(tmp_path / "test.json", json.dumps({"database": {"bb": {"subset": "testing", "fps": 25}}}))
+    both = fsp.datasets.activitynet([path, test], "/v", file="v_{id}.mp4")
+    assert both.samples == [*dataset, ("/v/v_bb.mp4", -1)] and both.classes == dataset.classes
+    assert both.columns["duration"] == [82.5, 82.5, 11, None] and both.columns["fps"] == [None, None, None, 25]
     video = write(tmp_path / "v" / "v_zz.mkv", "")
     training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
     assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]
@@ -587,10 +618,6 @@ def test_ava(tmp_path):
     for wrong, text in (({"span_seconds": 0}, "span_seconds"), ({}, "ava_train_v2.2.csv, line 1: no file")):
         with pytest.raises(fsp.errors.ArgumentError, match=text):
             fsp.datasets.ava(path, tmp_path, **wrong)
-    test = write(tmp_path / "test.json", json.dumps({"database": {"bb": {"subset": "testing", "fps": 25}}}))
-    both = fsp.datasets.activitynet([path, test], "/v", file="v_{id}.mp4")
-    assert both.samples == [*dataset, ("/v/v_bb.mp4", -1)] and both.classes == dataset.classes
-    assert both.columns["duration"] == [82.5, 82.5, 11, None] and both.columns["fps"] == [None, None, None, 25]
 
 
 UCF = {"classInd.txt": "1 A\n2 B\n", "trainlist01.txt": "A/ok.avi 1\n"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from framespool._common.validate_args import boolean
@@ -194,13 +194,30 @@ def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], t
     for name, wanted in where.items():
         values = _column(read, name, "where", table)
         choices = list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
-        left = [row for row in rows if values[row] in choices]
+        is_wanted = _lookup(choices)
+        left = [row for row in rows if is_wanted(values[row])]
         if not left:
             found = list(dict.fromkeys(repr(values[row]) for row in rows))
             shown = ", ".join([*found[:8], *(["…"] if len(found) > 8 else [])])
             raise ArgumentError(f"where: {table} has no row with {wanted!r} in the column {name!r}; it has {shown}")
         rows = left
     return list(rows)
+
+
+def _lookup(choices: list[Any]) -> Callable[[Any], bool]:
+    """A function that reports whether a value is one of the choices."""
+    try:
+        known = set(choices)
+    except TypeError:  # lists and dicts have no hash
+        return choices.__contains__
+
+    def is_known(value: Any) -> bool:
+        try:
+            return value in known
+        except TypeError:
+            return value in choices
+
+    return is_known
 
 
 def _columns_of(table: Any) -> dict[str, list[Any]] | None:

@@ -30,7 +30,8 @@ def from_dataframe(
     Args:
         table: A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`.
         source: Column of the paths or URLs of the videos or images, or of the bytes of the files.
-        label: Column of the labels, if it exists: integers, numbers with a fraction, names, or lists of numbers.
+        label: Column of the labels, if it exists: integers, numbers with a fraction, names, or lists of numbers. A row
+            without one has the label -1, or NaN with a fraction.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
@@ -61,6 +62,8 @@ def from_dataframe(
             "table must be a pandas.DataFrame, a polars.DataFrame (of a LazyFrame, the result of collect()) or a "
             f"pyarrow.Table, got {type(table).__name__}"
         )
+    if hasattr(table, "iloc") and label in read:
+        read[label] = _integers_of_pandas(read[label])
     names = {"source": source, "label": label, "start": start, "end": end}
     return rows_dataset(read, names, in_frames=in_frames, columns=columns, root=root, classes=classes)
 
@@ -235,6 +238,14 @@ def _columns_of(table: Any) -> dict[str, list[Any]] | None:
         twice = next(name for name in names if names.count(name) > 1)
         raise ArgumentError(f"table: two columns have the name {twice!r}; rename one")
     return {name: [_present(value) for value in values] for name, values in zip(names, lists, strict=True)}
+
+
+def _integers_of_pandas(values: list[Any]) -> list[Any]:
+    """The integers of a column in which some are missing: pandas stores the others as floats."""
+    found = [value for value in values if value is not None]
+    if len(found) == len(values) or not all(isinstance(value, float) and value.is_integer() for value in found):
+        return values
+    return [None if value is None else int(value) for value in values]
 
 
 def _present(value: Any) -> Any:

@@ -602,6 +602,10 @@ def test_activitynet(tmp_path):
 
 def test_ava(tmp_path):
     rows = "-5K,0902,0.077,0.151,0.283,0.811,80,1\n-5K,0902,0.5,0.151,0.283,0.811,9,2\n-5K,0903,,,,,\n"
+    for segment in ([1, "x", 2], [None, 1, 2], [1], [1, 2, 3], 1):
+        wrong = {"database": {"zz": {"annotations": [{"segment": segment, "label": "Surfing"}]}}}
+        with pytest.raises(fsp.errors.ArgumentError, match=r"is not \[start, end\] in seconds"):
+            fsp.datasets.activitynet(write(tmp_path / "wrong.json", json.dumps(wrong)), "/v", file="v_{id}.mp4")
     path = write(tmp_path / "ava_train_v2.2.csv", rows)
     dataset = fsp.datasets.ava(path, "/v", file="{video_id}.mp4", begin_seconds=900)
     assert dataset.samples == [

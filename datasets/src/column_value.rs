@@ -293,7 +293,8 @@ fn number(text: &str) -> Option<Value> {
         .strip_prefix('0')
         .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()));
     // A float would not keep all digits of a long number, such as a hash.
-    let long = !text.contains(['.', 'e', 'E']) && text.parse::<i64>().is_err();
+    let fits = |number: i64| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
+    let long = !text.contains(['.', 'e', 'E']) && !text.parse().is_ok_and(fits);
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number
         .filter(|_| plain && !padded && !long)
@@ -464,6 +465,9 @@ mod tests {
             assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
         }
         assert_eq!(column("video_id", &["12"]), [Value::Text("12".to_owned())]);
+        // No float is this number.
+        let long = ["9007199254740993", "0.5"];
+        assert_eq!(column("n", &long), long.map(|n| Value::Text(n.to_owned())));
     }
 
     #[test]

@@ -486,6 +486,8 @@ def test_csv(tmp_path):
         (
             {**named, "start": "fold", "end": "start"},
             "all.csv, line 5, column 'start': 1.5 is not after 'fold', which is 2",
+    mixed = write(tmp_path / "mixed.csv", f"path,n\na.mp4,{2**53 + 1}\nb.mp4,0.5\n")
+    assert fsp.datasets.csv(mixed).columns["n"] == [str(2**53 + 1), "0.5"]
         ),
         ({**named, "in_frames": True}, "all.csv, line 5, column 'start': '1.5' is not the number of a frame"),
         ({"delimiter": ";;"}, "delimiter must be one ASCII character"),

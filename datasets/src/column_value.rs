@@ -78,7 +78,7 @@ impl Value {
             Value::Bool(flag) => flag.to_string(),
             Value::Integer(number) => number.to_string(),
             Value::Unsigned(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
+            Value::Float(number) => format!("{number:?}"), // 1.0 is no integer
             Value::Text(text) => format!("'{}'", shortened(text)),
             Value::List(items) => format!("a list of {}", items.len()),
             Value::Map(items) => format!("an object of {} keys", items.len()),

@@ -424,6 +424,15 @@ def test_a_selection_looks_values_up(tmp_path):
         fsp.datasets.json_lines(path, where={"tags": "x"})
 
 
+def test_labels_of_lines_have_one_kind(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"uri": "a", "label": 3}\n{"uri": "b"}\n{"uri": "c", "label": [1]}\n')
+    with pytest.raises(fsp.errors.ArgumentError, match=r"a\.jsonl, line 3: .* line 1 has another kind"):
+        fsp.datasets.json_lines(path)
+    path = write(tmp_path / "b.jsonl", '{"uri": "a", "label": 3.0}\n')
+    with pytest.raises(fsp.errors.ArgumentError, match=r'"label" is 3\.0, expected an integer'):
+        fsp.datasets.json_lines(path)
+
+
 def test_numbers_are_those_of_the_text(tmp_path):
     numbers = [92008.64349327219, 914444639.4025773, 9126598705.692831, 0.1, 1e-7, 5e-324]
     path = write(tmp_path / "a.jsonl", "".join(f'{{"uri": "a.mp4", "x": {number!r}}}\n' for number in numbers))
@@ -477,6 +486,8 @@ def test_csv(tmp_path):
     # Integers are compared as integers: a float has not all digits of these.
     large = write(tmp_path / "large.csv", f"path,n\na.mp4,{2**53}\nb.mp4,{2**53 + 1}\nc.mp4,3\n")
     assert fsp.datasets.csv(large, where={"n": [2**53 + 1, 3.0]}).columns["n"] == [2**53 + 1, 3]
+    mixed = write(tmp_path / "mixed.csv", f"path,n\na.mp4,{2**53 + 1}\nb.mp4,0.5\n")
+    assert fsp.datasets.csv(mixed).columns["n"] == [str(2**53 + 1), "0.5"]
     for wrong, text in (
         ({}, "source: .*all.csv has no column 'path'; it has 'video', 'action'"),
         ({**named, "label": "class"}, "label: .*all.csv has no column 'class'"),
@@ -486,8 +497,6 @@ def test_csv(tmp_path):
         (
             {**named, "start": "fold", "end": "start"},
             "all.csv, line 5, column 'start': 1.5 is not after 'fold', which is 2",
-    mixed = write(tmp_path / "mixed.csv", f"path,n\na.mp4,{2**53 + 1}\nb.mp4,0.5\n")
-    assert fsp.datasets.csv(mixed).columns["n"] == [str(2**53 + 1), "0.5"]
         ),
         ({**named, "in_frames": True}, "all.csv, line 5, column 'start': '1.5' is not the number of a frame"),
         ({"delimiter": ";;"}, "delimiter must be one ASCII character"),
@@ -593,6 +602,10 @@ def test_activitynet(tmp_path):
     both = fsp.datasets.activitynet([path, test], "/v", file="v_{id}.mp4")
     assert both.samples == [*dataset, ("/v/v_bb.mp4", -1)] and both.classes == dataset.classes
     assert both.columns["duration"] == [82.5, 82.5, 11, None] and both.columns["fps"] == [None, None, None, 25]
+    for segment in ([1, "x", 2], [None, 1, 2], [1], [1, 2, 3], 1):
+        wrong = {"database": {"zz": {"annotations": [{"segment": segment, "label": "Surfing"}]}}}
+        with pytest.raises(fsp.errors.ArgumentError, match=r"is not \[start, end\] in seconds"):
+            fsp.datasets.activitynet(write(tmp_path / "wrong.json", json.dumps(wrong)), "/v", file="v_{id}.mp4")
     video = write(tmp_path / "v" / "v_zz.mkv", "")
     training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
     assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]
@@ -604,10 +617,6 @@ def test_activitynet(tmp_path):
 
 def test_ava(tmp_path):
     rows = "-5K,0902,0.077,0.151,0.283,0.811,80,1\n-5K,0902,0.5,0.151,0.283,0.811,9,2\n-5K,0903,,,,,\n"
-    for segment in ([1, "x", 2], [None, 1, 2], [1], [1, 2, 3], 1):
-        wrong = {"database": {"zz": {"annotations": [{"segment": segment, "label": "Surfing"}]}}}
-        with pytest.raises(fsp.errors.ArgumentError, match=r"is not \[start, end\] in seconds"):
-            fsp.datasets.activitynet(write(tmp_path / "wrong.json", json.dumps(wrong)), "/v", file="v_{id}.mp4")
     path = write(tmp_path / "ava_train_v2.2.csv", rows)
     dataset = fsp.datasets.ava(path, "/v", file="{video_id}.mp4", begin_seconds=900)
     assert dataset.samples == [

@@ -213,7 +213,7 @@ fn labels_do_not_depend_on_the_name_of_their_column() {
     let labels: Vec<i64> = integers.samples.iter().map(|sample| sample.label).collect();
     assert_eq!((labels, integers.classes.len()), (vec![0, 10, 2], 0));
     let numbers = read("path,class_id\na,3\nb,0.5\n", &description).unwrap();
-    assert_eq!(shown(&numbers), ["class_id 3 0.5"]);
+    assert_eq!(shown(&numbers), ["class_id 3.0 0.5"]);
 }
 
 #[test]

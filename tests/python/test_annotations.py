@@ -424,6 +424,15 @@ def test_a_selection_looks_values_up(tmp_path):
         fsp.datasets.json_lines(path, where={"tags": "x"})
 
 
+def test_values_of_a_selection_may_be_an_array(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    table = write(tmp_path / "a.csv", "path,n\na.mp4,3\nb.mp4,4\nc.mp4,5\n")
+    lines = write(tmp_path / "a.jsonl", "".join(f'{{"uri": "{n}.mp4", "n": {n}}}\n' for n in (3, 4, 5)))
+    for wanted in (numpy.array([3, 5]), [numpy.int64(3), numpy.float32(5)]):
+        assert fsp.datasets.csv(table, where={"n": wanted}).columns["n"] == [3, 5]
+        assert fsp.datasets.json_lines(lines, where={"n": wanted}).columns["n"] == [3, 5]
+
+
 def test_labels_of_lines_have_one_kind(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"uri": "a", "label": 3}\n{"uri": "b"}\n{"uri": "c", "label": [1]}\n')
     with pytest.raises(fsp.errors.ArgumentError, match=r"a\.jsonl, line 3: .* line 1 has another kind"):

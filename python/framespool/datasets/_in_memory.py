@@ -196,7 +196,7 @@ def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], t
     rows: Sequence[int] = range(len(next(iter(read.values()), ())))
     for name, wanted in where.items():
         values = _column(read, name, "where", table)
-        choices = list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+        choices = wanted_values(wanted)
         is_wanted = _lookup(choices)
         left = [row for row in rows if is_wanted(values[row])]
         if not left:
@@ -205,6 +205,20 @@ def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], t
             raise ArgumentError(f"where: {table} has no row with {wanted!r} in the column {name!r}; it has {shown}")
         rows = left
     return list(rows)
+
+
+def wanted_values(wanted: Any) -> list[Any]:
+    """Returns the values that select rows.
+
+    Args:
+        wanted: A value, or several in a list, a tuple, a set, or an array of NumPy.
+
+    Returns:
+        The values.
+    """
+    if hasattr(wanted, "tolist"):
+        wanted = wanted.tolist()
+    return list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
 
 
 def _lookup(choices: list[Any]) -> Callable[[Any], bool]:

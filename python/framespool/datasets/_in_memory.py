@@ -162,10 +162,10 @@ def rows_dataset(
         read.get(name) if name is not None else None for name in map(names.get, ("source", "label", "start", "end"))
     )
     assert sources is not None
-    known = class_names(classes)
-    if labels is not None and any(isinstance(label, str) for label in labels):
-        known = known or sorted({label for label in labels if isinstance(label, str)})
-    number_of = {name: number for number, name in enumerate(known or ())}
+    found = {label for label in labels or () if isinstance(label, str)}
+    # Labels that are no names are numbers of the classes, which with_classes() checks.
+    known = (class_names(classes) or sorted(found)) if found else []
+    number_of = {name: number for number, name in enumerate(known)}
     samples = []
     for row, source in enumerate(sources):
         label = None if labels is None else labels[row]
@@ -174,7 +174,7 @@ def rows_dataset(
         bounds = [None if part is None else part[row] for part in (starts, ends)]
         samples.append((_sample(row, source, bounds, in_frames, root), label))
     kept = _kept(read, columns, set(names.values()))
-    return with_classes(Dataset(samples, known or (), kept), classes)
+    return with_classes(Dataset(samples, known, kept), classes)
 
 
 def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], table: str) -> list[int]:

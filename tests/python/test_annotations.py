@@ -515,6 +515,7 @@ def test_csv(tmp_path):
     for text, said in (
         ("path,label\na.mp4\n", "bad.csv, line 2: has 1 fields where the header has 2"),
         ('path,label\n\n"a.mp4,1\n', "bad.csv, line 3: "),
+        ('path,label\na.mp4,"x\nb.mp4,y"z"\nc.mp4,w\n', "bad.csv, line 2: has text behind a quotation mark"),
         ("path;label\na.mp4;1\n", "pass delimiter=';'"),
         ("path,path\na,b\n", "two columns are named 'path'"),
         ("path\na.mp4,\n", "bad.csv, line 2: has 2 fields"),

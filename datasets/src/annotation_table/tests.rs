@@ -72,6 +72,10 @@ fn fields_may_be_quoted() {
                 "line 5: has a quotation mark that is not closed",
             ),
             (
+                "path,x\na,\"b\nc,d\"e\nf,g\n",
+                "line 2: has text behind a quotation mark that ends several lines",
+            ),
+            (
                 "path,x\na,b,c\n",
                 "line 2: has 3 fields where the header has 2",
             ),
@@ -94,6 +98,11 @@ fn fields_may_be_quoted() {
         ],
     );
     assert!(read(text, &table(json!({"layout": {"delimiter": "é"}}))).is_err());
+    let lenient = "path,x\na,\"b\nc, \"\"d\"\"\" \n\"\"e\"\",\"f\"g\n";
+    assert_eq!(
+        shown(&read(lenient, &csv).unwrap()),
+        ["path 'a' 'e\"\"'", "x 'b\nc, \"d\"' 'fg'"]
+    );
 }
 
 #[test]

@@ -16,13 +16,13 @@ use framespool::error::{Error, Result};
 
 pub use description::TableDescription;
 
-use crate::column_value::{Column, Value, shortened};
+use crate::column_value::{Column, Value, ValueSet, shortened};
 use crate::file_lookup::{FileLookup, MissingFiles};
 use crate::json_lines::local_path;
 use crate::lines::{resolve_path, root_of};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, ImageSequencePattern, NO_LABEL, Sample};
-use description::{Filter, TableLayout};
+use description::{ColumnType, Filter, TableLayout};
 use records::{Cells, Records};
 use segments::Found;
 
@@ -130,13 +130,12 @@ pub fn annotation_table(
     }
     let fraction = label
         .as_ref()
-        .filter(|_| labels.as_ref().is_some_and(|labels| labels.is_column));
-    let columns = columns(
-        records,
-        description,
-        fraction.map(|label| label.column.as_str()),
-        &kept,
-    );
+        .filter(|_| labels.as_ref().is_some_and(|labels| labels.is_column))
+        .map(|label| label.column.as_str());
+    if let Some(column) = fraction {
+        records.convert(column, &ColumnType::Number)?;
+    }
+    let columns = columns(records, description, fraction, &kept);
     let classes = labels.map_or(Vec::new(), |labels| labels.classes);
     Ok(Dataset {
         samples,
@@ -278,11 +277,9 @@ fn filtered(records: &Records, description: &TableDescription) -> Result<Vec<usi
         let cells = records.needed(column)?;
         // A number also matches its text: paths and names of classes are texts, also if they look
         // like numbers.
-        let is_wanted = |row: &&usize| {
-            wanted
-                .iter()
-                .any(|value| value.equals(&values[**row]) || *value == *cells.value(**row))
-        };
+        let set = ValueSet::new(wanted);
+        let is_wanted =
+            |row: &&usize| set.contains(&values[**row]) || set.contains(&cells.value(**row));
         let left: Vec<usize> = rows.iter().filter(is_wanted).copied().collect();
         if left.is_empty() {
             let mut found: Vec<String> = Vec::new();

@@ -41,8 +41,9 @@ pub fn arrow(
     on_error: ErrorPolicy,
     threads: u32,
 ) -> Result<(ArchiveListing, Vec<String>)> {
-    let read = |path: &Arc<Path>, found: &mut ArchiveListing| read(path, options, on_error, found);
-    read_tables(files, options, on_error, threads, read, class_names)
+    read_tables(files, options, on_error, threads, |path, found, names| {
+        read(path, options, on_error, found, names)
+    })
 }
 
 fn read(
@@ -50,8 +51,12 @@ fn read(
     options: &TableOptions,
     on_error: ErrorPolicy,
     found: &mut ArchiveListing,
+    names: &mut Vec<String>,
 ) -> Result<()> {
     let (mut messages, schema) = MessageReader::open(source::open(path)?)?;
+    if let Some(text) = schema.metadata().get(FEATURES_KEY) {
+        *names = class_names_from_features(text, &options.keys.label);
+    }
     let (bytes, wanted) = options.select(path, &values::top_level_columns(&schema))?;
     let converter = RowConverter::new(path, options, &wanted, on_error);
     let name = bytes.as_ref().map(|column| Arc::from(column.path()));
@@ -99,19 +104,6 @@ fn read(
         first += count;
     }
     Ok(())
-}
-
-/// Names of the labels in a column, if the file has them in the form that the library `datasets`
-/// writes.
-fn class_names(path: &Path, label: &str) -> Vec<String> {
-    let Ok((_, schema)) = source::open(path).and_then(MessageReader::open) else {
-        return Vec::new();
-    };
-    schema
-        .metadata()
-        .get(FEATURES_KEY)
-        .map(|text| class_names_from_features(text, label))
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -52,12 +52,18 @@ impl Value {
         }
     }
 
-    /// Whether two values are equal, numbers of different types included.
-    pub(crate) fn equals(&self, other: &Value) -> bool {
-        self == other
-            || self
-                .as_f64()
-                .is_some_and(|number| other.as_f64() == Some(number))
+    /// A number that can be looked up: the same number of another type has an equal one.
+    fn number_key(&self) -> Option<NumberKey> {
+        match *self {
+            Value::Integer(number) => Some(NumberKey::Integer(number.into())),
+            Value::Unsigned(number) => Some(NumberKey::Integer(number.into())),
+            // Integers are compared as such: a float has not all digits of them.
+            Value::Float(number) if number.fract() == 0.0 && number.abs() <= u64::MAX as f64 => {
+                Some(NumberKey::Integer(number as i128))
+            }
+            Value::Float(number) => Some(NumberKey::Float(number.to_bits())),
+            _ => None,
+        }
     }
 
     /// A list of integers.
@@ -72,10 +78,50 @@ impl Value {
             Value::Bool(flag) => flag.to_string(),
             Value::Integer(number) => number.to_string(),
             Value::Unsigned(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
+            Value::Float(number) => format!("{number:?}"), // 1.0 is no integer
             Value::Text(text) => format!("'{}'", shortened(text)),
             Value::List(items) => format!("a list of {}", items.len()),
             Value::Map(items) => format!("an object of {} keys", items.len()),
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum NumberKey {
+    Integer(i128),
+    Float(u64),
+}
+
+/// Values in which others are looked up. Numbers of different types are equal if they are the same
+/// number.
+pub(crate) struct ValueSet<'a> {
+    numbers: HashSet<NumberKey>,
+    texts: HashSet<&'a str>,
+    others: Vec<&'a Value>,
+}
+
+impl<'a> ValueSet<'a> {
+    pub(crate) fn new(values: &'a [Value]) -> Self {
+        let (mut numbers, mut texts, mut others) = (HashSet::new(), HashSet::new(), Vec::new());
+        for value in values {
+            match (value, value.number_key()) {
+                (_, Some(number)) => drop(numbers.insert(number)),
+                (Value::Text(text), None) => drop(texts.insert(text.as_str())),
+                (other, None) => others.push(other),
+            }
+        }
+        Self {
+            numbers,
+            texts,
+            others,
+        }
+    }
+
+    pub(crate) fn contains(&self, value: &Value) -> bool {
+        match (value, value.number_key()) {
+            (_, Some(number)) => self.numbers.contains(&number),
+            (Value::Text(text), None) => self.texts.contains(text.as_str()),
+            (other, None) => self.others.contains(&other),
         }
     }
 }
@@ -208,11 +254,23 @@ impl Column {
 
 /// An integer; "12.0" is one, since spreadsheets and data frames write integers as floats.
 pub(crate) fn integer_of(text: &str) -> Option<i64> {
-    let digits = text
-        .split_once('.')
+    without_zero_fraction(text).parse().ok()
+}
+
+/// Whether a text is an integer and no name: "12" and "12.0", but not "012".
+pub(crate) fn is_integer(text: &str) -> bool {
+    integer(without_zero_fraction(text)).is_some()
+}
+
+/// Whether a text is a number and no name.
+pub(crate) fn is_number(text: &str) -> bool {
+    number(text).is_some()
+}
+
+fn without_zero_fraction(text: &str) -> &str {
+    text.split_once('.')
         .filter(|(_, rest)| rest.bytes().all(|b| b == b'0'))
-        .map_or(text, |(d, _)| d);
-    digits.parse().ok()
+        .map_or(text, |(digits, _)| digits)
 }
 
 /// An integer in canonical form: "007" is a name.
@@ -235,7 +293,8 @@ fn number(text: &str) -> Option<Value> {
         .strip_prefix('0')
         .is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit()));
     // A float would not keep all digits of a long number, such as a hash.
-    let long = !text.contains(['.', 'e', 'E']) && text.parse::<i64>().is_err();
+    let fits = |number: i64| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
+    let long = !text.contains(['.', 'e', 'E']) && !text.parse().is_ok_and(fits);
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number
         .filter(|_| plain && !padded && !long)
@@ -259,6 +318,20 @@ pub(crate) struct ColumnsBuilder {
 }
 
 impl ColumnsBuilder {
+    /// Continues these columns.
+    pub(crate) fn with_columns(columns: Vec<Column>) -> Self {
+        let positions = columns
+            .iter()
+            .enumerate()
+            .map(|(position, column)| (column.name.clone(), position))
+            .collect();
+        Self {
+            columns,
+            positions,
+            next: 0,
+        }
+    }
+
     /// Sets the value of a sample under `name`; sample numbers must not decrease.
     pub(crate) fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
         let is_next = self
@@ -392,6 +465,39 @@ mod tests {
             assert_eq!(column("n", &[text]), [Value::Text(text.to_owned())]);
         }
         assert_eq!(column("video_id", &["12"]), [Value::Text("12".to_owned())]);
+        // No float is this number.
+        let long = ["9007199254740993", "0.5"];
+        assert_eq!(column("n", &long), long.map(|n| Value::Text(n.to_owned())));
+    }
+
+    #[test]
+    fn sets_compare_numbers_exactly() {
+        let large = (1i64 << 53) + 1;
+        let values = [
+            Value::Integer(large),
+            Value::Unsigned(u64::MAX),
+            Value::Float(2.0),
+            Value::Float(0.5),
+            Value::Text("3".to_owned()),
+            Value::Null,
+            Value::Bool(true),
+        ];
+        let set = ValueSet::new(&values);
+        for value in values.iter().chain(&[Value::Integer(2)]) {
+            assert!(set.contains(value), "{value:?}");
+        }
+        for other in [
+            Value::Integer(large - 1),
+            Value::Float(large as f64),
+            Value::Float(u64::MAX as f64),
+            Value::Integer(3),
+            Value::Integer(1),
+            Value::Bool(false),
+            Value::Float(f64::NAN),
+            Value::List(Vec::new()),
+        ] {
+            assert!(!set.contains(&other), "{other:?}");
+        }
     }
 
     #[test]

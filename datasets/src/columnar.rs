@@ -54,53 +54,67 @@ pub(crate) enum CellLocation {
     Null,
 }
 
-/// Reads files of one format: `read` appends the samples of a file, and `class_names` returns the
-/// names that a file has for the integer labels of a column.
+/// What labels a file has.
+struct FileLabels {
+    has_numbers: bool,
+    has_names: bool,
+    /// The names of its integer labels, if the file states them.
+    class_names: Vec<String>,
+}
+
+/// Reads files of one format: `read` appends the samples of a file, and the names that the file
+/// states for integer labels.
 pub(crate) fn read_tables(
     files: &[PathBuf],
     options: &TableOptions,
     on_error: ErrorPolicy,
     threads: u32,
-    read: impl Fn(&Arc<Path>, &mut ArchiveListing) -> Result<()> + Sync,
-    class_names: impl Fn(&Path, &str) -> Vec<String>,
+    read: impl Fn(&Arc<Path>, &mut ArchiveListing, &mut Vec<String>) -> Result<()> + Sync,
 ) -> Result<(ArchiveListing, Vec<String>)> {
     options.keys.check()?;
     let nothing = format!(
         "looked for rows with something in column '{}'",
         options.keys.source
     );
-    // For each file: whether it has integer labels, and whether it has named labels.
-    let kinds = Mutex::new(HashMap::new());
+    let labels = Mutex::new(HashMap::new());
     let mut packed = read_files(files, threads, &nothing, |path| {
-        let mut found = ArchiveListing::default();
-        if let Err(error) = read(path, &mut found) {
+        let (mut found, mut class_names) = (ArchiveListing::default(), Vec::new());
+        if let Err(error) = read(path, &mut found, &mut class_names) {
             found.handle_error(error, on_error)?;
         }
-        let numbers = found
+        let has_numbers = found
             .samples
             .iter()
             .any(|sample| sample.label_name.is_none() && sample.label != NO_LABEL);
-        let names = found
+        let has_names = found
             .samples
             .iter()
             .any(|sample| sample.label_name.is_some());
-        kinds
+        let of_file = FileLabels {
+            has_numbers,
+            has_names,
+            class_names,
+        };
+        labels
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(path.clone(), (numbers, names));
+            .insert(path.clone(), of_file);
         Ok(found)
     })?;
-    let kinds = kinds.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let first = |of: fn(&(bool, bool)) -> bool| {
-        files
-            .iter()
-            .find(|file| kinds.get(file.as_path()).is_some_and(of))
-    };
-    if let (Some(numbers), Some(names)) = (first(|kind| kind.0), first(|kind| kind.1)) {
+    let labels = labels.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let in_order: Vec<(&Path, &FileLabels)> = files
+        .iter()
+        .filter_map(|file| Some((file.as_path(), labels.get(file.as_path())?)))
+        .collect();
+    let first = |is: fn(&FileLabels) -> bool| in_order.iter().find(|(_, labels)| is(labels));
+    if let (Some((numbers, _)), Some((names, _))) = (
+        first(|labels| labels.has_numbers),
+        first(|labels| labels.has_names),
+    ) {
         return Err(Error::Argument(format!(
             "labels are numbers in {} and names in {}: '{}' must be one kind in all files",
-            numbers.display(),
-            names.display(),
+            display_name(numbers),
+            display_name(names),
             options.keys.label
         )));
     }
@@ -109,20 +123,38 @@ pub(crate) fn read_tables(
         .iter()
         .filter_map(|sample| sample.label_name.as_deref());
     let classes = Classes::given_or(options.classes.as_deref(), names)?;
-    let any_named = packed
-        .samples
-        .iter()
-        .any(|sample| sample.label_name.is_some());
     for sample in &mut packed.samples {
         if let Some(name) = sample.label_name.as_deref() {
             sample.label = classes.label(name).map_err(Error::Argument)?;
         }
     }
-    let named = match (any_named, files.first()) {
-        (false, Some(first)) => class_names(first, &options.keys.label),
-        _ => classes.names,
+    let named = match first(|labels| labels.has_names) {
+        Some(_) => classes.names,
+        None => common_class_names(&in_order, &options.keys.label)?,
     };
     Ok((packed, named))
+}
+
+/// The names of integer labels that the files state. Files that state none are read as the others.
+fn common_class_names(files: &[(&Path, &FileLabels)], label: &str) -> Result<Vec<String>> {
+    let mut stated = files
+        .iter()
+        .filter(|(_, labels)| !labels.class_names.is_empty());
+    let Some((file, labels)) = stated.next() else {
+        return Ok(Vec::new());
+    };
+    let names = &labels.class_names;
+    if let Some((other, labels)) = stated.find(|(_, labels)| labels.class_names != *names) {
+        return Err(Error::Argument(format!(
+            "the classes of '{label}' are {} in {} and {} in {}: read these files apart, and join the datasets with \
+             +, which joins classes by their names",
+            shortened(&names.join(", ")),
+            display_name(file),
+            shortened(&labels.class_names.join(", ")),
+            display_name(other)
+        )));
+    }
+    Ok(names.clone())
 }
 
 /// Names of the labels of a column, from the feature description of the library `datasets`.
@@ -200,6 +232,16 @@ impl TableOptions {
             .zip(DEFAULT_COLUMNS)
         {
             match find_column(columns, name) {
+                Some(column) if *name == self.keys.label => {
+                    if let Some(kind) = column.type_without_labels() {
+                        return Err(Error::Argument(format!(
+                            "{}: column '{name}' of type {kind} has no labels; convert it to integers or text, or give \
+                             the column of labels as label=",
+                            display_name(path)
+                        )));
+                    }
+                    wanted.push(column);
+                }
                 Some(column) => wanted.push(column),
                 None if name == usual => {}
                 None => wanted.push(named(usual, name)?),
@@ -209,9 +251,10 @@ impl TableOptions {
             Some(names) => {
                 for name in names {
                     let column = named("column", name)?;
-                    if bytes.as_ref().is_some_and(|bytes| column.contains(bytes)) {
+                    if column.has_bytes() {
                         let text = format!(
-                            "{}: column '{name}' contains the videos or images; omit it from columns=",
+                            "{}: column '{name}' contains bytes, such as those of videos or images; omit it from \
+                             columns=, or name its other fields",
                             display_name(path)
                         );
                         return Err(Error::Argument(text));
@@ -220,6 +263,14 @@ impl TableOptions {
                 }
             }
             None => wanted.extend(columns.iter().filter(|column| column.is_scalar()).cloned()),
+        }
+        if let Some(column) = wanted.iter().find(|column| column.is_in_list) {
+            return Err(Error::Argument(format!(
+                "{}: '{}' is in a list, so a row has no single value of it; name the column '{}'",
+                display_name(path),
+                column.name,
+                column.path_names[0]
+            )));
         }
         let mut names = std::collections::HashSet::new();
         wanted.retain(|column| names.insert(column.name.clone()));

@@ -47,7 +47,7 @@ pub fn json_lines(
     keys.check()?;
     let root = root_of(path, root);
     let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
-    let (mut lines, mut numbered) = (Vec::new(), None);
+    let (mut lines, mut first_label) = (Vec::new(), None);
     for_each_line(path, false, |line, text| {
         let object: Value = serde_json::from_str(text).map_err(|error| json_error(&error))?;
         let Value::Map(items) = &object else {
@@ -85,22 +85,19 @@ pub fn json_lines(
         };
         let mut sample = Sample::new(resolve_path(root, &*file), NO_LABEL);
         (sample.label, sample.label_name) = keys.label(&object)?;
-        if object
-            .get(&keys.label)
-            .is_some_and(|label| !matches!(label, Value::List(_)))
-        {
-            let first = *numbered.get_or_insert((line, sample.label_name.is_none()));
-            if first.1 != sample.label_name.is_none() {
-                return Err(format!(
-                    "labels are numbers on some lines and names on others: line {} differs from the lines before it",
-                    first.0
-                ));
-            }
-        }
         sample.segment = keys.segment(&object)?;
         for (name, value) in items {
             if keys.is_column(name, value)? {
                 columns.set(lines.len(), name, value.clone())?;
+            }
+        }
+        if let Some(label) = object.get(&keys.label) {
+            let kind = std::mem::discriminant(label);
+            let (first, first_kind) = *first_label.get_or_insert((line, kind));
+            if first_kind != kind {
+                return Err(format!(
+                    "labels must be numbers, names or lists on all lines: line {first} has another kind"
+                ));
             }
         }
         dataset.samples.push(sample);
@@ -441,7 +438,12 @@ mod tests {
             (
                 "{\"uri\": \"a\", \"label\": \"run\"}",
                 false,
-                "line 1 differs from the lines before it",
+                "line 1 has another kind",
+            ),
+            (
+                "{\"uri\": \"a\", \"label\": [1]}",
+                false,
+                "line 1 has another kind",
             ),
             (
                 "{\"uri\": \"a\", \"start\": \"1\"}",

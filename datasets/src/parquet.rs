@@ -53,8 +53,9 @@ pub fn parquet(
     on_error: ErrorPolicy,
     threads: u32,
 ) -> Result<(ArchiveListing, Vec<String>)> {
-    let read = |path: &Arc<Path>, found: &mut ArchiveListing| read(path, options, on_error, found);
-    read_tables(files, options, on_error, threads, read, schema::class_names)
+    read_tables(files, options, on_error, threads, |path, found, names| {
+        read(path, options, on_error, found, names)
+    })
 }
 
 /// Calls `take` with the number of each row of a file and its values: first those of the columns
@@ -109,8 +110,10 @@ fn read(
     options: &TableOptions,
     on_error: ErrorPolicy,
     found: &mut ArchiveListing,
+    names: &mut Vec<String>,
 ) -> Result<()> {
     let file = ParquetFile::open(path)?;
+    *names = schema::class_names(&file, &options.keys.label);
     let mut reader = RangeReader::new(file.chunk_source.0.clone());
     let (bytes, wanted) = options.select(path, &top_level_columns(&file))?;
     let converter = RowConverter::new(path, options, &wanted, on_error);

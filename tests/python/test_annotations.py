@@ -406,6 +406,48 @@ def test_json_lines_of_some_rows_and_given_classes(tmp_path):
             fsp.datasets.json_lines(path, **wrong)
 
 
+def test_a_selection_looks_values_up(tmp_path):
+    class Counted(int):
+        count = 0
+        __hash__ = int.__hash__
+
+        def __eq__(self, other):
+            Counted.count += 1
+            return int(self) == other
+
+    lines = [f'{{"uri": "{n}.mp4", "n": {n}, "tags": [{n}]}}' for n in range(100)]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    chosen = fsp.datasets.json_lines(path, where={"n": [Counted(n) for n in range(50, 1000)]})
+    assert chosen.columns["n"] == [*range(50, 100)] and Counted.count < 500
+    assert fsp.datasets.json_lines(path, where={"tags": [[3], [7]]}).columns["n"] == [3, 7]
+    with pytest.raises(fsp.errors.ArgumentError, match="no row with 'x' in the column 'tags'"):
+        fsp.datasets.json_lines(path, where={"tags": "x"})
+
+
+def test_values_of_a_selection_may_be_an_array(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    table = write(tmp_path / "a.csv", "path,n\na.mp4,3\nb.mp4,4\nc.mp4,5\n")
+    lines = write(tmp_path / "a.jsonl", "".join(f'{{"uri": "{n}.mp4", "n": {n}}}\n' for n in (3, 4, 5)))
+    for wanted in (numpy.array([3, 5]), [numpy.int64(3), numpy.float32(5)]):
+        assert fsp.datasets.csv(table, where={"n": wanted}).columns["n"] == [3, 5]
+        assert fsp.datasets.json_lines(lines, where={"n": wanted}).columns["n"] == [3, 5]
+
+
+def test_labels_of_lines_have_one_kind(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"uri": "a", "label": 3}\n{"uri": "b"}\n{"uri": "c", "label": [1]}\n')
+    with pytest.raises(fsp.errors.ArgumentError, match=r"a\.jsonl, line 3: .* line 1 has another kind"):
+        fsp.datasets.json_lines(path)
+    path = write(tmp_path / "b.jsonl", '{"uri": "a", "label": 3.0}\n')
+    with pytest.raises(fsp.errors.ArgumentError, match=r'"label" is 3\.0, expected an integer'):
+        fsp.datasets.json_lines(path)
+
+
+def test_numbers_are_those_of_the_text(tmp_path):
+    numbers = [92008.64349327219, 914444639.4025773, 9126598705.692831, 0.1, 1e-7, 5e-324]
+    path = write(tmp_path / "a.jsonl", "".join(f'{{"uri": "a.mp4", "x": {number!r}}}\n' for number in numbers))
+    assert fsp.datasets.json_lines(path).columns["x"] == numbers
+
+
 # --- CSV
 
 
@@ -443,6 +485,18 @@ def test_csv(tmp_path):
     assert [label for _, label in fsp.datasets.csv(digits, classes=["1", "7"])] == [1, 0]
     scores = write(tmp_path / "scores.csv", "path;label\na.mp4;0.5\nb.mp4;2\n")
     assert fsp.datasets.csv(scores, delimiter=";", root="").samples == [("a.mp4", 0.5), ("b.mp4", 2.0)]
+    ids = write(tmp_path / "ids.csv", "path,class_id\na.mp4,0\nb.mp4,10\nc.mp4,2\n")
+    assert [label for _, label in fsp.datasets.csv(ids, label="class_id")] == [0, 10, 2]
+    # Data frames write a column of integers with a missing value like this.
+    frame = write(tmp_path / "frame.csv", "path,label\na.mp4,1.0\nb.mp4,\nc.mp4,10.0\n")
+    for columns in (None, ["label"]):
+        found = [label for _, label in fsp.datasets.csv(frame, columns=columns)]
+        assert found == [1, -1, 10] and all(isinstance(label, int) for label in found)
+    # Integers are compared as integers: a float has not all digits of these.
+    large = write(tmp_path / "large.csv", f"path,n\na.mp4,{2**53}\nb.mp4,{2**53 + 1}\nc.mp4,3\n")
+    assert fsp.datasets.csv(large, where={"n": [2**53 + 1, 3.0]}).columns["n"] == [2**53 + 1, 3]
+    mixed = write(tmp_path / "mixed.csv", f"path,n\na.mp4,{2**53 + 1}\nb.mp4,0.5\n")
+    assert fsp.datasets.csv(mixed).columns["n"] == [str(2**53 + 1), "0.5"]
     for wrong, text in (
         ({}, "source: .*all.csv has no column 'path'; it has 'video', 'action'"),
         ({**named, "label": "class"}, "label: .*all.csv has no column 'class'"),
@@ -461,6 +515,7 @@ def test_csv(tmp_path):
     for text, said in (
         ("path,label\na.mp4\n", "bad.csv, line 2: has 1 fields where the header has 2"),
         ('path,label\n\n"a.mp4,1\n', "bad.csv, line 3: "),
+        ('path,label\na.mp4,"x\nb.mp4,y"z"\nc.mp4,w\n', "bad.csv, line 2: has text behind a quotation mark"),
         ("path;label\na.mp4;1\n", "pass delimiter=';'"),
         ("path,path\na,b\n", "two columns are named 'path'"),
         ("path\na.mp4,\n", "bad.csv, line 2: has 2 fields"),
@@ -553,6 +608,14 @@ def test_activitynet(tmp_path):
         "duration": [82.5, 82.5, 11],
         "subset": ["training", "training", "testing"],
     }
+    test = write(tmp_path / "test.json", json.dumps({"database": {"bb": {"subset": "testing", "fps": 25}}}))
+    both = fsp.datasets.activitynet([path, test], "/v", file="v_{id}.mp4")
+    assert both.samples == [*dataset, ("/v/v_bb.mp4", -1)] and both.classes == dataset.classes
+    assert both.columns["duration"] == [82.5, 82.5, 11, None] and both.columns["fps"] == [None, None, None, 25]
+    for segment in ([1, "x", 2], [None, 1, 2], [1], [1, 2, 3], 1):
+        wrong = {"database": {"zz": {"annotations": [{"segment": segment, "label": "Surfing"}]}}}
+        with pytest.raises(fsp.errors.ArgumentError, match=r"is not \[start, end\] in seconds"):
+            fsp.datasets.activitynet(write(tmp_path / "wrong.json", json.dumps(wrong)), "/v", file="v_{id}.mp4")
     video = write(tmp_path / "v" / "v_zz.mkv", "")
     training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
     assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]

@@ -52,6 +52,24 @@ def test_rows_become_samples(module):
             make_dataset(table)
 
 
+def test_integer_labels_of_pandas_may_be_missing():
+    pandas = pytest.importorskip("pandas")
+    paths = ["a.mp4", "b.mp4", "c.mp4"]
+    for labels, expected in (([3, None, 10], [3, -1, 10]), ([3.0, 0.0, 10.0], [3.0, 0.0, 10.0])):
+        dataset = fsp.datasets.from_dataframe(pandas.DataFrame({"path": paths, "label": labels}))
+        found = [label for _, label in dataset]
+        assert found == expected and [type(label) for label in found] == [type(label) for label in expected]
+
+
+def test_numbers_must_be_those_of_the_given_classes():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"path": ["a.mp4", "b.mp4", "c.mp4"], "label": [1, 0, None]})
+    dataset = fsp.datasets.from_dataframe(frame, classes=["run", "walk"])
+    assert [label for _, label in dataset] == [1, 0, -1] and dataset.classes == ["run", "walk"]
+    with pytest.raises(fsp.errors.ArgumentError, match="sample 0 .* the label 1 is not one of the 1 classes"):
+        fsp.datasets.from_dataframe(frame, classes=["run"])
+
+
 def test_segments_and_bytes():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(

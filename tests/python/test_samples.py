@@ -127,6 +127,7 @@ def test_paths_are_relative_to_the_list_and_labels_are_names(tmp_path: Path) -> 
         ('{"label": 1.5}', "line 2: the label is 1.5"),
         ('{"videos": "file://host/a.mp4"}', "line 2: .* not on a disk"),
         ("{", "line 2: Expecting"),
+        ('{"videos": "a.mp4", "x": {"y": 1, "y": 2}}', "line 2: key 'y' appears twice"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
@@ -134,6 +135,14 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path.write_text('{"videos": []}\n' + line)
     with pytest.raises(fsp.errors.ArgumentError, match=message):
         read(path)
+
+
+def test_numbers_must_be_those_of_the_given_classes(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"videos": "a.mp4", "label": 1}, {"videos": "b.mp4"}])
+    dataset = fsp.datasets.json_lines(path, videos="videos", classes=["run", "walk"])
+    assert [label for _, label in dataset] == [1, -1] and dataset.classes == ["run", "walk"]
+    with pytest.raises(fsp.errors.ArgumentError, match="the label 1 is not one of the 1 classes"):
+        fsp.datasets.json_lines(path, videos="videos", classes=["run"])
 
 
 def test_lists_that_cannot_be_read(tmp_path: Path) -> None:

@@ -154,6 +154,81 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
         fsp.datasets.parquet(tmp_path, source="image", classes=["cat"])
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_columns_of_types_without_labels_are_refused(tmp_path, kind):
+    rows = {
+        "uri": ["a.mp4", "b.mp4"],
+        "binary": [b"1", b"2"],
+        "fixed": pa.array([b"11", b"22"], pa.binary(2)),
+        "decimal": pa.array([1, 2], pa.decimal128(4, 2)),
+        "small_decimal": pa.array([1, 2], pa.decimal32(4, 2)),
+        "date": pa.array([0, 1], pa.date32()),
+        "time": pa.array([0, 1], pa.time64("us")),
+        "moment": pa.array([0, 1], pa.timestamp("us")),
+        "struct": [{"a": 1, "bytes": b"1"}] * 2,
+        "numbers": [[1], [2, 3]],
+        "parts": [[{"a": 1}], []],
+        "images": [[b"1"], []],
+        "half": pa.array([0.5, 1.5], pa.float16()),
+        "unsigned": pa.array([0, 1], pa.uint8()),
+        "categories": pa.array(["walk", "run"]).dictionary_encode(),
+    }
+    path = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table(rows), path, store_schema=False)
+        read = fsp.datasets.parquet
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.table(rows).schema) as writer:
+            writer.write_table(pa.table(rows))
+        read = fsp.datasets.arrow
+    refused = {"binary": "bytes", "fixed": "bytes", "struct": "struct", "small_decimal": "decimal"}
+    for name in (*refused, "decimal", "date", "time", "moment"):
+        reason = rf"t\.{kind}: column '{name}' of type {refused.get(name, 'time' if name == 'moment' else name)}"
+        with pytest.raises(fsp.errors.ArgumentError, match=f"(?i){reason}.* convert it to integers or text"):
+            read(path, label=name, on_error="skip")
+    for name in ("binary", "fixed", "struct", "struct.bytes"):
+        with pytest.raises(fsp.errors.ArgumentError, match=rf"t\.{kind}: column '{name}' contains bytes"):
+            read(path, columns=["uri", name])
+    assert read(path, columns=["struct.a", "half"]).columns == {"struct.a": [1, 1], "half": [0.5, 1.5]}
+    assert [label for _, label in read(path, label="unsigned")] == [0, 1]
+    assert read(path, label="numbers").columns["numbers"] == [[1], [2, 3]]
+    assert read(path, label="categories").classes == ["run", "walk"]
+    if kind == "parquet":
+        with pytest.raises(fsp.errors.ArgumentError, match="column 'images' contains bytes"):
+            read(path, columns="images")
+        with pytest.raises(fsp.errors.ArgumentError, match="'parts.list.element.a' is in a list.*column 'parts'"):
+            read(path, columns="parts.list.element.a")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_files_must_have_the_same_class_names(tmp_path, kind):
+    def write(file: str, names: list[str] | None, labels: list[int | None]) -> None:
+        rows = pa.table({"uri": ["a.mp4"] * len(labels), "label": pa.array(labels, pa.int64())})
+        if names is not None:
+            features = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+            rows = rows.replace_schema_metadata({"huggingface": json.dumps(features)})
+        if kind == "parquet":
+            pq.write_table(rows, tmp_path / file)
+        else:
+            with pa.OSFile(str(tmp_path / file), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+
+    read = getattr(fsp.datasets, kind)
+    write(f"0.{kind}", None, [None])
+    write(f"1.{kind}", ["cat", "dog"], [1])
+    write(f"2.{kind}", ["cat", "dog"], [0])
+    dataset = read(tmp_path)
+    assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [-1, 1, 0]
+    write(f"3.{kind}", ["dog", "cat"], [0])
+    reason = rf"'label' are cat, dog in .*1\.{kind} and dog, cat in .*3\.{kind}: .*join the datasets with \+"
+    with pytest.raises(fsp.errors.ArgumentError, match=reason):
+        read(tmp_path)
+    with pytest.raises(fsp.errors.ArgumentError, match=reason):
+        read(tmp_path, classes=["cat", "dog"])
+    joined = read(tmp_path / f"1.{kind}") + read(tmp_path / f"3.{kind}")
+    assert [joined.classes[label] for _, label in joined] == ["dog", "dog"]
+
+
 def test_invalid_arguments_are_rejected(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"uri": ["ftp://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)

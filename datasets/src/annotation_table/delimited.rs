@@ -147,7 +147,8 @@ fn quoted_records(
         if rest.is_empty() {
             return Ok(());
         }
-        let (begin, mut written, mut ended, mut is_closed) = (line, 0, 0, false);
+        let (begin, first) = (line, rest);
+        let (mut written, mut ended, mut is_closed) = (0, 0, false);
         loop {
             // The last line may have no line break.
             let input = if rest.is_empty() { b"\n" } else { rest };
@@ -171,6 +172,14 @@ fn quoted_records(
                 ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
             }
         }
+        // Text after a closing quotation mark belongs to the field in many files. After a line break
+        // in quotes it means that a mark was not closed, and that other records are in the field.
+        let raw = first[..first.len() - rest.len()].trim_ascii_end();
+        if raw.contains(&b'\n') && has_text_after_lines(raw, delimiter) {
+            let reason = "has text behind a quotation mark that ends several lines; double the marks that are part of the \
+                          text, and close the others";
+            return Err(line_error(path, begin, reason));
+        }
         let record = std::str::from_utf8(&buffer[..written]).ok();
         let mut start = 0;
         let fields = ends[..ended]
@@ -184,6 +193,35 @@ fn quoted_records(
             })?,
         )?;
     }
+}
+
+/// Whether a quoted field with line breaks is followed by text in place of a delimiter.
+fn has_text_after_lines(record: &[u8], delimiter: u8) -> bool {
+    let mut rest = record;
+    while let Some(&byte) = rest.first() {
+        let mut has_lines = false;
+        if byte == b'"' {
+            let mut at = 1;
+            while let Some(&byte) = rest.get(at) {
+                if byte == b'"' {
+                    if rest.get(at + 1) != Some(&b'"') {
+                        break;
+                    }
+                    at += 1;
+                }
+                has_lines |= byte == b'\n';
+                at += 1;
+            }
+            rest = rest.get(at + 1..).unwrap_or_default();
+        }
+        let end = rest.iter().position(|byte| *byte == delimiter);
+        let (tail, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        if has_lines && !tail.trim_ascii().is_empty() {
+            return true;
+        }
+        rest = behind.get(1..).unwrap_or_default();
+    }
+    false
 }
 
 /// The fields of a line, of which the first or the last one may contain delimiters.

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use super::description::JsonLayout;
 use super::records::{Cells, Position, Records};
-use crate::column_value::{ColumnsBuilder, Value, shortened};
+use crate::column_value::{Column, ColumnsBuilder, Value, shortened};
 use crate::lines::{parse_json, read_text};
 
 type Items = Vec<(String, Value)>;
@@ -29,7 +29,19 @@ pub(super) fn read(path: &Path, layout: &JsonLayout, records: &mut Records) -> R
     } = layout;
     let file = display_name(path);
     let part_name = parts.as_ref().map_or("", |(_, part)| part);
-    let (mut columns, mut count) = (ColumnsBuilder::default(), 0);
+    // The records of a further file continue the columns.
+    let names = std::mem::take(&mut records.names);
+    let before = names
+        .into_iter()
+        .zip(std::mem::take(&mut records.columns))
+        .map(|(name, cells)| {
+            let values = cells.into_typed(&name, false);
+            Column { name, values }
+        });
+    let (mut columns, mut count) = (
+        ColumnsBuilder::with_columns(before.collect()),
+        records.len(),
+    );
     let mut add_record = |number: u64, key: Option<&str>, item: Value| {
         let wrong = |reason: String| {
             let name = key.map_or(String::new(), |key| format!(" (id {})", shortened(key)));

@@ -11,7 +11,7 @@ use super::read_records;
 use super::records::{Cells, Records};
 use crate::NO_LABEL;
 use crate::classes::Classes;
-use crate::column_value::{Value, shortened};
+use crate::column_value::{is_integer, is_number, shortened};
 
 /// The labels of all records.
 pub(super) struct Labels {
@@ -54,7 +54,7 @@ pub(super) fn number(records: &Records, label: &Label) -> Result<Labels> {
         });
     };
     let content = match label.content {
-        LabelContent::NamesOrNumbers => kind_of(records, label, cells, known.as_ref()),
+        LabelContent::NamesOrNumbers => kind_of(records, cells, known.as_ref()),
         content => Some(content),
     };
     match content {
@@ -68,27 +68,19 @@ pub(super) fn number(records: &Records, label: &Label) -> Result<Labels> {
     }
 }
 
-/// Whether labels are names or numbers; `None` for numbers with a fraction.
-fn kind_of(
-    records: &Records,
-    label: &Label,
-    cells: &Cells,
-    known: Option<&Classes>,
-) -> Option<LabelContent> {
-    let mut texts = (0..records.len()).filter_map(|row| cells.text(row));
-    if known.is_some_and(|known| texts.all(|text| known.label(&text).is_ok())) {
-        return Some(LabelContent::Names);
-    }
-    let values = records.typed(&label.column, false)?;
-    let all = |is: fn(&Value) -> bool| {
-        values
-            .iter()
-            .all(|value| *value == Value::Null || is(value))
+/// Whether labels are names or numbers, regardless of the name of their column; `None` for numbers
+/// with a fraction.
+fn kind_of(records: &Records, cells: &Cells, known: Option<&Classes>) -> Option<LabelContent> {
+    let all = |is: &dyn Fn(&str) -> bool| {
+        (0..records.len())
+            .filter_map(|row| cells.text(row))
+            .all(|text| is(&text))
     };
-    match () {
-        () if all(|value| matches!(value, Value::Integer(_))) => Some(LabelContent::Numbers),
-        () if known.is_none() && all(|value| value.as_f64().is_some()) => None,
-        () => Some(LabelContent::Names),
+    match known {
+        Some(known) if all(&|text| known.label(text).is_ok()) => Some(LabelContent::Names),
+        _ if all(&is_integer) => Some(LabelContent::Numbers),
+        None if all(&is_number) => None,
+        _ => Some(LabelContent::Names),
     }
 }
 

@@ -74,6 +74,7 @@ impl Cells {
             Cells::Values(values) => match &values[row] {
                 Value::Null => None,
                 Value::Text(text) => Some(Cow::Borrowed(text)),
+                Value::Float(number) => Some(Cow::Owned(number.to_string())),
                 other => Some(Cow::Owned(other.shown())),
             },
         }

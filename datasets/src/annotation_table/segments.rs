@@ -64,13 +64,11 @@ impl Segment {
         }
         match self.unit {
             SegmentUnit::Seconds if self.start == self.end => {
-                let pair = match start.map(|cells| cells.value(row)).as_deref() {
-                    Some(Value::List(pair)) => {
-                        pair.iter().filter_map(Value::as_f64).collect::<Vec<_>>()
-                    }
-                    _ => Vec::new(),
+                let pair: Option<Vec<f64>> = match start.map(|cells| cells.value(row)).as_deref() {
+                    Some(Value::List(pair)) => pair.iter().map(Value::as_f64).collect(),
+                    _ => None,
                 };
-                let [start, end] = pair[..] else {
+                let Some(&[start, end]) = pair.as_deref() else {
                     return Err((
                         self.start.clone(),
                         "is not [start, end] in seconds".to_owned(),

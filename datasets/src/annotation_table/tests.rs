@@ -72,6 +72,10 @@ fn fields_may_be_quoted() {
                 "line 5: has a quotation mark that is not closed",
             ),
             (
+                "path,x\na,\"b\nc,d\"e\nf,g\n",
+                "line 2: has text behind a quotation mark that ends several lines",
+            ),
+            (
                 "path,x\na,b,c\n",
                 "line 2: has 3 fields where the header has 2",
             ),
@@ -94,6 +98,11 @@ fn fields_may_be_quoted() {
         ],
     );
     assert!(read(text, &table(json!({"layout": {"delimiter": "é"}}))).is_err());
+    let lenient = "path,x\na,\"b\nc, \"\"d\"\"\" \n\"\"e\"\",\"f\"g\n";
+    assert_eq!(
+        shown(&read(lenient, &csv).unwrap()),
+        ["path 'a' 'e\"\"'", "x 'b\nc, \"d\"' 'fg'"]
+    );
 }
 
 #[test]
@@ -158,6 +167,15 @@ fn labels_are_names_or_numbers() {
         labels("a,3\nb,x\n", "names_or_numbers"),
         (vec![0, 1], "3,x".to_owned())
     );
+    // Data frames write a column of integers with a missing value like this.
+    assert_eq!(
+        labels("a,3.0\nb,\nc,10.0\n", "names_or_numbers"),
+        (vec![3, NO_LABEL, 10], String::new())
+    );
+    assert_eq!(
+        labels("a,2\nb,010\n", "names_or_numbers"),
+        (vec![1, 0], "010,2".to_owned())
+    );
     assert_eq!(
         labels("a,3\nb,0.5\n", "names_or_numbers"),
         (vec![NO_LABEL, NO_LABEL], String::new())
@@ -191,6 +209,20 @@ fn labels_are_names_or_numbers() {
     ] {
         check_errors(description, &[(&format!("path,label\n{rows}"), part)]);
     }
+}
+
+#[test]
+fn labels_do_not_depend_on_the_name_of_their_column() {
+    let label = json!({
+        "column": "class_id", "content": "names_or_numbers", "remove": "", "classes": null, "class_file": null,
+        "number": null
+    });
+    let description = table(json!({"label": label, "drop": ["path", "class_id"]}));
+    let integers = read("path,class_id\na,0\nb,10\nc,2\n", &description).unwrap();
+    let labels: Vec<i64> = integers.samples.iter().map(|sample| sample.label).collect();
+    assert_eq!((labels, integers.classes.len()), (vec![0, 10, 2], 0));
+    let numbers = read("path,class_id\na,3\nb,0.5\n", &description).unwrap();
+    assert_eq!(shown(&numbers), ["class_id 3.0 0.5"]);
 }
 
 #[test]
@@ -417,6 +449,26 @@ fn parts_of_json_records_are_samples() {
             "x a list of 1 null null"
         ]
     );
+    let folder = TempFolder::new();
+    let files = [
+        folder.write("1.json", text),
+        folder.write("2.json", r#"{"database": {"b": {"y": 4, "n": 5}}}"#),
+    ];
+    let both = annotation_table(&files, None, &table).unwrap();
+    assert_eq!(
+        shown(&both),
+        [
+            "path 'z' 'z' 'a' 'b'",
+            "n 1 1 null 5",
+            "annotation_n 2 null null null",
+            "x a list of 1 null null null",
+            "y null null null 4"
+        ]
+    );
+    assert_eq!(both.samples[3].path, folder.0.join("b"));
+    folder.write("2.json", r#"{"database": {"b": 3}}"#);
+    let error = annotation_table(&files, None, &table).unwrap_err();
+    assert!(error.to_string().contains("2.json, video 0 (id b): is 3"));
     for (text, part) in [
         (
             r#"{"videos": {}}"#,

@@ -29,20 +29,24 @@ fn column_kind(of: &DataType) -> ColumnKind {
     match of {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnKind::Text,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ColumnKind::Bytes,
+        DataType::FixedSizeBinary(_) => ColumnKind::FixedBytes,
         DataType::Null | DataType::Boolean => ColumnKind::Primitive,
         number if number.is_integer() || number.is_floating() => ColumnKind::Primitive,
         // Values stored once and referred to by index.
         DataType::Dictionary(_, value) => match column_kind(value) {
             plain @ (ColumnKind::Text | ColumnKind::Primitive) => plain,
-            _ => ColumnKind::Other,
+            _ => ColumnKind::Other(of.to_string()),
         },
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+            ColumnKind::List(Vec::new())
+        }
         DataType::Struct(fields) => ColumnKind::Group(
             fields
                 .iter()
                 .map(|field| (field.name().clone(), column_kind(field.data_type())))
                 .collect(),
         ),
-        _ => ColumnKind::Other,
+        other => ColumnKind::Other(other.to_string()),
     }
 }
 

@@ -8,12 +8,28 @@ pub(crate) enum ColumnKind {
     Text,
     /// At most one byte string that is not text.
     Bytes,
+    /// At most one byte string of a length that is the same in all rows.
+    FixedBytes,
     /// At most one number or bool.
     Primitive,
     /// Named fields.
     Group(Vec<(String, ColumnKind)>),
-    /// Anything else.
-    Other,
+    /// A list; the fields are those of its elements, if they are groups.
+    List(Vec<(String, ColumnKind)>),
+    /// Anything else: the name of its type.
+    Other(String),
+}
+
+impl ColumnKind {
+    fn has_bytes(&self) -> bool {
+        match self {
+            Self::Bytes | Self::FixedBytes => true,
+            Self::Group(fields) | Self::List(fields) => {
+                fields.iter().any(|(_, kind)| kind.has_bytes())
+            }
+            Self::Text | Self::Primitive | Self::Other(_) => false,
+        }
+    }
 }
 
 /// A column or nested field: its name, its path of names, and its kind.
@@ -22,6 +38,8 @@ pub(crate) struct TableColumn {
     pub name: String,
     pub path_names: Vec<String>,
     kind: ColumnKind,
+    /// A field of the elements of a list, so a row has no single value of it.
+    pub is_in_list: bool,
 }
 
 impl TableColumn {
@@ -31,6 +49,7 @@ impl TableColumn {
             name: name.to_owned(),
             path_names: vec![name.to_owned()],
             kind,
+            is_in_list: false,
         }
     }
 
@@ -41,7 +60,7 @@ impl TableColumn {
 
     /// The field of this name, if the column is a group.
     pub(crate) fn field(&self, name: &str) -> Option<TableColumn> {
-        let ColumnKind::Group(fields) = &self.kind else {
+        let (ColumnKind::Group(fields) | ColumnKind::List(fields)) = &self.kind else {
             return None;
         };
         let kind = fields.iter().find(|(field, _)| field == name)?.1.clone();
@@ -55,12 +74,23 @@ impl TableColumn {
             name: format!("{}.{name}", self.name),
             path_names,
             kind,
+            is_in_list: self.is_in_list || matches!(self.kind, ColumnKind::List(_)),
         })
     }
 
-    /// Whether it is the other column, or a group that contains it.
-    pub(crate) fn contains(&self, other: &TableColumn) -> bool {
-        other.path_names.starts_with(&self.path_names)
+    /// Whether it has bytes that are not text, or contains a field or a list of such.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.kind.has_bytes()
+    }
+
+    /// The name of its type, if no value of that type is a label.
+    pub(crate) fn type_without_labels(&self) -> Option<&str> {
+        match &self.kind {
+            ColumnKind::Text | ColumnKind::Primitive | ColumnKind::List(_) => None,
+            ColumnKind::Bytes | ColumnKind::FixedBytes => Some("bytes"),
+            ColumnKind::Group(_) => Some("struct"),
+            ColumnKind::Other(name) => Some(name),
+        }
     }
 
     /// Whether a row has at most one text.

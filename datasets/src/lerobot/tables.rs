@@ -18,6 +18,9 @@ const DATA: &str = "data";
 /// Files that are read at the same time: by URL most of the time is waiting.
 const REMOTE_THREADS: u32 = 16;
 
+/// Maximum index of the first row of a file: the sum with the number of rows does not overflow.
+const MAX_FIRST_ROW: i64 = i64::MAX / 2;
+
 /// Type of the numbers of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberType {
@@ -156,7 +159,9 @@ fn read_file(
     };
     for_each_row(file, needed, &[], |row, values| {
         match values.last() {
-            Some(Value::Integer(index)) if row == 0 && *index >= 0 => part.first = *index,
+            Some(Value::Integer(index)) if row == 0 && (0..=MAX_FIRST_ROW).contains(index) => {
+                part.first = *index;
+            }
             Some(Value::Integer(index)) if *index == part.first + part.count => {}
             other => {
                 let index = other.map_or_else(String::new, Value::shown);

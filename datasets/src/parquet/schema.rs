@@ -1,8 +1,6 @@
 //! Lists the columns of a Parquet schema with the kinds of their values, and the class names
 //! written by `datasets`.
 
-use std::path::Path;
-
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
@@ -32,21 +30,46 @@ pub(super) fn fields(kind: &Type) -> &[TypePtr] {
 
 /// The kind of the values of a column of this type.
 fn column_kind(of: &Type) -> ColumnKind {
+    let info = of.get_basic_info();
+    let is_repeated = info.has_repetition() && info.repetition() == Repetition::REPEATED;
     if !of.is_primitive() {
-        return ColumnKind::Group(
-            fields(of)
-                .iter()
-                .map(|field| (field.name().to_owned(), column_kind(field)))
-                .collect(),
-        );
+        let fields = fields(of)
+            .iter()
+            .map(|field| (field.name().to_owned(), column_kind(field)))
+            .collect();
+        let is_list = info.converted_type() == ConvertedType::LIST
+            || matches!(info.logical_type_ref(), Some(LogicalType::List));
+        return match is_repeated || is_list {
+            true => ColumnKind::List(fields),
+            false => ColumnKind::Group(fields),
+        };
     }
-    match of.get_physical_type() {
-        _ if of.get_basic_info().repetition() == Repetition::REPEATED => ColumnKind::Other,
-        Physical::BYTE_ARRAY if is_text(of) => ColumnKind::Text,
-        Physical::BYTE_ARRAY => ColumnKind::Bytes,
+    let kind = match of.get_physical_type() {
         Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE => ColumnKind::Primitive,
         Physical::INT32 | Physical::INT64 if is_number(of) => ColumnKind::Primitive,
-        _ => ColumnKind::Other,
+        Physical::FIXED_LEN_BYTE_ARRAY
+            if matches!(info.logical_type_ref(), Some(LogicalType::Float16)) =>
+        {
+            ColumnKind::Primitive
+        }
+        Physical::BYTE_ARRAY if is_text(of) => ColumnKind::Text,
+        _ => match (info.logical_type_ref(), info.converted_type()) {
+            (Some(LogicalType::Decimal(_)), _) | (_, ConvertedType::DECIMAL) => {
+                ColumnKind::Other("decimal".to_owned())
+            }
+            (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => {
+                ColumnKind::Other("date".to_owned())
+            }
+            _ => match of.get_physical_type() {
+                Physical::BYTE_ARRAY => ColumnKind::Bytes,
+                Physical::FIXED_LEN_BYTE_ARRAY => ColumnKind::FixedBytes,
+                _ => ColumnKind::Other("time".to_owned()),
+            },
+        },
+    };
+    match is_repeated {
+        true => ColumnKind::List(vec![(of.name().to_owned(), kind)]),
+        false => kind,
     }
 }
 
@@ -89,10 +112,7 @@ fn is_number(of: &Type) -> bool {
 
 /// Names of the labels in a column, if the file has them in the form that the library `datasets`
 /// writes.
-pub(crate) fn class_names(path: &Path, label: &str) -> Vec<String> {
-    let Ok(file) = ParquetFile::open(path) else {
-        return Vec::new();
-    };
+pub(crate) fn class_names(file: &ParquetFile, label: &str) -> Vec<String> {
     let said = file.metadata().file_metadata().key_value_metadata();
     let text = said.and_then(|pairs| {
         pairs

@@ -12,7 +12,7 @@ from framespool.datasets._readers import StrPath, class_names
 
 
 def activitynet(
-    annotations: StrPath,
+    annotations: StrPath | Sequence[StrPath],
     root: StrPath,
     *,
     subset: str | None = None,
@@ -29,7 +29,7 @@ def activitynet(
     Labels are 0, 1, … by sorted class over all subsets.
 
     Args:
-        annotations: The JSON file.
+        annotations: The JSON file, or several, such as one per subset.
         root: Folder of the videos.
         subset: Subset to use (`"training"`, `"validation"`, `"testing"`); by default all.
         file: Path of a video below `root`. If it ends in `.*`, its folder is listed to find the extension.

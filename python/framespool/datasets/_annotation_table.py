@@ -18,6 +18,7 @@ from typing import Any
 
 from framespool import _framespool
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._in_memory import wanted_values
 from framespool.datasets._readers import Fps, StrPath, numbered_frames, warn_notes, with_classes
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, NotFoundError, ReadError
@@ -188,10 +189,7 @@ def filters(argument: str, wanted: Mapping[str, Any]) -> tuple[Filter, ...]:
     Returns:
         The filters.
     """
-    lists = {
-        name: list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
-        for name, value in wanted.items()
-    }
+    lists = {name: wanted_values(value) for name, value in wanted.items()}
     # Values of NumPy become those of Python.
     return tuple(
         Filter(argument, str(name), [getattr(value, "item", lambda value=value: value)() for value in values])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from framespool._common.validate_args import boolean
@@ -30,7 +30,8 @@ def from_dataframe(
     Args:
         table: A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`.
         source: Column of the paths or URLs of the videos or images, or of the bytes of the files.
-        label: Column of the labels, if it exists: integers, numbers with a fraction, names, or lists of numbers.
+        label: Column of the labels, if it exists: integers, numbers with a fraction, names, or lists of numbers. A row
+            without one has the label -1, or NaN with a fraction.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
@@ -61,6 +62,8 @@ def from_dataframe(
             "table must be a pandas.DataFrame, a polars.DataFrame (of a LazyFrame, the result of collect()) or a "
             f"pyarrow.Table, got {type(table).__name__}"
         )
+    if hasattr(table, "iloc") and label in read:
+        read[label] = _integers_of_pandas(read[label])
     names = {"source": source, "label": label, "start": start, "end": end}
     return rows_dataset(read, names, in_frames=in_frames, columns=columns, root=root, classes=classes)
 
@@ -159,10 +162,10 @@ def rows_dataset(
         read.get(name) if name is not None else None for name in map(names.get, ("source", "label", "start", "end"))
     )
     assert sources is not None
-    known = class_names(classes)
-    if labels is not None and any(isinstance(label, str) for label in labels):
-        known = known or sorted({label for label in labels if isinstance(label, str)})
-    number_of = {name: number for number, name in enumerate(known or ())}
+    found = {label for label in labels or () if isinstance(label, str)}
+    # Labels that are no names are numbers of the classes, which with_classes() checks.
+    known = (class_names(classes) or sorted(found)) if found else []
+    number_of = {name: number for number, name in enumerate(known)}
     samples = []
     for row, source in enumerate(sources):
         label = None if labels is None else labels[row]
@@ -171,7 +174,7 @@ def rows_dataset(
         bounds = [None if part is None else part[row] for part in (starts, ends)]
         samples.append((_sample(row, source, bounds, in_frames, root), label))
     kept = _kept(read, columns, set(names.values()))
-    return with_classes(Dataset(samples, known or (), kept), classes)
+    return with_classes(Dataset(samples, known, kept), classes)
 
 
 def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], table: str) -> list[int]:
@@ -193,14 +196,45 @@ def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], t
     rows: Sequence[int] = range(len(next(iter(read.values()), ())))
     for name, wanted in where.items():
         values = _column(read, name, "where", table)
-        choices = list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
-        left = [row for row in rows if values[row] in choices]
+        choices = wanted_values(wanted)
+        is_wanted = _lookup(choices)
+        left = [row for row in rows if is_wanted(values[row])]
         if not left:
             found = list(dict.fromkeys(repr(values[row]) for row in rows))
             shown = ", ".join([*found[:8], *(["…"] if len(found) > 8 else [])])
             raise ArgumentError(f"where: {table} has no row with {wanted!r} in the column {name!r}; it has {shown}")
         rows = left
     return list(rows)
+
+
+def wanted_values(wanted: Any) -> list[Any]:
+    """Returns the values that select rows.
+
+    Args:
+        wanted: A value, or several in a list, a tuple, a set, or an array of NumPy.
+
+    Returns:
+        The values.
+    """
+    if hasattr(wanted, "tolist"):
+        wanted = wanted.tolist()
+    return list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+
+
+def _lookup(choices: list[Any]) -> Callable[[Any], bool]:
+    """A function that reports whether a value is one of the choices."""
+    try:
+        known = set(choices)
+    except TypeError:  # lists and dicts have no hash
+        return choices.__contains__
+
+    def is_known(value: Any) -> bool:
+        try:
+            return value in known
+        except TypeError:
+            return value in choices
+
+    return is_known
 
 
 def _columns_of(table: Any) -> dict[str, list[Any]] | None:
@@ -218,6 +252,14 @@ def _columns_of(table: Any) -> dict[str, list[Any]] | None:
         twice = next(name for name in names if names.count(name) > 1)
         raise ArgumentError(f"table: two columns have the name {twice!r}; rename one")
     return {name: [_present(value) for value in values] for name, values in zip(names, lists, strict=True)}
+
+
+def _integers_of_pandas(values: list[Any]) -> list[Any]:
+    """The integers of a column in which some are missing: pandas stores the others as floats."""
+    found = [value for value in values if value is not None]
+    if len(found) == len(values) or not all(isinstance(value, float) and value.is_integer() for value in found):
+        return values
+    return [None if value is None else int(value) for value in values]
 
 
 def _present(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from framespool._common.validate_args import display_repr, is_url
 from framespool.datasets._columns import uniform_labels
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._readers import with_classes
 from framespool.errors import ArgumentError, NotFoundError, ReadError
 from framespool.video._sources import KINDS, Sources
 
@@ -54,7 +55,7 @@ def read_sources(
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line, object_pairs_hook=_object)
                 if not isinstance(row, dict):
                     raise ValueError(f"is {display_repr(row)[:60]}, not an object")
                 found = [_paths(row, key, folder) for key in keys]
@@ -70,13 +71,25 @@ def read_sources(
         raise ArgumentError(f"{name} lists no samples; write an object per line, such as {_EXAMPLE}")
     for values in columns.values():
         values += [None] * (len(samples) - len(values))
-    _, names, wrong = uniform_labels(samples, list(classes or ()))
+    # Labels that are no names are numbers of the classes, which with_classes() checks.
+    known = list(classes or ()) if any(isinstance(found, str) for _, found in samples) else []
+    _, names, wrong = uniform_labels(samples, known)
     if wrong is not None:
         raise ArgumentError(f"{name}: {wrong}")
-    return Dataset(samples, names, columns)
+    return with_classes(Dataset(samples, names, columns), classes)
 
 
 _EXAMPLE = '{"videos": ["a.mp4"], "images": [], "conversations": [...]}'
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ; `json` alone keeps the last value of a key and loses the others."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"key {display_repr(twice)[:60]} appears twice")
+    return made
 
 
 def _lines(file: Any, name: str) -> Any:

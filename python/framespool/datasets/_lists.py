@@ -315,7 +315,8 @@ def csv(
     Args:
         path: Text file.
         source: Column of the paths or URLs.
-        label: Column of the labels, if it exists: names of classes, or numbers.
+        label: Column of the labels, if it exists: integers (`3`, or `3.0` as data frames write them), numbers with a
+            fraction, or else names of classes. Without a value the label is -1, or NaN with a fraction.
         where: Selects rows: by column, the value that a row must have, or a list of such values, for example
             `{"split": "train"}`. Classes are those of all rows, so that all parts of a file number them equally.
         classes: Class names in the order of their labels, such as `train.classes` for a file that lacks some classes.
@@ -369,9 +370,9 @@ def csv(
     )
     dataset = read(path, table, root)
     numbers = dataset.columns.get(label, ())
-    if not any(isinstance(value, float) for value in numbers):
+    if not any(isinstance(value, float) for value in numbers) or any(number != -1 for _, number in dataset):
         return dataset
-    # The engine has labels with a fraction as a column.
+    # The engine has labels with a fraction as a column, and -1 as the label of each sample.
     columns_kept = {
         name: values for name, values in dataset.columns.items() if name != label or label in (wanted or ())
     }

@@ -54,15 +54,15 @@ def parquet(
             in `webdataset()`), a URL, optionally with braces, or a list of them.
         source: Column of the videos or images.
         label: Column of the labels, if it exists: an integer or a name, or a list of integers, which becomes a column.
-            Names of `datasets`' class labels are `Dataset.classes`.
+            Names of `datasets`' class labels are `Dataset.classes`; all files must have the same.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
         classes: Class names in the order of their labels, such as `train.classes` for a table that lacks some classes.
             By default the names of `datasets`' class labels, or else the names that occur, sorted.
         columns: Columns to keep in `Dataset.columns`. By default every column with one number, flag or text per
-            row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
-            (`"image.path"`), unless a column has that exact name.
+            row; lists, structs, dates and decimals are kept if they are named, unless they contain bytes. A name with
+            dots is a field of a struct (`"image.path"`), unless a column has that exact name.
         root: Folder that relative paths start from. By default the folder of their file.
         on_error: `"raise"`: a bad row or file is an error. `"skip"`: such rows, row groups or files are skipped,
             and one warning has their number and the first reasons.

@@ -354,9 +354,12 @@ def test_stateful_data_loader_resumes_at_the_end_of_epochs_of_different_lengths(
 
 
 @pytest.mark.parametrize("estimates", [False, True])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, workers, estimates):
-    """Lightning sets no epoch of datasets: they read it when their length is requested, also before the restore."""
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, workers, persistent, estimates):
+    """Lightning sets no epoch of datasets: they read it when their length is requested, also before the restore.
+
+    Workers that stay alive were forked while Lightning prepared the resumed run, and its frames are on their stacks.
+    """
     pl = pytest.importorskip("lightning.pytorch")
 
     class Model(pl.LightningModule):
@@ -380,10 +383,10 @@ def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, wor
     def fit(epochs, items, resume=None, **more):
         if items:
             dataset = framespool.torch.VideoDataset(short_clips[:4], SAMPLING, transforms=KEYWORDS["transforms"])
-            batches = DataLoader(dataset, 4, num_workers=workers)
         else:
             dataset = ClipDataset(short_clips[:4], SAMPLING, **KEYWORDS)
-            batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+        size = 4 if items else None
+        batches = DataLoader(dataset, size, num_workers=workers, persistent_workers=persistent)
         model = Model(dataset if items else None)
         quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, **more}
         trainer = pl.Trainer(max_epochs=epochs, accelerator="cpu", enable_model_summary=False, **quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import warnings
 
@@ -142,6 +143,18 @@ def test_workers_agree_on_the_epoch_in_any_order():
             epoch = epoch if resumed is None else resumed
             assert {counters.start(hash((11, iteration)), resumed) for _ in range(draw.randint(1, 5))} == {epoch}
             assert counters.next() == epoch + 1
+
+
+def test_workers_agree_on_the_epoch_if_an_iterator_is_not_used():
+    """Workers of several iterators start in any order, and after a selection, also with the same seed."""
+    counter = _EpochCounter()
+    started = [counter.start(iteration) for iteration in (11, 22, 11, 22, 33, 11)]
+    assert started == [0, 1, 0, 1, 2, 0] and counter.next() == 3
+    worker = copy.copy(counter)  # as it is forked
+    counter.select(7)
+    assert [counter.start(11), worker.start(11), counter.start(22), worker.start(22)] == [7, 0, 8, 1]
+    assert counter.start(44, resumed=5) == 5 and counter.start(55) == 6
+    assert [counter.start(44, resumed=5), counter.start(66)] == [5, 6]
 
 
 def test_a_dataset_has_a_length(short_clips):

@@ -216,28 +216,33 @@ class _EpochCounter:
 
     The workers of an iteration start at different times, and must agree on its epoch without a lock: a worker that is
     killed would never release it. The first one that starts advances the epoch, the others find the iteration's key in
-    the shared memory. Key and epoch are one word, so they are read and written together. If two workers are the first,
-    both write the same word.
+    the shared memory, also if an iterator that is not used has advanced the epoch since. Key and number of an iteration
+    are one word, so they are read and written together. If two workers are the first, both write the same word.
     """
 
-    #: Epochs since the selected one, in the lower half of a word; the iteration's key is the upper half, from 1.
-    _EPOCHS, _KEYS = 1 << 32, 1 << 30
+    #: The number of an iteration, from 1, is the lower half of a word, its key, from 1, the upper half.
+    _NUMBERS, _KEYS = 1 << 32, 1 << 30
+    #: Iterations whose workers may still start.
+    _KEPT = 16
 
     def __init__(self) -> None:
-        #: The selected epoch, then the latest word, which is 0 before the first iteration; then whether all iterations
-        #: have the selected epoch.
-        self._shared = torch.zeros(3, dtype=torch.int64).share_memory_()
+        #: The selected epoch; the number of the first iteration since then; whether all iterations have that epoch.
+        self._selection = torch.tensor([0, 1, 0]).share_memory_()
+        #: The latest iterations, each at its number modulo `_KEPT`: words, and epochs.
+        self._words = torch.zeros(self._KEPT, dtype=torch.int64).share_memory_()
+        self._epochs = torch.zeros(self._KEPT, dtype=torch.int64).share_memory_()
+        #: Selections in this process, or in the training process when it started this worker. They distinguish
+        #: iterations of different epochs for which the `DataLoader` draws the same seed.
+        self._selections = 0
 
     def select(self, epoch: int, *, repeat: bool = False) -> None:
         """Selects the epoch of the next iteration, or of all."""
-        self._shared[1] = 0
-        self._shared[0] = epoch
-        self._shared[2] = int(repeat)
+        self._selections += 1
+        self._selection[:] = torch.tensor([epoch, self._latest(self._words.tolist()) + 1, int(repeat)])
 
     def next(self) -> int:
         """Returns the epoch of an iteration that starts now."""
-        selected, word, _ = self._shared.tolist()
-        return selected + self._advanced(word)
+        return self._after(self._latest(self._words.tolist()))
 
     def start(self, iteration: int, resumed: int | None = None) -> int:
         """Starts an iteration.
@@ -249,19 +254,31 @@ class _EpochCounter:
         Returns:
             Its epoch.
         """
-        key = 1 + iteration % self._KEYS
-        if resumed is not None:
-            self._shared[0], self._shared[1] = resumed, key * self._EPOCHS
-            return resumed
-        selected, word, _ = self._shared.tolist()
-        if word // self._EPOCHS == key:
-            return selected + word % self._EPOCHS
-        advanced = self._advanced(word)
-        self._shared[1] = key * self._EPOCHS + advanced
-        return selected + advanced
+        key = 1 + hash((iteration, self._selections)) % self._KEYS
+        words = self._words.tolist()
+        latest = self._latest(words)
+        if resumed is None:
+            number = max((word % self._NUMBERS for word in words if word // self._NUMBERS == key), default=0)
+            if number:
+                return int(self._epochs[number % self._KEPT])
+            number, epoch = latest + 1, self._after(latest)
+        else:
+            number = latest + (words[latest % self._KEPT] // self._NUMBERS != key)
+            self._selection[:2] = torch.tensor([resumed, number])
+            epoch = resumed
+        # The epoch first: a worker that finds the word reads it.
+        self._epochs[number % self._KEPT] = epoch
+        self._words[number % self._KEPT] = key * self._NUMBERS + number
+        return epoch
 
-    def _advanced(self, word: int) -> int:
-        return word % self._EPOCHS + 1 if word and not self._shared[2] else 0
+    def _after(self, latest: int) -> int:
+        """Epoch of the iteration after this one."""
+        selected, first, repeat = self._selection.tolist()
+        return int(selected if repeat else selected + latest + 1 - first)
+
+    def _latest(self, words: list[int]) -> int:
+        """Number of the latest iteration; 0 before the first one."""
+        return max(word % self._NUMBERS for word in words)
 
 
 def _warn_oversubscribed(workers: int, threads: int) -> None:

@@ -154,6 +154,31 @@ def test_framespool_transforms_run_in_the_engine(videos):
     assert torch.equal(mixed.get_frames_at([0, 5]).data, expected.permute(0, 3, 1, 2))
 
 
+def test_crops_know_the_size_after_transforms_of_framespool(videos):
+    """A resize of the shorter side, and padding, change the size in ways that their arguments do not show."""
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec import decoders, transforms
+
+    path, t = videos / "action" / "cars_768x432.mp4", fsp.transforms
+    own = [t.Resize(216), t.Pad((0, 10, 0, 0))]  # 226x384
+    frames = fsp.Video(path, layout="THWC").frames([5], transforms=own).frames.torch().permute(0, 3, 1, 2)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        cropped = decoders.VideoDecoder(path, transforms=[*own, transforms.RandomCrop((200, 300))])
+        torch.manual_seed(seed)
+        top, left = (int(torch.randint(0, spare + 1, ())) for spare in (26, 84))
+        right = frames[:, :, top : top + 200, left : left + 300]
+        assert torch.equal(cropped.get_frames_at([5]).data, right)
+    centered = decoders.VideoDecoder(path, transforms=[*own, transforms.CenterCrop((200, 300))])
+    assert torch.equal(centered.get_frames_at([5]).data, frames[:, :, 13:213, 42:342])
+    assert decoders.VideoDecoder(path, transforms=own).get_frames_at([]).data.shape == (0, 3, 226, 384)
+    with pytest.raises(RuntimeError, match=r"\(226, 384\) are smaller"):
+        decoders.VideoDecoder(path, transforms=[*own, transforms.CenterCrop((300, 300))])
+    with pytest.raises(ValueError, match=r"a random size; give framespool.transforms.RandomCrop"):
+        turned = t.RandomRotation(20, expand=True)
+        decoders.VideoDecoder(path, transforms=[turned, transforms.RandomCrop((200, 300))])
+
+
 def test_many_resized_frames_are_made_a_few_at_a_time(videos, monkeypatch):
     torch = torch_or_skip()
     from framespool.compat import _readahead

@@ -11,6 +11,8 @@ import copy
 import itertools
 import json
 import pickle
+import sys
+import types
 from pathlib import Path
 
 import compat_cases
@@ -247,6 +249,43 @@ def test_lerobots_cache_keeps_the_decoders_used_last(videos):
     assert cache.get_decoder(str(paths[0])) is first
     decode_video_frames_torchcodec(paths[2], [0.1], 0.2, decoder_cache=cache)
     assert cache.size() == 2 and cache.get_decoder(paths[0]) is first
+
+
+def test_lerobots_own_cache_and_error_can_stay_in_the_code(videos, monkeypatch):
+    """StreamingLeRobotDataset passes LeRobot's cache, whose decoders are torchcodec's; code catches LeRobot's error."""
+    torch = torch_or_skip()
+    from framespool.compat.lerobot import FrameTimestampError, decode_video_frames_torchcodec
+
+    try:
+        from lerobot.datasets import video_utils
+    except ImportError:
+        error, cache = type("FrameTimestampError", (ValueError,), {}), type("VideoDecoderCache", (), {})
+        video_utils = types.SimpleNamespace(FrameTimestampError=error, VideoDecoderCache=cache)
+        monkeypatch.setitem(sys.modules, "lerobot.datasets.video_utils", video_utils)
+    path, cache = str(videos / VFR), video_utils.VideoDecoderCache()
+    right = decode_video_frames_torchcodec(path, [0.5], 0.2)
+    assert torch.equal(decode_video_frames_torchcodec(path, [0.5], 0.2, decoder_cache=cache), right)
+    for error in (FrameTimestampError, video_utils.FrameTimestampError):
+        with pytest.raises(error, match="no frame within"):
+            decode_video_frames_torchcodec(path, [1e3], 0.2)
+
+
+def test_lerobots_tolerance_is_that_of_float32(videos, monkeypatch):
+    """LeRobot stores and compares times as float32, whose rounding exceeds 1e-4 s after half an hour of video."""
+    torch = torch_or_skip()
+    from framespool.compat import lerobot
+
+    decoder = lerobot.VideoDecoder(str(videos / VFR))
+    monkeypatch.setattr(decoder, "_pts", [time + 5000 for time in decoder._pts])
+    monkeypatch.setattr(lerobot._cache, "get_decoder", lambda path: decoder)
+    rounded = torch.tensor(decoder._pts, dtype=torch.float32).tolist()
+    place = max(range(len(rounded)), key=lambda place: abs(rounded[place] - decoder._pts[place]))
+    stored = rounded[place]
+    assert abs(stored - decoder._pts[place]) > 2e-4
+    found = lerobot.decode_video_frames_torchcodec("long.mp4", [stored], 1e-4, return_uint8=True)
+    assert torch.equal(found, decoder.get_frames_at([place]).data)
+    with pytest.raises(lerobot.FrameTimestampError):
+        lerobot.decode_video_frames_torchcodec("long.mp4", [stored + 2e-3], 1e-4)
 
 
 @pytest.mark.parametrize("what", test_fork.MADE_WITH_TORCH)

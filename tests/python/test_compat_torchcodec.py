@@ -294,6 +294,21 @@ def test_a_forked_child_drops_ends_and_reopens(short_clips, tmp_path, what):
     test_fork.check_child(test_fork.MADE_WITH_TORCH[what], [short_clips[0][0], "", "", str(tmp_path)])
 
 
+def test_a_fallback_to_the_cpu_is_reported_when_it_happens_later(videos, monkeypatch):
+    torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    decoder, reasons = decoders.VideoDecoder(str(videos / VFR)), [None, "film grain"]
+    native = types.SimpleNamespace(cpu_fallback=lambda: reasons.pop(0))
+    on_gpu = types.SimpleNamespace(frames=lambda places: None, _video=native)
+    monkeypatch.setattr(decoder._frames, "video", on_gpu)
+    decoder._cpu_fallback = decoders.CpuFallbackStatus()
+    decoder._cpu_fallback._backend = "CUDA"
+    assert str(decoder.cpu_fallback) == "[CUDA] Fallback status: No fallback required"
+    assert decoder.cpu_fallback and not reasons
+    assert "film grain" in str(decoder._cpu_fallback)
+
+
 def test_the_capacity_of_the_nvdec_cache_is_stored():
     torch_or_skip()
     from framespool.compat.torchcodec import decoders

@@ -212,16 +212,17 @@ class VideoDecoder:
         Raises:
             RuntimeError: If the frame cannot be decoded.
         """
-        status = self._cpu_fallback
+        status, video = self._cpu_fallback, self._frames.video
         if not status.status_known:
-            video = self._frames.video
             try:
                 video.frames([self._places[0]])
             except Error as reason:
                 raise RuntimeError(str(reason)) from reason
+            status.status_known = True
+        if status._backend != "CPU":
+            # NVDEC may refuse a later part of the file.
             reason_of_gpu = video._video.cpu_fallback()
-            status.status_known, status._is_fallback = True, reason_of_gpu is not None
-            status._reason = reason_of_gpu or ""
+            status._is_fallback, status._reason = reason_of_gpu is not None, reason_of_gpu or ""
         return status
 
     def __getitem__(self, key: int | slice) -> Any:

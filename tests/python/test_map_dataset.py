@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import warnings
@@ -328,6 +329,16 @@ def test_pickled_dataset_has_no_loader(short_clips):
     dataset[0]
     copied = pickle.loads(pickle.dumps(dataset))
     assert copied._loader is None and same(copied[1], clips_of(short_clips, 0)[1])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda dataset: pickle.loads(pickle.dumps(dataset))])
+def test_workers_of_a_copy_follow_its_epoch(short_clips, copied):
+    dataset = copied(VideoDataset(short_clips, SAMPLING, **KEYWORDS))
+    batches = DataLoader(dataset, batch_size=None, num_workers=1, persistent_workers=True)
+    for epoch in (0, 3):
+        dataset.set_epoch(epoch)
+        right = clips_of(short_clips, epoch)
+        assert all(same(item, right[clip]) for clip, item in enumerate(batches))
 
 
 def test_video_metadata(videos):

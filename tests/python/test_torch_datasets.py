@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 import warnings
 
@@ -126,6 +127,18 @@ def test_each_iteration_is_the_next_epoch(short_clips, workers, more):
     if workers == 0:
         iter(batches)
     assert ids(batches) == expected(short_clips, 10)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda dataset: pickle.loads(pickle.dumps(dataset))])
+def test_workers_of_a_copy_advance_its_epochs(short_clips, copied):
+    dataset = ClipDataset(short_clips, SAMPLING, **{**KEYWORDS, "seed": None})
+    copy_of_it = copied(dataset)
+    batches = DataLoader(copy_of_it, batch_size=None, num_workers=2)
+    first, second = ids(batches), ids(batches)
+    assert flat(first) != flat(second) and sorted(flat(first)) == sorted(flat(second))
+    again = DataLoader(dataset, batch_size=None, num_workers=2)
+    assert ids(again) == first, "the copy has its own epochs"
 
 
 def test_workers_agree_on_the_epoch_in_any_order():

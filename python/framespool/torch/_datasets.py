@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from framespool._common.pytorch import Base, get_worker_info, needed, tensors, torch
+from framespool._common.pytorch import Base, SharedTensors, get_worker_info, needed, tensors, torch
 from framespool._common.ranks import cores_per_rank
 from framespool._common.validate_args import integer
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
@@ -23,7 +23,7 @@ from framespool.options._order import DrawnSeed, Shards, as_shards, is_sampler, 
 from framespool.torch._distributed import is_initialized, rank_and_world
 
 
-class _Batches(Base):
+class _Batches(SharedTensors, Base):
     """Common base of `ClipDataset` and `ImageDataset`."""
 
     def __init__(self, dataset: Any, keywords: dict[str, Any]) -> None:
@@ -211,7 +211,7 @@ def _check_repeatable(sampler: Any) -> None:
         )
 
 
-class _EpochCounter:
+class _EpochCounter(SharedTensors):
     """The epoch of the next iteration, shared by the processes of a `DataLoader`.
 
     The workers of an iteration start at different times, and must agree on its epoch without a lock: a worker that is

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from framespool._common.pytorch import MapBase, get_worker_info, needed, tensors, torch
+from framespool._common.pytorch import MapBase, SharedTensors, get_worker_info, needed, tensors, torch
 from framespool._common.ranks import cores_per_rank
 from framespool._common.validate_args import batch_layout, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset, one_source_each, warn_of_other_numbers
@@ -36,7 +36,7 @@ _KEYWORDS = (
 _COMPARED_EPOCHS, _MAX_COMPARED_CLIPS = 8, 16
 
 
-class VideoDataset(MapBase):
+class VideoDataset(SharedTensors, MapBase):
     """Clips as a map-style `torch.utils.data.Dataset`: `dataset[i]` is clip *i*.
 
     The `DataLoader`, its sampler and its `collate_fn` choose the order and make the batches, so everything that works

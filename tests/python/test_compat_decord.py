@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import threading
+import types
 
 import compat_cases
 import framespool as fsp
@@ -154,6 +155,8 @@ def test_a_reader_opens_every_kind_of_source(videos):
     member = fsp.datasets.ArchiveMember(str(path), 0, len(data))
     for source in (path, data, bytearray(data), io.BytesIO(data), member):
         assert np.array_equal(decord.VideoReader(source)[5].asnumpy(), expected)
+    stream = types.SimpleNamespace(read=lambda: data)  # of a network, without seek()
+    assert np.array_equal(decord.VideoReader(stream)[5].asnumpy(), expected)
     # decord reads a file object when it is opened.
     with path.open("rb") as file:
         reader = decord.VideoReader(file, ctx=decord.cpu(0), num_threads=2)

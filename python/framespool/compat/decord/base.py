@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from framespool.compat._readahead import readable
-from framespool.video._video import is_file_object
 
 __all__ = ["DECORDError", "DECORDLimitReachedError"]
 
@@ -21,7 +21,7 @@ class DECORDLimitReachedError(Exception):
 def source_of(uri: Any) -> Any:
     """Converts a source for :class:`framespool.Video`.
 
-    A file object is read from its position to its end, as in decord: it may be closed afterwards.
+    An object with ``read()`` is read from its position to its end, as in decord: it may be closed afterwards.
 
     Args:
         uri: A path, a file object, bytes or an archive member.
@@ -32,7 +32,8 @@ def source_of(uri: Any) -> Any:
     Raises:
         DECORDError: If its type is not supported.
     """
-    source = uri.read() if is_file_object(uri) else uri
+    # Some paths have it, too.
+    source = uri.read() if hasattr(uri, "read") and not isinstance(uri, os.PathLike) else uri
     found = None if isinstance(source, str) and source is not uri else readable(source)
     if found is None:
         raise DECORDError(f"uri must be a path or a file object opened for bytes, got {type(uri).__name__}")

@@ -18,7 +18,12 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 import framespool.torch  # noqa: E402
-from framespool.torch import ClipDataset, ImageDataset, TorchLoader  # noqa: E402
+from framespool.torch import (  # noqa: E402
+    ClipDataset,
+    ImageDataset,
+    TorchLoader,
+    _datasets,  # noqa: E402
+)
 from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
@@ -139,6 +144,18 @@ def test_workers_of_a_copy_advance_its_epochs(short_clips, copied):
     assert flat(first) != flat(second) and sorted(flat(first)) == sorted(flat(second))
     again = DataLoader(dataset, batch_size=None, num_workers=2)
     assert ids(again) == first, "the copy has its own epochs"
+
+
+def test_a_rank_that_was_sent_the_dataset_uses_its_own_shard(short_clips, monkeypatch):
+    """A spawned worker, which is in no process group, uses that of its training process."""
+    here = {"shard_id": 0, "num_shards": 2}
+    monkeypatch.setattr(_datasets, "is_initialized", lambda: bool(here))
+    monkeypatch.setattr(_datasets, "rank_and_world", lambda: here or {"shard_id": 0, "num_shards": 1})
+    sent = pickle.dumps(ClipDataset(short_clips, SAMPLING, **KEYWORDS))
+    here = {"shard_id": 1, "num_shards": 2}
+    assert pickle.loads(sent)._part() == here
+    here = {}
+    assert pickle.loads(sent)._part() == {"shard_id": 0, "num_shards": 2}
 
 
 def test_workers_agree_on_the_epoch_in_any_order():

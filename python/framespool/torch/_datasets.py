@@ -89,10 +89,13 @@ class _Batches(SharedTensors, Base):
     def _part(self) -> dict[str, int]:
         """Returns the shard of this process, unless keywords select it.
 
-        A spawned worker is in no process group: it uses the shard of its training process (see __getstate__).
+        A spawned worker is in no process group: it uses the shard of its training process (see __getstate__). A rank
+        that another one has sent the dataset to uses its own.
         """
         given = "shard_id" in self.keywords or "num_shards" in self.keywords
-        return {} if given or is_sampler(self.keywords.get("shuffle")) else self._rank or rank_and_world()
+        if given or is_sampler(self.keywords.get("shuffle")):
+            return {}
+        return rank_and_world() if self._rank is None or is_initialized() else self._rank
 
     def _shards(self, part: Mapping[str, int]) -> Shards:
         return as_shards({**self.keywords, **part}.get("num_shards", 1))

@@ -376,6 +376,20 @@ def test_length_is_that_of_the_next_epoch(videos, workers):
     assert lengths == [6, 5, 6]
 
 
+def test_length_is_that_of_the_seed_of_a_state(videos):
+    dataset, sampling, keywords = of_different_lengths(videos)
+    torch.manual_seed(1)
+    first, then = (ClipDataset(dataset, sampling, **keywords, seed=None) for _ in range(2))
+    state = first.state_dict()
+    known = [len(then)]
+    then.load_state_dict(state)
+    for epoch in range(8):
+        whole = len(list(then))
+        if epoch:
+            assert known[-1] == whole, epoch
+        known.append(len(then))
+
+
 def test_stateful_data_loader_resumes_at_the_end_of_epochs_of_different_lengths(videos):
     """A worker that has delivered its last batch waits, at a number of batches that the next epoch may not have."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader

@@ -44,7 +44,7 @@ class _Batches(SharedTensors, Base):
         self._begun = False
         #: Shard of this process if no keyword selects it; see _part.
         self._rank: dict[str, int] | None = None
-        #: Batches of an epoch, for a shard; the loader that counts them, if their number differs between epochs.
+        #: Batches of an epoch, for a shard and a drawn seed; the loader that counts them, if epochs differ in length.
         self._length: tuple[dict[str, int], int | BaseLoader[Any]] | None = None
         #: With `seed=None` the seed, shared by the processes of a `DataLoader`.
         self._drawn: Any = None
@@ -77,11 +77,10 @@ class _Batches(SharedTensors, Base):
         if started is not None:
             self._epochs.select(started[0], repeat=started[1])
             self._unused = False
-        part = self._part()
+        # Workers and threads do not change it; a state may have another seed.
+        part = {**self._part(), **({} if self._drawn is None else {"seed": int(self._drawn)})}
         if self._length is None or self._length[0] != part:
-            # Workers and threads do not change it.
-            seed = {} if self._drawn is None else {"seed": int(self._drawn)}
-            loader = self._make({**self.keywords, **part, **seed})
+            loader = self._make({**self.keywords, **part})
             self._length = part, len(loader) if loader._plan is None else loader
         length = self._length[1]
         return length if isinstance(length, int) else length._num_batches(self._epochs.next())

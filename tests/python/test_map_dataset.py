@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import threading
 import warnings
 
 import framespool as fsp
@@ -339,6 +340,30 @@ def test_workers_of_a_copy_follow_its_epoch(short_clips, copied):
         dataset.set_epoch(epoch)
         right = clips_of(short_clips, epoch)
         assert all(same(item, right[clip]) for clip, item in enumerate(batches))
+
+
+def test_threads_request_items_one_after_another(short_clips, monkeypatch):
+    dataset, right = VideoDataset(short_clips, SAMPLING, **KEYWORDS), clips_of(short_clips, 0)
+    len(dataset)
+    make, found, begun, meanwhile = fsp.ClipLoader._clips, {}, [], []
+
+    def request(clip):
+        found[clip] = dataset[clip]
+
+    def make_later(self, epoch, clips):
+        """While the first request is made, another thread has a request of its own."""
+        begun.append(clips)
+        if len(begun) == 1:
+            other.start()
+            other.join(timeout=0.5)
+            meanwhile.extend(begun[1:])
+        return make(self, epoch, clips)
+
+    other = threading.Thread(target=request, args=(1,))
+    monkeypatch.setattr(fsp.ClipLoader, "_clips", make_later)
+    request(0)
+    other.join()
+    assert not meanwhile and all(same(found[clip], right[clip]) for clip in (0, 1))
 
 
 def test_video_metadata(videos):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import threading
+import types
 
 import compat_cases
 import framespool as fsp
@@ -154,8 +155,33 @@ def test_a_reader_opens_every_kind_of_source(videos):
     member = fsp.datasets.ArchiveMember(str(path), 0, len(data))
     for source in (path, data, bytearray(data), io.BytesIO(data), member):
         assert np.array_equal(decord.VideoReader(source)[5].asnumpy(), expected)
+    stream = types.SimpleNamespace(read=lambda: data)  # of a network, without seek()
+    assert np.array_equal(decord.VideoReader(stream)[5].asnumpy(), expected)
+    # decord reads a file object when it is opened.
     with path.open("rb") as file:
-        assert len(decord.VideoReader(file, ctx=decord.cpu(0), num_threads=2)) == 72
+        reader = decord.VideoReader(file, ctx=decord.cpu(0), num_threads=2)
+    assert len(reader) == 72 and np.array_equal(reader[5].asnumpy(), expected)
+    with path.open("rb") as file:
+        loader = decord.VideoLoader([file], [decord.cpu(0)], (2, 360, 640, 3), 4, 0, 0)
+    assert np.array_equal(loader.next()[0].asnumpy()[1], expected)
+    with pytest.raises(decord.DECORDError, match="opened for bytes"):
+        decord.VideoReader(io.StringIO(str(path)))
+
+
+def test_another_thread_does_not_change_which_frame_is_returned(videos):
+    class Interrupted(decord.VideoReader):
+        """When frame 3 is requested, another thread requests frame 9."""
+
+        @property
+        def _next(self):
+            return self._place
+
+        @_next.setter
+        def _next(self, place):
+            self._place = 9 if place == 3 else place
+
+    path = str(videos / "derived" / "base_640x360.mp4")
+    assert np.array_equal(Interrupted(path)[3].asnumpy(), decord.VideoReader(path)[3].asnumpy())
 
 
 def test_a_reader_decodes_the_stream_that_was_asked_for(videos):

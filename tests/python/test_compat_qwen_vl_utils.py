@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -114,3 +115,14 @@ def test_frames_and_metadata_without_qwen_vl_utils(videos, monkeypatch):
         ours._sampled({"video": str(videos / FILES[0]), "nframes": 4, "video_start": 1.0, "video_end": 1.0})
     with pytest.raises(fsp.errors.ArgumentError, match="must be from 2 to 1"):
         ours._sampled({"video": str(videos / "odd" / "single_frame.mp4")})
+
+
+@pytest.mark.parametrize("name", ["a#b.mp4", "a?b=c.mp4", "a%20b.mp4", "a b.mp4"])
+def test_what_follows_file_is_a_path(videos, tmp_path, monkeypatch, name):
+    from framespool.compat import qwen_vl_utils as ours
+
+    shutil.copy(videos / FILES[2], tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    for address in (f"file://{tmp_path / name}", f"file://{name}", str(tmp_path / name)):
+        video, *_ = ours._sampled({"video": address, "nframes": 4})
+        assert len(video) > 4

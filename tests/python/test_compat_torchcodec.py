@@ -11,6 +11,8 @@ import copy
 import itertools
 import json
 import pickle
+import sys
+import types
 from pathlib import Path
 
 import compat_cases
@@ -154,6 +156,31 @@ def test_framespool_transforms_run_in_the_engine(videos):
     assert torch.equal(mixed.get_frames_at([0, 5]).data, expected.permute(0, 3, 1, 2))
 
 
+def test_crops_know_the_size_after_transforms_of_framespool(videos):
+    """A resize of the shorter side, and padding, change the size in ways that their arguments do not show."""
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec import decoders, transforms
+
+    path, t = videos / "action" / "cars_768x432.mp4", fsp.transforms
+    own = [t.Resize(216), t.Pad((0, 10, 0, 0))]  # 226x384
+    frames = fsp.Video(path, layout="THWC").frames([5], transforms=own).frames.torch().permute(0, 3, 1, 2)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        cropped = decoders.VideoDecoder(path, transforms=[*own, transforms.RandomCrop((200, 300))])
+        torch.manual_seed(seed)
+        top, left = (int(torch.randint(0, spare + 1, ())) for spare in (26, 84))
+        right = frames[:, :, top : top + 200, left : left + 300]
+        assert torch.equal(cropped.get_frames_at([5]).data, right)
+    centered = decoders.VideoDecoder(path, transforms=[*own, transforms.CenterCrop((200, 300))])
+    assert torch.equal(centered.get_frames_at([5]).data, frames[:, :, 13:213, 42:342])
+    assert decoders.VideoDecoder(path, transforms=own).get_frames_at([]).data.shape == (0, 3, 226, 384)
+    with pytest.raises(RuntimeError, match=r"\(226, 384\) are smaller"):
+        decoders.VideoDecoder(path, transforms=[*own, transforms.CenterCrop((300, 300))])
+    with pytest.raises(ValueError, match=r"a random size; give framespool.transforms.RandomCrop"):
+        turned = t.RandomRotation(20, expand=True)
+        decoders.VideoDecoder(path, transforms=[turned, transforms.RandomCrop((200, 300))])
+
+
 def test_many_resized_frames_are_made_a_few_at_a_time(videos, monkeypatch):
     torch = torch_or_skip()
     from framespool.compat import _readahead
@@ -224,10 +251,62 @@ def test_lerobots_cache_keeps_the_decoders_used_last(videos):
     assert cache.size() == 2 and cache.get_decoder(paths[0]) is first
 
 
+def test_lerobots_own_cache_and_error_can_stay_in_the_code(videos, monkeypatch):
+    """StreamingLeRobotDataset passes LeRobot's cache, whose decoders are torchcodec's; code catches LeRobot's error."""
+    torch = torch_or_skip()
+    from framespool.compat.lerobot import FrameTimestampError, decode_video_frames_torchcodec
+
+    try:
+        from lerobot.datasets import video_utils
+    except ImportError:
+        error, cache = type("FrameTimestampError", (ValueError,), {}), type("VideoDecoderCache", (), {})
+        video_utils = types.SimpleNamespace(FrameTimestampError=error, VideoDecoderCache=cache)
+        monkeypatch.setitem(sys.modules, "lerobot.datasets.video_utils", video_utils)
+    path, cache = str(videos / VFR), video_utils.VideoDecoderCache()
+    right = decode_video_frames_torchcodec(path, [0.5], 0.2)
+    assert torch.equal(decode_video_frames_torchcodec(path, [0.5], 0.2, decoder_cache=cache), right)
+    for error in (FrameTimestampError, video_utils.FrameTimestampError):
+        with pytest.raises(error, match="no frame within"):
+            decode_video_frames_torchcodec(path, [1e3], 0.2)
+
+
+def test_lerobots_tolerance_is_that_of_float32(videos, monkeypatch):
+    """LeRobot stores and compares times as float32, whose rounding exceeds 1e-4 s after half an hour of video."""
+    torch = torch_or_skip()
+    from framespool.compat import lerobot
+
+    decoder = lerobot.VideoDecoder(str(videos / VFR))
+    monkeypatch.setattr(decoder, "_pts", [time + 5000 for time in decoder._pts])
+    monkeypatch.setattr(lerobot._cache, "get_decoder", lambda path: decoder)
+    rounded = torch.tensor(decoder._pts, dtype=torch.float32).tolist()
+    place = max(range(len(rounded)), key=lambda place: abs(rounded[place] - decoder._pts[place]))
+    stored = rounded[place]
+    assert abs(stored - decoder._pts[place]) > 2e-4
+    found = lerobot.decode_video_frames_torchcodec("long.mp4", [stored], 1e-4, return_uint8=True)
+    assert torch.equal(found, decoder.get_frames_at([place]).data)
+    with pytest.raises(lerobot.FrameTimestampError):
+        lerobot.decode_video_frames_torchcodec("long.mp4", [stored + 2e-3], 1e-4)
+
+
 @pytest.mark.parametrize("what", test_fork.MADE_WITH_TORCH)
 def test_a_forked_child_drops_ends_and_reopens(short_clips, tmp_path, what):
     torch_or_skip()
     test_fork.check_child(test_fork.MADE_WITH_TORCH[what], [short_clips[0][0], "", "", str(tmp_path)])
+
+
+def test_a_fallback_to_the_cpu_is_reported_when_it_happens_later(videos, monkeypatch):
+    torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    decoder, reasons = decoders.VideoDecoder(str(videos / VFR)), [None, "film grain"]
+    native = types.SimpleNamespace(cpu_fallback=lambda: reasons.pop(0))
+    on_gpu = types.SimpleNamespace(frames=lambda places: None, _video=native)
+    monkeypatch.setattr(decoder._frames, "video", on_gpu)
+    decoder._cpu_fallback = decoders.CpuFallbackStatus()
+    decoder._cpu_fallback._backend = "CUDA"
+    assert str(decoder.cpu_fallback) == "[CUDA] Fallback status: No fallback required"
+    assert decoder.cpu_fallback and not reasons
+    assert "film grain" in str(decoder._cpu_fallback)
 
 
 def test_the_capacity_of_the_nvdec_cache_is_stored():

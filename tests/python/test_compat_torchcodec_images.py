@@ -120,3 +120,23 @@ def test_a_tensor_of_a_file_has_one_dimension_of_bytes(decode):
     for wrong, words in ((file[None], "1-dimensional"), (file[:0], "non-empty"), (file.float(), "uint8")):
         with pytest.raises(RuntimeError, match=words):
             getattr(decoders, decode)(wrong)
+
+
+@pytest.mark.parametrize("name", ["webp", "avif", "png"])
+def test_animations_are_refused_instead_of_their_first_frame(tmp_path, name):
+    """torchcodec returns all frames of a WebP, an AVIF, and a PNG as a video."""
+    torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    path = tmp_path / f"a.{name}"
+    first, second = (Image.new("RGB", (32, 16), color) for color in ("red", "blue"))
+    first.save(path, save_all=True, append_images=[second], duration=100)
+    if name != "png":  # torchcodec returns the first frame, too
+        for decode in (decoders.decode_image, getattr(decoders, f"decode_{name}")):
+            with pytest.raises(RuntimeError, match="animated WebP|AVIF image sequence"):
+                decode(path)
+    if name != "avif":
+        with pytest.raises(RuntimeError, match=f"a.{name}: framespool reads the first frame only"):
+            decoders.VideoDecoder(path)
+        first.save(path)
+    assert len(decoders.VideoDecoder(path)) == (2 if name == "avif" else 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
+import threading
 import warnings
 
 import framespool as fsp
@@ -328,6 +330,40 @@ def test_pickled_dataset_has_no_loader(short_clips):
     dataset[0]
     copied = pickle.loads(pickle.dumps(dataset))
     assert copied._loader is None and same(copied[1], clips_of(short_clips, 0)[1])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda dataset: pickle.loads(pickle.dumps(dataset))])
+def test_workers_of_a_copy_follow_its_epoch(short_clips, copied):
+    dataset = copied(VideoDataset(short_clips, SAMPLING, **KEYWORDS))
+    batches = DataLoader(dataset, batch_size=None, num_workers=1, persistent_workers=True)
+    for epoch in (0, 3):
+        dataset.set_epoch(epoch)
+        right = clips_of(short_clips, epoch)
+        assert all(same(item, right[clip]) for clip, item in enumerate(batches))
+
+
+def test_threads_request_items_one_after_another(short_clips, monkeypatch):
+    dataset, right = VideoDataset(short_clips, SAMPLING, **KEYWORDS), clips_of(short_clips, 0)
+    len(dataset)
+    make, found, begun, meanwhile = fsp.ClipLoader._clips, {}, [], []
+
+    def request(clip):
+        found[clip] = dataset[clip]
+
+    def make_later(self, epoch, clips):
+        """While the first request is made, another thread has a request of its own."""
+        begun.append(clips)
+        if len(begun) == 1:
+            other.start()
+            other.join(timeout=0.5)
+            meanwhile.extend(begun[1:])
+        return make(self, epoch, clips)
+
+    other = threading.Thread(target=request, args=(1,))
+    monkeypatch.setattr(fsp.ClipLoader, "_clips", make_later)
+    request(0)
+    other.join()
+    assert not meanwhile and all(same(found[clip], right[clip]) for clip in (0, 1))
 
 
 def test_video_metadata(videos):

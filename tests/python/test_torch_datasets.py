@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import warnings
 
@@ -16,7 +18,12 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 import framespool.torch  # noqa: E402
-from framespool.torch import ClipDataset, ImageDataset, TorchLoader  # noqa: E402
+from framespool.torch import (  # noqa: E402
+    ClipDataset,
+    ImageDataset,
+    TorchLoader,
+    _datasets,  # noqa: E402
+)
 from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
@@ -127,6 +134,30 @@ def test_each_iteration_is_the_next_epoch(short_clips, workers, more):
     assert ids(batches) == expected(short_clips, 10)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda dataset: pickle.loads(pickle.dumps(dataset))])
+def test_workers_of_a_copy_advance_its_epochs(short_clips, copied):
+    dataset = ClipDataset(short_clips, SAMPLING, **{**KEYWORDS, "seed": None})
+    copy_of_it = copied(dataset)
+    batches = DataLoader(copy_of_it, batch_size=None, num_workers=2)
+    first, second = ids(batches), ids(batches)
+    assert flat(first) != flat(second) and sorted(flat(first)) == sorted(flat(second))
+    again = DataLoader(dataset, batch_size=None, num_workers=2)
+    assert ids(again) == first, "the copy has its own epochs"
+
+
+def test_a_rank_that_was_sent_the_dataset_uses_its_own_shard(short_clips, monkeypatch):
+    """A spawned worker, which is in no process group, uses that of its training process."""
+    here = {"shard_id": 0, "num_shards": 2}
+    monkeypatch.setattr(_datasets, "is_initialized", lambda: bool(here))
+    monkeypatch.setattr(_datasets, "rank_and_world", lambda: here or {"shard_id": 0, "num_shards": 1})
+    sent = pickle.dumps(ClipDataset(short_clips, SAMPLING, **KEYWORDS))
+    here = {"shard_id": 1, "num_shards": 2}
+    assert pickle.loads(sent)._part() == here
+    here = {}
+    assert pickle.loads(sent)._part() == {"shard_id": 0, "num_shards": 2}
+
+
 def test_workers_agree_on_the_epoch_in_any_order():
     """Each worker starts with what it knows; the epoch advances once for each iteration."""
     draw = random.Random(4)
@@ -142,6 +173,18 @@ def test_workers_agree_on_the_epoch_in_any_order():
             epoch = epoch if resumed is None else resumed
             assert {counters.start(hash((11, iteration)), resumed) for _ in range(draw.randint(1, 5))} == {epoch}
             assert counters.next() == epoch + 1
+
+
+def test_workers_agree_on_the_epoch_if_an_iterator_is_not_used():
+    """Workers of several iterators start in any order, and after a selection, also with the same seed."""
+    counter = _EpochCounter()
+    started = [counter.start(iteration) for iteration in (11, 22, 11, 22, 33, 11)]
+    assert started == [0, 1, 0, 1, 2, 0] and counter.next() == 3
+    worker = copy.copy(counter)  # as it is forked
+    counter.select(7)
+    assert [counter.start(11), worker.start(11), counter.start(22), worker.start(22)] == [7, 0, 8, 1]
+    assert counter.start(44, resumed=5) == 5 and counter.start(55) == 6
+    assert [counter.start(44, resumed=5), counter.start(66)] == [5, 6]
 
 
 def test_a_dataset_has_a_length(short_clips):
@@ -333,6 +376,20 @@ def test_length_is_that_of_the_next_epoch(videos, workers):
     assert lengths == [6, 5, 6]
 
 
+def test_length_is_that_of_the_seed_of_a_state(videos):
+    dataset, sampling, keywords = of_different_lengths(videos)
+    torch.manual_seed(1)
+    first, then = (ClipDataset(dataset, sampling, **keywords, seed=None) for _ in range(2))
+    state = first.state_dict()
+    known = [len(then)]
+    then.load_state_dict(state)
+    for epoch in range(8):
+        whole = len(list(then))
+        if epoch:
+            assert known[-1] == whole, epoch
+        known.append(len(then))
+
+
 def test_stateful_data_loader_resumes_at_the_end_of_epochs_of_different_lengths(videos):
     """A worker that has delivered its last batch waits, at a number of batches that the next epoch may not have."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
@@ -354,9 +411,12 @@ def test_stateful_data_loader_resumes_at_the_end_of_epochs_of_different_lengths(
 
 
 @pytest.mark.parametrize("estimates", [False, True])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, workers, estimates):
-    """Lightning sets no epoch of datasets: they read it when their length is requested, also before the restore."""
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, workers, persistent, estimates):
+    """Lightning sets no epoch of datasets: they read it when their length is requested, also before the restore.
+
+    Workers that stay alive were forked while Lightning prepared the resumed run, and its frames are on their stacks.
+    """
     pl = pytest.importorskip("lightning.pytorch")
 
     class Model(pl.LightningModule):
@@ -380,10 +440,10 @@ def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, wor
     def fit(epochs, items, resume=None, **more):
         if items:
             dataset = framespool.torch.VideoDataset(short_clips[:4], SAMPLING, transforms=KEYWORDS["transforms"])
-            batches = DataLoader(dataset, 4, num_workers=workers)
         else:
             dataset = ClipDataset(short_clips[:4], SAMPLING, **KEYWORDS)
-            batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+        size = 4 if items else None
+        batches = DataLoader(dataset, size, num_workers=workers, persistent_workers=persistent)
         model = Model(dataset if items else None)
         quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, **more}
         trainer = pl.Trainer(max_epochs=epochs, accelerator="cpu", enable_model_summary=False, **quiet)

@@ -38,6 +38,19 @@ def needed() -> None:
         raise UnsupportedError("framespool.torch needs PyTorch, which is not installed; use framespool.ClipLoader")
 
 
+class SharedTensors:
+    """Base of objects whose tensors are in shared memory, where the workers of a `DataLoader` find their values.
+
+    The tensors of a deep copy, and of an object that was unpickled, are in shared memory, too.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for value in state.values():
+            if isinstance(value, torch.Tensor):
+                value.share_memory_()
+
+
 def tensors(batch: Any) -> dict[str, Any]:
     """Converts a batch to a dict of `torch.Tensor`.
 

@@ -9,6 +9,8 @@ each timestamp. To use it::
 
     video_utils.decode_video_frames_torchcodec = decode_video_frames_torchcodec
 
+``StreamingLeRobotDataset`` has the function in ``lerobot.datasets.streaming_dataset``.
+
 It needs PyTorch. :func:`framespool.datasets.lerobot` reads complete LeRobot datasets for a loader, which decodes each
 GOP once.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 import bisect
 import logging
 import os
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -33,7 +36,16 @@ _log = logging.getLogger(__name__)
 
 
 class FrameTimestampError(ValueError):
-    """No frame is within the tolerance of a timestamp; the message names both times."""
+    """No frame is within the tolerance of a timestamp; the message names both times.
+
+    If LeRobot is imported, it is also LeRobot's error of that name.
+    """
+
+
+def _of_lerobot(name: str) -> tuple[type, ...]:
+    """Returns LeRobot's own class of a name, if LeRobot is imported."""
+    theirs = getattr(sys.modules.get("lerobot.datasets.video_utils"), name, None)
+    return () if theirs is None else (theirs,)
 
 
 class VideoDecoderCache:
@@ -111,9 +123,11 @@ def decode_video_frames_torchcodec(
     Args:
         video_path: Path of the video.
         timestamps: Seconds on the video's clock, in any order; may repeat.
-        tolerance_s: Maximum distance in seconds, exclusive, of a frame from its timestamp.
+        tolerance_s: Maximum distance in seconds, exclusive, of a frame from its timestamp; also of the two rounded to
+            float32, as LeRobot stores and compares them.
         log_loaded_timestamps: Whether the frames' times are logged, at level INFO.
-        decoder_cache: Object with ``get_decoder(path)``. By default one of this module.
+        decoder_cache: Object with ``get_decoder(path)``. By default a cache of this module, which also takes the place
+            of LeRobot's own: the decoders of that are torchcodec's.
         return_uint8: Values 0..255 instead of 0..1.
 
     Returns:
@@ -124,18 +138,21 @@ def decode_video_frames_torchcodec(
         RuntimeError: If the video cannot be opened or decoded.
     """
     torch = needed()
-    decoder = (_cache if decoder_cache is None else decoder_cache).get_decoder(video_path)
+    is_ours = decoder_cache is not None and not isinstance(decoder_cache, _of_lerobot("VideoDecoderCache"))
+    decoder = (decoder_cache if is_ours else _cache).get_decoder(video_path)
     times = decoder._pts
     places, far = [], []
     for wanted in map(float, timestamps):
         after = bisect.bisect_left(times, wanted)
         near = [place for place in (after - 1, after) if 0 <= place < len(times)]
         place = min(near, key=lambda place: abs(times[place] - wanted))
-        if not abs(times[place] - wanted) < tolerance_s:
+        rounded = torch.tensor([times[place], wanted], dtype=torch.float32)
+        if not min(abs(times[place] - wanted), float(rounded.diff().abs())) < tolerance_s:
             far.append(f"{wanted} s (nearest frame: {times[place]} s)")
         places.append(place)
     if far:
-        raise FrameTimestampError(
+        error = type("FrameTimestampError", (FrameTimestampError, *_of_lerobot("FrameTimestampError")), {})
+        raise error(
             f"{display_path(os.fspath(video_path))}: no frame within {tolerance_s} s of {', '.join(far[:5])}"
             f"{f' and {len(far) - 5} more' if len(far) > 5 else ''}; check that the timestamps are this video's, "
             "skip the item, or increase tolerance_s"

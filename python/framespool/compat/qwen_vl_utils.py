@@ -18,7 +18,6 @@ import importlib
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import ArgumentError
@@ -135,10 +134,8 @@ def _vision_process() -> Any:
 
 def _sampled(ele: Mapping[str, Any]) -> tuple[Video, list[int], dict[str, Any], float]:
     """The video, its chosen frames, their metadata and their rate."""
-    path = ele["video"]
-    if path.startswith("file://"):
-        path = unquote(urlsplit(path).path)
-    video = Video(os.fspath(path))
+    # The rest is a path as it stands, also with characters that have a meaning in URLs.
+    video = Video(os.fspath(ele["video"]).removeprefix("file://"))
     rate = float(video.info.average_fps)
     given = {name: ele[name] for name in _SAMPLING if ele.get(name) is not None}
     if len(video) == 1:

@@ -103,9 +103,14 @@ def epoch_of_fit() -> tuple[int, bool] | None:
 
     Returns:
         The epoch, and whether all epochs repeat it (`overfit_batches`); `None` if the training loop of Lightning does
-        not prepare its data.
+        not prepare its data, and in workers of a `DataLoader`.
     """
     if "lightning.pytorch" not in sys.modules and "pytorch_lightning" not in sys.modules:
+        return None
+    from framespool._common.pytorch import get_worker_info
+
+    # A forked worker has the frames of its training process on its stack, as they were when it started.
+    if get_worker_info() is not None:
         return None
     frame = sys._getframe(1).f_back
     while frame is not None and frame.f_code.co_name != "setup_data":

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from framespool._common.pytorch import Base, get_worker_info, needed, tensors, torch
+from framespool._common.pytorch import Base, SharedTensors, get_worker_info, needed, tensors, torch
 from framespool._common.ranks import cores_per_rank
 from framespool._common.validate_args import integer
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
@@ -23,7 +23,7 @@ from framespool.options._order import DrawnSeed, Shards, as_shards, is_sampler, 
 from framespool.torch._distributed import is_initialized, rank_and_world
 
 
-class _Batches(Base):
+class _Batches(SharedTensors, Base):
     """Common base of `ClipDataset` and `ImageDataset`."""
 
     def __init__(self, dataset: Any, keywords: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ class _Batches(Base):
         self._begun = False
         #: Shard of this process if no keyword selects it; see _part.
         self._rank: dict[str, int] | None = None
-        #: Batches of an epoch, for a shard; the loader that counts them, if their number differs between epochs.
+        #: Batches of an epoch, for a shard and a drawn seed; the loader that counts them, if epochs differ in length.
         self._length: tuple[dict[str, int], int | BaseLoader[Any]] | None = None
         #: With `seed=None` the seed, shared by the processes of a `DataLoader`.
         self._drawn: Any = None
@@ -77,11 +77,10 @@ class _Batches(Base):
         if started is not None:
             self._epochs.select(started[0], repeat=started[1])
             self._unused = False
-        part = self._part()
+        # Workers and threads do not change it; a state may have another seed.
+        part = {**self._part(), **({} if self._drawn is None else {"seed": int(self._drawn)})}
         if self._length is None or self._length[0] != part:
-            # Workers and threads do not change it.
-            seed = {} if self._drawn is None else {"seed": int(self._drawn)}
-            loader = self._make({**self.keywords, **part, **seed})
+            loader = self._make({**self.keywords, **part})
             self._length = part, len(loader) if loader._plan is None else loader
         length = self._length[1]
         return length if isinstance(length, int) else length._num_batches(self._epochs.next())
@@ -89,10 +88,13 @@ class _Batches(Base):
     def _part(self) -> dict[str, int]:
         """Returns the shard of this process, unless keywords select it.
 
-        A spawned worker is in no process group: it uses the shard of its training process (see __getstate__).
+        A spawned worker is in no process group: it uses the shard of its training process (see __getstate__). A rank
+        that another one has sent the dataset to uses its own.
         """
         given = "shard_id" in self.keywords or "num_shards" in self.keywords
-        return {} if given or is_sampler(self.keywords.get("shuffle")) else self._rank or rank_and_world()
+        if given or is_sampler(self.keywords.get("shuffle")):
+            return {}
+        return rank_and_world() if self._rank is None or is_initialized() else self._rank
 
     def _shards(self, part: Mapping[str, int]) -> Shards:
         return as_shards({**self.keywords, **part}.get("num_shards", 1))
@@ -211,33 +213,38 @@ def _check_repeatable(sampler: Any) -> None:
         )
 
 
-class _EpochCounter:
+class _EpochCounter(SharedTensors):
     """The epoch of the next iteration, shared by the processes of a `DataLoader`.
 
     The workers of an iteration start at different times, and must agree on its epoch without a lock: a worker that is
     killed would never release it. The first one that starts advances the epoch, the others find the iteration's key in
-    the shared memory. Key and epoch are one word, so they are read and written together. If two workers are the first,
-    both write the same word.
+    the shared memory, also if an iterator that is not used has advanced the epoch since. Key and number of an iteration
+    are one word, so they are read and written together. If two workers are the first, both write the same word.
     """
 
-    #: Epochs since the selected one, in the lower half of a word; the iteration's key is the upper half, from 1.
-    _EPOCHS, _KEYS = 1 << 32, 1 << 30
+    #: The number of an iteration, from 1, is the lower half of a word, its key, from 1, the upper half.
+    _NUMBERS, _KEYS = 1 << 32, 1 << 30
+    #: Iterations whose workers may still start.
+    _KEPT = 16
 
     def __init__(self) -> None:
-        #: The selected epoch, then the latest word, which is 0 before the first iteration; then whether all iterations
-        #: have the selected epoch.
-        self._shared = torch.zeros(3, dtype=torch.int64).share_memory_()
+        #: The selected epoch; the number of the first iteration since then; whether all iterations have that epoch.
+        self._selection = torch.tensor([0, 1, 0]).share_memory_()
+        #: The latest iterations, each at its number modulo `_KEPT`: words, and epochs.
+        self._words = torch.zeros(self._KEPT, dtype=torch.int64).share_memory_()
+        self._epochs = torch.zeros(self._KEPT, dtype=torch.int64).share_memory_()
+        #: Selections in this process, or in the training process when it started this worker. They distinguish
+        #: iterations of different epochs for which the `DataLoader` draws the same seed.
+        self._selections = 0
 
     def select(self, epoch: int, *, repeat: bool = False) -> None:
         """Selects the epoch of the next iteration, or of all."""
-        self._shared[1] = 0
-        self._shared[0] = epoch
-        self._shared[2] = int(repeat)
+        self._selections += 1
+        self._selection[:] = torch.tensor([epoch, self._latest(self._words.tolist()) + 1, int(repeat)])
 
     def next(self) -> int:
         """Returns the epoch of an iteration that starts now."""
-        selected, word, _ = self._shared.tolist()
-        return selected + self._advanced(word)
+        return self._after(self._latest(self._words.tolist()))
 
     def start(self, iteration: int, resumed: int | None = None) -> int:
         """Starts an iteration.
@@ -249,19 +256,31 @@ class _EpochCounter:
         Returns:
             Its epoch.
         """
-        key = 1 + iteration % self._KEYS
-        if resumed is not None:
-            self._shared[0], self._shared[1] = resumed, key * self._EPOCHS
-            return resumed
-        selected, word, _ = self._shared.tolist()
-        if word // self._EPOCHS == key:
-            return selected + word % self._EPOCHS
-        advanced = self._advanced(word)
-        self._shared[1] = key * self._EPOCHS + advanced
-        return selected + advanced
+        key = 1 + hash((iteration, self._selections)) % self._KEYS
+        words = self._words.tolist()
+        latest = self._latest(words)
+        if resumed is None:
+            number = max((word % self._NUMBERS for word in words if word // self._NUMBERS == key), default=0)
+            if number:
+                return int(self._epochs[number % self._KEPT])
+            number, epoch = latest + 1, self._after(latest)
+        else:
+            number = latest + (words[latest % self._KEPT] // self._NUMBERS != key)
+            self._selection[:2] = torch.tensor([resumed, number])
+            epoch = resumed
+        # The epoch first: a worker that finds the word reads it.
+        self._epochs[number % self._KEPT] = epoch
+        self._words[number % self._KEPT] = key * self._NUMBERS + number
+        return epoch
 
-    def _advanced(self, word: int) -> int:
-        return word % self._EPOCHS + 1 if word and not self._shared[2] else 0
+    def _after(self, latest: int) -> int:
+        """Epoch of the iteration after this one."""
+        selected, first, repeat = self._selection.tolist()
+        return int(selected if repeat else selected + latest + 1 - first)
+
+    def _latest(self, words: list[int]) -> int:
+        """Number of the latest iteration; 0 before the first one."""
+        return max(word % self._NUMBERS for word in words)
 
 
 def _warn_oversubscribed(workers: int, threads: int) -> None:

@@ -6,12 +6,13 @@ import importlib
 import math
 import operator
 import os
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from framespool._common.pytorch import MapBase, get_worker_info, needed, tensors, torch
+from framespool._common.pytorch import MapBase, SharedTensors, get_worker_info, needed, tensors, torch
 from framespool._common.ranks import cores_per_rank
 from framespool._common.validate_args import batch_layout, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset, one_source_each, warn_of_other_numbers
@@ -36,7 +37,7 @@ _KEYWORDS = (
 _COMPARED_EPOCHS, _MAX_COMPARED_CLIPS = 8, 16
 
 
-class VideoDataset(MapBase):
+class VideoDataset(SharedTensors, MapBase):
     """Clips as a map-style `torch.utils.data.Dataset`: `dataset[i]` is clip *i*.
 
     The `DataLoader`, its sampler and its `collate_fn` choose the order and make the batches, so everything that works
@@ -59,7 +60,8 @@ class VideoDataset(MapBase):
     `video`, a `VideoColumns`, `columns`, a dict, and with `audio=` `audio` (C, S) and `audio_mask` (S,).
     `torch.utils.data.default_collate` makes of them the batch of a `ClipDataset`, if the transforms give one size.
 
-    No file is opened and no thread starts before the first access, so every start method works.
+    No file is opened and no thread starts before the first access, so every start method works. Several threads may
+    request items, which are made one after another.
 
     Args:
         dataset: As for `framespool.ClipLoader`.
@@ -113,7 +115,8 @@ class VideoDataset(MapBase):
         #: Requested again, and found to be the same in other epochs.
         self._not_random = 0
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self._loader: ClipLoader | None = None
+        #: The loader of this process, which makes one batch after another, and its lock.
+        self._loader: tuple[ClipLoader, threading.Lock] | None = None
         self._made_for: tuple[int, ...] | None = None
         self._length: int | None = None
 
@@ -256,9 +259,11 @@ class VideoDataset(MapBase):
             occurrences[clip] += 1
         if not clips:
             return []
-        batch = self._here()._clips(self.epoch, clips)
-        if check:
-            self._warn_if_repeated([clip for clip, occurrence in clips if occurrence == 0])
+        loader, lock = self._own()
+        with lock:
+            batch = loader._clips(self.epoch, clips)
+            if check:
+                self._warn_if_repeated([clip for clip, occurrence in clips if occurrence == 0])
         values = tensors(batch)
         columns = values.pop("columns", {})
         video = values.pop("video")
@@ -303,6 +308,10 @@ class VideoDataset(MapBase):
 
     def _here(self) -> ClipLoader:
         """Returns the loader of this process."""
+        return self._own()[0]
+
+    def _own(self) -> tuple[ClipLoader, threading.Lock]:
+        """Returns the loader of this process and its lock."""
         info = get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         place = (os.getpid(), worker, workers)
@@ -316,8 +325,8 @@ class VideoDataset(MapBase):
                 if worker == 0:
                     _warn_oversubscribed(workers, keywords["num_threads"])
             # Nothing is made ahead, since the next request is not known.
-            self._loader = ClipLoader(self.dataset, self.clip_sampler, batch_size=1, prefetch_batches=0, **keywords)
-            self._made_for = place
+            loader = ClipLoader(self.dataset, self.clip_sampler, batch_size=1, prefetch_batches=0, **keywords)
+            self._loader, self._made_for = (loader, threading.Lock()), place
         return self._loader
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from framespool._common.pytorch import SamplerBase, get_worker_info, needed, torch
+from framespool._common.pytorch import SamplerBase, SharedTensors, get_worker_info, needed, torch
 
 
 class Occurrence(int):
@@ -79,7 +79,7 @@ class OccurrenceSampler(SamplerBase):
         return getattr(self.sampler, name)
 
 
-class RepeatedRequests:
+class RepeatedRequests(SharedTensors):
     """Finds clips that are requested again in an epoch, in this process or in an earlier pass with worker processes."""
 
     #: Bits of a process id.

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framespool.compat._readahead import readable
-from framespool.compat.decord.base import DECORDError
+from framespool.compat.decord.base import DECORDError, source_of
 from framespool.compat.decord.bridge import bridge_out
 from framespool.compat.decord.ndarray import DECORDContext, NDArray, cpu
 from framespool.errors import Error
@@ -53,9 +52,7 @@ class AudioReader:
             raise AssertionError(f"ctx must be cpu(i) or gpu(i), got {ctx!r}")
         if not isinstance(sample_rate, (int, np.integer)):
             raise DECORDError(f"sample_rate must be an int, got {sample_rate!r}")
-        source = readable(uri)
-        if source is None:
-            raise DECORDError(f"uri must be a path or a file object, got {type(uri).__name__}")
+        source = source_of(uri)
         try:
             self._file = AudioFile(source)
         except Error as reason:

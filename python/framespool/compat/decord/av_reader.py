@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framespool.compat.decord.audio_reader import AudioReader
+from framespool.compat.decord.base import source_of
 from framespool.compat.decord.ndarray import DECORDContext, cpu
 from framespool.compat.decord.video_reader import VideoReader
 
@@ -47,8 +48,7 @@ class AVReader:
         num_threads: int = 0,
         fault_tol: int = -1,
     ) -> None:
-        # Two readers cannot share the position of a file object; decord reads the complete file as well.
-        source = uri.read() if hasattr(uri, "read") else uri
+        source = source_of(uri)
         self._audio = AudioReader(source, ctx, sample_rate, mono)
         self._audio.add_padding()
         self._video = VideoReader(source, ctx, width, height, num_threads, fault_tol)

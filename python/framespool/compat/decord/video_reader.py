@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from framespool import transforms as ours
-from framespool.compat._readahead import ReadaheadReader, readable
-from framespool.compat.decord.base import DECORDError
+from framespool.compat._readahead import ReadaheadReader
+from framespool.compat.decord.base import DECORDError, source_of
 from framespool.compat.decord.bridge import bridge_out
 from framespool.compat.decord.ndarray import DECORDContext, NDArray, cpu
 from framespool.errors import ArgumentError, Error, GpuError
@@ -22,8 +22,8 @@ class VideoReader:
     """Reads the frames of one video: (H, W, 3) uint8 RGB each, as an NDArray or the bridge's type.
 
     Args:
-        uri: A path, or a file object opened for bytes, of which only the needed ranges are read. Also the bytes of a
-            file, a ``pathlib.Path`` or a :class:`framespool.datasets.ArchiveMember`.
+        uri: A path, or a file object opened for bytes, which is read completely. Also the bytes of a file, a
+            ``pathlib.Path`` or a :class:`framespool.datasets.ArchiveMember`.
         ctx: Device of the frames, ``cpu(0)`` or ``gpu(i)``.
         width: Width of the frames in pixels; the video's own if not positive.
         height: Height of the frames in pixels; the video's own if not positive.
@@ -62,9 +62,7 @@ class VideoReader:
         for name, value in (("width", width), ("height", height), ("num_threads", num_threads)):
             if not isinstance(value, (int, np.integer)):
                 raise DECORDError(f"{name} must be an int, got {value!r}")
-        source = readable(uri)
-        if source is None:
-            raise DECORDError(f"uri must be a path or a file object, got {type(uri).__name__}")
+        source = source_of(uri)
         device = "cpu" if ctx == cpu(ctx.device_id) else f"cuda:{ctx.device_id}"
         try:
             threads = min(int(num_threads), 256) if num_threads > 0 else None
@@ -95,8 +93,7 @@ class VideoReader:
             raise IndexError(f"Index: {idx} out of bound: {len(self)}")
         if not isinstance(place, (int, np.integer)):
             raise DECORDError(f"a frame index must be an int or a slice, got {idx!r}")
-        self._next = int(place)
-        return self.next()
+        return self._frame(int(place))
 
     def next(self) -> Any:
         """Returns the frame after the last returned one.
@@ -110,11 +107,16 @@ class VideoReader:
         """
         if self._next >= len(self):
             raise StopIteration
+        return self._frame(self._next)
+
+    def _frame(self, place: int) -> Any:
+        """Returns a frame, after which :meth:`next` continues; other threads may request others meanwhile."""
         try:
-            tensor, shared = self._frames.one(self._next)
+            tensor, shared = self._frames.one(place)
         except Error as reason:
+            self._next = place
             raise DECORDError(str(reason)) from reason
-        self._next += 1
+        self._next = place + 1
         # A stored frame must not keep its neighbors in memory.
         return bridge_out(NDArray(tensor.numpy().copy() if shared and tensor.device == "cpu" else tensor))
 

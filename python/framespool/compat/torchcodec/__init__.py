@@ -18,8 +18,9 @@ Differences:
 - ``custom_frame_mappings`` select among the video's frames: a mapping with a time at which no frame appears is a
   ValueError. They do not make decoding faster; framespool caches its own indices (see :class:`framespool.Video`).
 - A damaged frame is a RuntimeError, never an approximation.
-- Images: JPEG, PNG, WebP and AVIF; AVIF is converted to RGB as video. Refused with a RuntimeError: GIF, HEIC; alpha
-  channels, and CMYK with ``mode="UNCHANGED"``; more than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
+- Images: JPEG, PNG, WebP and AVIF; AVIF is converted to RGB as video. Refused with a RuntimeError: GIF, HEIC;
+  animated WebP and AVIF, and animated PNG and WebP as videos; alpha channels, and CMYK with ``mode="UNCHANGED"``; more
+  than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
 - Audio: sample *n* is the same after any other access. Gaps are silence; torchcodec omits them. Padding at the end is
   removed in MP4 as well. In Matroska and WebM, whose times are in milliseconds, torchcodec's ranges are up to 0.5 ms
   off. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels`` is 1, 2 or that of the stream;

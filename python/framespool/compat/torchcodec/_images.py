@@ -43,8 +43,8 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
     Raises:
         ValueError: If torchcodec does not have an option or the format.
         RuntimeError: If the image cannot be decoded, or framespool refuses it: alpha in a mode with alpha or
-            "UNCHANGED", more than 8 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", and GIF and
-            HEIC.
+            "UNCHANGED", more than 8 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", animated WebP
+            and AVIF, and GIF and HEIC.
 
     Example:
         >>> from framespool.compat.torchcodec import decoders
@@ -100,7 +100,7 @@ def decode_png(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype:
 
 
 def decode_webp(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """Decodes a WebP, as :func:`decode_image` does; of an animation, the first frame.
+    """Decodes a WebP, as :func:`decode_image` does.
 
     Args:
         source: A path, bytes, or a 1-D uint8 tensor of a file.
@@ -201,6 +201,21 @@ def _format(data: bytes) -> str | None:
     return next((name for name, fits in signatures.items() if fits), None)
 
 
+def is_animation(data: bytes) -> bool:
+    """Reports whether a file is an animated WebP or PNG.
+
+    Args:
+        data: The file.
+
+    Returns:
+        Whether it is one, also of a single frame.
+    """
+    kind = _format(data)
+    if kind == "webp":
+        return data[12:16] == b"VP8X" and len(data) > 20 and bool(data[20] & 2)
+    return kind == "png" and b"acTL" in data[: data.find(b"IDAT")]
+
+
 def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: Any) -> Any:
     torch = needed()
     if output_dtype not in (None, torch.uint8, torch.uint16, "auto"):
@@ -213,6 +228,11 @@ def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: An
         )
     if _format(data) != kind:
         raise RuntimeError(f"Not a {kind.upper()} file: starts with {data[:8]!r}")
+    if kind == "webp" and is_animation(data):
+        raise RuntimeError(
+            "framespool decodes the first frame only of an animated WebP, of which torchcodec returns all frames; "
+            "convert it to GIF or MP4 for VideoDecoder"
+        )
     channels, bits = _stored(data, kind)
     if bits > 8 and output_dtype not in (None, torch.uint8):
         raise RuntimeError(f"framespool decodes {bits} bits to 8; give output_dtype=torch.uint8")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 from numbers import Integral
 from typing import Any
 
 from framespool.compat._readahead import readable
+from framespool.compat.torchcodec._images import is_animation
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import NoAudioError, NoVideoError
 from framespool.video._audio import AudioFile
@@ -46,11 +48,17 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
     Raises:
         TypeError: If the source has another type.
         ValueError: If the source is another tensor, or there is no such video stream.
+        RuntimeError: If it is an animated PNG or WebP, whose first frame is all that framespool reads.
     """
     source = _source(source)
     _check_stream(stream_index)
     try:
-        return Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC")
+        video = Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC")
+        if video.info.container in ("png", "webp") and os.path.isfile(video.info.path):
+            with open(video.info.path, "rb") as file:
+                if is_animation(file.read()):
+                    raise RuntimeError(f"{video.info.path}: framespool reads the first frame only; convert it to MP4")
+        return video
     except NoVideoError as reason:
         if stream_index is None:
             raise

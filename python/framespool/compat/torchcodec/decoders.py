@@ -32,7 +32,7 @@ from framespool.compat.torchcodec._metadata import (
 )
 from framespool.compat.torchcodec._open import open_video
 from framespool.compat.torchcodec._torch import copied, needed
-from framespool.compat.torchcodec.transforms import translate
+from framespool.compat.torchcodec.transforms import decoded_size, translate
 from framespool.errors import Error
 
 __all__ = [
@@ -175,7 +175,7 @@ class VideoDecoder:
         threads = min(num_ffmpeg_threads, 256) if num_ffmpeg_threads > 0 else None
         try:
             video = open_video(source, stream_index, str(device), threads)
-            made = translate(() if transforms is None else transforms, video.info.height, video.info.width)
+            made = translate(() if transforms is None else transforms, video)
             if output_dtype == "auto":
                 deep = (video._video.header()["bit_depth"] or 8) > 8
             else:
@@ -212,16 +212,17 @@ class VideoDecoder:
         Raises:
             RuntimeError: If the frame cannot be decoded.
         """
-        status = self._cpu_fallback
+        status, video = self._cpu_fallback, self._frames.video
         if not status.status_known:
-            video = self._frames.video
             try:
                 video.frames([self._places[0]])
             except Error as reason:
                 raise RuntimeError(str(reason)) from reason
+            status.status_known = True
+        if status._backend != "CPU":
+            # NVDEC may refuse a later part of the file.
             reason_of_gpu = video._video.cpu_fallback()
-            status.status_known, status._is_fallback = True, reason_of_gpu is not None
-            status._reason = reason_of_gpu or ""
+            status._is_fallback, status._reason = reason_of_gpu is not None, reason_of_gpu or ""
         return status
 
     def __getitem__(self, key: int | slice) -> Any:
@@ -462,13 +463,16 @@ class VideoDecoder:
                 self._transforms.finish(self._frames.frames(wanted[first : first + each]).frames.torch())
                 for first in range(0, len(wanted), max(1, each))
             ]
+            size = self._transforms.size
+            if not parts and size is None:
+                size = decoded_size(self._frames.video, self._transforms.steps)
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
         if len(parts) == 1:
             data = parts[0]
         else:
             dtype = torch.float32 if self._frames.dtype == "float32" else torch.uint8
-            empty = torch.empty((0, *self._transforms.size, 3), dtype=dtype, device=self._frames.video.device)
+            empty = torch.empty((0, *(size or ()), 3), dtype=dtype, device=self._frames.video.device)
             data = torch.cat(parts) if parts else empty
         times = torch.tensor([self._times(place) for place in places], dtype=torch.float64).reshape(-1, 2)
         return FrameBatch(data.permute(0, 3, 1, 2) if self._channels_first else data, times[:, 0], times[:, 1])

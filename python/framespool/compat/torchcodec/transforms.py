@@ -9,6 +9,7 @@ from typing import Any
 from framespool import transforms as ours
 from framespool.compat.torchcodec._torch import needed
 from framespool.transforms import Transform
+from framespool.video._video import Video
 
 __all__ = ["CenterCrop", "DecoderTransform", "RandomCrop", "Resize"]
 
@@ -56,12 +57,12 @@ class Translated:
     Attributes:
         steps: The engine's transforms.
         after: Sizes of resizes, and boxes (top, left, height, width) of crops, to apply to decoded frames.
-        size: (height, width) of the result.
+        size: (height, width) of the result; ``None`` if only decoding shows it (see :func:`decoded_size`).
     """
 
     steps: list[Transform]
     after: list[tuple[int, ...]]
-    size: tuple[int, int]
+    size: tuple[int, int] | None
 
     def finish(self, data: Any) -> Any:
         """Applies the remaining transforms to frames of the engine.
@@ -81,15 +82,14 @@ class Translated:
         return data
 
 
-def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
-    """Converts transforms of torchcodec or of torchvision v2 for frames of one size.
+def translate(transforms: Sequence[Any], video: Video) -> Translated:
+    """Converts transforms of torchcodec or of torchvision v2 for the frames of a video.
 
     If framespool's own transforms are among them, the engine applies all.
 
     Args:
         transforms: The transforms.
-        height: Height of the frames in pixels.
-        width: Width of the frames in pixels.
+        video: The video.
 
     Returns:
         The converted transforms.
@@ -97,17 +97,18 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
     Raises:
         ValueError: If a transform is not supported, or has an option of torchvision that torchcodec does not have
             (interpolations other than bilinear, no antialiasing, padding); framespool's own transforms have most of
-            them.
+            them. Or if a crop follows a transform of framespool whose result has a random size.
         RuntimeError: If a size is not positive, or a center crop is larger than the frame.
+        framespool.Error: If the first frame cannot be decoded, which shows the size before a crop.
     """
     own = any(isinstance(transform, Transform) for transform in transforms)
     steps: list[Transform] = []
     after: list[tuple[int, ...]] = []
+    known: tuple[int, int] | None = (video.info.height, video.info.width)
     for transform in transforms:
         if isinstance(transform, Transform):
             steps.append(transform)
-            size = getattr(transform, "size", None)
-            height, width = size if isinstance(size, tuple) and len(size) == 2 else (height, width)
+            known = None
             continue
         name = type(transform).__name__
         theirs = type(transform).__module__.startswith("torchvision.transforms.v2")
@@ -121,9 +122,15 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
         if name == "Resize":
             if own:
                 steps.append(ours.Resize(size))
-            elif size != (height, width):
+            elif size != known:
                 after.append(size)
         else:
+            if known is None and not all(step._keeps_one_size for step in steps):
+                raise ValueError(
+                    f"{name} cannot follow transforms of framespool whose result has a random size; give "
+                    f"framespool.transforms.{name} instead, in the same list"
+                )
+            height, width = known or decoded_size(video, steps)
             if size[0] > height or size[1] > width:
                 kind = ValueError if name == "RandomCrop" else RuntimeError
                 raise kind(
@@ -134,8 +141,25 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
                 after.append((top, left, *size))
             else:
                 steps += _part(top, left, size, height, width)
-        height, width = size
-    return Translated(steps, after, (height, width))
+        known = size
+    return Translated(steps, after, known)
+
+
+def decoded_size(video: Video, steps: list[Transform]) -> tuple[int, int]:
+    """Returns the size of a video's frames after transforms of the engine.
+
+    Args:
+        video: The video, with `layout="THWC"`.
+        steps: The transforms.
+
+    Returns:
+        (height, width) of the first frame.
+
+    Raises:
+        framespool.Error: If it cannot be decoded.
+    """
+    height, width = video.frames([0], transforms=steps, dtype="float32").frames.shape[1:3]
+    return height, width
 
 
 def _corner(name: str, size: tuple[int, int], height: int, width: int) -> tuple[int, int]:

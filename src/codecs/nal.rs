@@ -252,22 +252,12 @@ pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     out
 }
 
-/// Whether an HEVC or VVC SEI unit changes later pictures: a recovery point, or film grain, which libavcodec
-/// applies until it is canceled and which has a message type of its own or is carried as AV1 film
-/// grain in ITU-T T.35.
+/// Whether an HEVC or VVC SEI unit changes how later pictures are decoded: a recovery point.
 pub(super) fn has_persistent_sei(unit: &[u8]) -> bool {
     const RECOVERY_POINT: u32 = 6;
-    const FILM_GRAIN: u32 = 19;
-    const REGISTERED: u32 = 4;
-    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
     let messages = unescape_rbsp(&unit[1..]);
-    parse_sei_messages(&messages)
-        .iter()
-        .any(|(kind, body)| match *kind {
-            RECOVERY_POINT | FILM_GRAIN => true,
-            REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
-            _ => false,
-        })
+    let messages = parse_sei_messages(&messages);
+    messages.iter().any(|(kind, _)| *kind == RECOVERY_POINT)
 }
 
 /// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.

@@ -19,7 +19,7 @@ use framespool_kernels::Field;
 use crate::codecs::parameter_sets::parameter_sets_in_band;
 use crate::error::{Error, Location, Result, Site};
 use crate::ffmpeg::Packet;
-use crate::media::{CodecParams, StreamInfo, StreamSummary, list_streams};
+use crate::media::{CodecParams, ColorTags, StreamInfo, StreamSummary, list_streams};
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use builder::{build, build_from_scan, build_stream};
@@ -142,6 +142,9 @@ pub struct VideoIndex {
     pub in_band_headers: Vec<(u32, Vec<u8>)>,
     /// Extradata that replaces that of `info`: (first packet, extradata), ascending.
     pub new_extradata: Vec<(u32, Vec<u8>)>,
+    /// `TransferCharacteristics` that an SEI message of H.264 or HEVC states in the codec
+    /// configuration or the first packet, in place of those of the SPS.
+    pub alternative_transfer: Option<u8>,
     /// Number of damaged container units that were skipped and of packets with missing parts;
     /// frames may be missing there.
     pub damaged_units: u32,
@@ -176,6 +179,14 @@ impl VideoIndex {
                     streams,
                 })
             }
+        }
+    }
+
+    /// The color description of a frame, given that of its decoder.
+    pub fn color_of_frame(&self, of_decoder: ColorTags) -> ColorTags {
+        ColorTags {
+            transfer: self.alternative_transfer.unwrap_or(of_decoder.transfer),
+            ..of_decoder
         }
     }
 
@@ -460,6 +471,7 @@ impl VideoIndex {
                 .collect(),
             in_band_headers: Vec::new(),
             new_extradata: Vec::new(),
+            alternative_transfer: None,
             damaged_units: 0,
             changes_parameters: false,
             first_field: OnceLock::new(),

@@ -427,6 +427,7 @@ fn build_index(
     let InBandHeaders {
         headers: in_band_headers,
         new_extradata,
+        alternative_transfer,
         ..
     } = in_band;
     Ok(VideoIndex {
@@ -441,6 +442,7 @@ fn build_index(
         sync_points,
         in_band_headers,
         new_extradata,
+        alternative_transfer,
         changes_parameters,
         first_field: OnceLock::new(),
         damaged_units: u32::try_from(damaged).unwrap_or(u32::MAX),

@@ -31,6 +31,9 @@ pub fn with_sei(
     out
 }
 
+/// `alternative_transfer_characteristics`: ARIB STD-B67, the curve of HLG.
+pub const HLG: [u8; 3] = [147, 1, 18];
+
 /// `film_grain_characteristics` that persist: grain of one size on luma of any value, with the
 /// blending by addition that libavcodec implements.
 pub fn film_grain(is_hevc: bool) -> Vec<u8> {

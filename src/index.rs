@@ -155,6 +155,10 @@ pub struct VideoIndex {
     /// their order is unknown. Not part of the stored index: `PacketReader::load_first_field` reads
     /// it, and only deinterlacing needs it.
     pub first_field: OnceLock<Option<Field>>,
+    /// Set once the GPU has met something in the video that it does not decode, has reported damage
+    /// or has confused pictures: only the CPU decodes the video from then on, since of later damage
+    /// the GPU may report less. Not part of the stored index.
+    pub cpu_only: OnceLock<()>,
 }
 
 impl VideoIndex {
@@ -475,6 +479,7 @@ impl VideoIndex {
             damaged_units: 0,
             changes_parameters: false,
             first_field: OnceLock::new(),
+            cpu_only: OnceLock::new(),
         }
     }
 

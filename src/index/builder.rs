@@ -445,6 +445,7 @@ fn build_index(
         alternative_transfer,
         changes_parameters,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
         damaged_units: u32::try_from(damaged).unwrap_or(u32::MAX),
     })
 }

@@ -146,5 +146,6 @@ fn build_index(
         damaged_units: 0,
         changes_parameters: false,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
     })
 }

@@ -369,3 +369,38 @@ fn after_a_report_of_damage_the_cpu_decodes_the_rest_of_the_file() {
     let _ = std::fs::remove_dir_all(&folder);
     simulated.assert_clean("silent damage");
 }
+
+#[test]
+fn a_video_with_reported_damage_stays_on_the_cpu() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    simulated.set_behaviors("conceals_silently=1");
+    let bytes = file_damaged_twice(&gpu);
+    // The last frame of each GOP. The damage of the first one is found, that of a later one is not.
+    let intact = open_bytes("damaged", bytes.clone());
+    let index = intact.index();
+    let starts = index.key_frames();
+    let starts = starts.iter().map(|frame| frame.0).skip(1);
+    let ends = starts.chain([index.num_frames()]);
+    let wanted: Vec<_> = ends.map(|end| [PresentationIndex(end - 1)]).collect();
+    let outcomes = |on_gpu: bool| -> Vec<_> {
+        let video = open_bytes("damaged", bytes.clone());
+        let decode = |wanted: &[PresentationIndex; 1]| {
+            // As for calls with other transforms: a decoder for each.
+            let mut clip_decoder = ClipDecoder::new(small_pipeline());
+            if on_gpu {
+                clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()));
+                clip_decoder = clip_decoder.with_nvdec(&gpu).expect("a session");
+            }
+            frames(&video, &mut clip_decoder, wanted).is_ok()
+        };
+        wanted.iter().map(decode).collect()
+    };
+    let expected = outcomes(false);
+    assert!(expected.contains(&true) && expected.contains(&false));
+    assert_eq!(outcomes(true), expected);
+    simulated.set_seed(0);
+    simulated.assert_clean("damage in a video");
+}

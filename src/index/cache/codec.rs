@@ -100,6 +100,7 @@ pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoI
         damaged_units,
         changes_parameters,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
     })
 }
 

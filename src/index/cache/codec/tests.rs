@@ -103,6 +103,7 @@ prop_compose! {
             damaged_units,
             changes_parameters,
             first_field: OnceLock::new(),
+            cpu_only: OnceLock::new(),
         }
     }
 }

@@ -192,5 +192,6 @@ fn params_only(params: CodecParams) -> VideoIndex {
         damaged_units: 0,
         changes_parameters: false,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
     }
 }

@@ -8,8 +8,8 @@ use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool::gpu::Gpu;
 use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, LoaderOptions, OnError};
 use framespool::rng::RngKey;
-use framespool::transforms::transform::{EraseFill, Size, Transform, UniformRange};
-use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
+use framespool::transforms::transform::{EraseFill, Size, Target, Transform, UniformRange};
+use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, Video};
 
@@ -72,6 +72,18 @@ fn pipelines() -> Vec<TransformPipeline> {
         };
         all.push(float_pipeline(vec![erase], Dtype::F32, layout));
     }
+    // A size that depends on the number of frames of the clip.
+    let by_length = Transform::Resize {
+        target: Target::Multiple {
+            factor: 4,
+            min_pixels: 64,
+            max_pixels: 1 << 20,
+            total_pixels: Some(7 * 200),
+        },
+        filter: Filter::Triangle,
+        display_aspect: false,
+    };
+    all.push(float_pipeline(vec![by_length], Dtype::F32, Layout::Ncthw));
     all
 }
 

@@ -288,7 +288,7 @@ fn page_locked_batch_is_not_written_while_it_is_copied() {
     let copy = device.allocate(len).expect("memory");
     let write = |byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let OutputMut::Host(bytes) = parts[0].target() else {
+        let OutputMut::Host(bytes) = parts[0].target().expect("no copy") else {
             panic!("memory of the host")
         };
         bytes.fill(byte);
@@ -329,4 +329,53 @@ fn page_locked_batch_is_not_written_while_it_is_copied() {
     stream.download(&mut bytes, copy.address()).expect("bytes");
     assert!(bytes.iter().all(|&byte| byte == 2));
     simulated.assert_clean("page-locked batches");
+}
+
+#[test]
+fn page_locked_batch_is_not_reused_before_a_wait_for_its_copies_succeeds() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let device = gpu.device().clone();
+    let (stream, len) = (device.create_stream().expect("a stream"), 1 << 16);
+    let copy = device.allocate(len).expect("memory");
+    let mut bytes = vec![0; len];
+    // The copy is on a stream that is not known, or an event cannot be recorded.
+    for is_recorded in [false, true] {
+        let pool = MemoryPool::new(1);
+        pool.page_lock(device.clone(), true);
+        let write = |byte| {
+            let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
+            let OutputMut::Host(bytes) = parts[0].target().expect("no copy") else {
+                panic!("memory of the host")
+            };
+            bytes.fill(byte);
+            drop(parts);
+            builder.freeze().ok().expect("its clip slot is returned")
+        };
+        let first = write(1);
+        stream
+            .upload(copy.address(), first.bytes().expect("of the host"))
+            .expect("a copy");
+        if is_recorded {
+            first.mark_unsynchronized();
+        }
+        let address = first.address();
+        // As while a graph is captured: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
+        simulated.set_fault("cuCtxSynchronize:1+=900");
+        drop(first);
+        let (second, third) = (write(2), write(3));
+        assert!(![second.address(), third.address()].contains(&address));
+        drop((second, third));
+        simulated.set_fault("");
+        stream.download(&mut bytes, copy.address()).expect("bytes");
+        assert!(bytes.iter().all(|&byte| byte == 1), "{is_recorded}");
+        let again = write(4);
+        drop(again);
+        assert_eq!(simulated.live("pinned"), 1, "the others are freed");
+        drop(pool);
+        assert_eq!(simulated.live("pinned"), 0);
+    }
+    simulated.assert_clean("page-locked batches during a capture");
 }

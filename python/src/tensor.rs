@@ -442,7 +442,7 @@ impl Tensor {
     /// Raises:
     ///     ArgumentError: If it is no stream.
     fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (gpu, stream) = recorded_stream(stream)?;
+        let (gpu, handle) = recorded_stream(stream)?;
         let Some(own) = self.memory.event_device() else {
             return Ok(());
         };
@@ -453,8 +453,8 @@ impl Tensor {
                 .or_raise(py)?,
             None => own,
         };
-        if stream_outlives_tensors(py, stream) {
-            self.memory.record_stream(device, stream);
+        if stream_outlives_tensors(stream, handle) {
+            self.memory.record_stream(device, handle);
         } else {
             self.memory.mark_unsynchronized();
         }

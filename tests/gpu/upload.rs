@@ -379,3 +379,29 @@ fn page_locked_batch_is_not_reused_before_a_wait_for_its_copies_succeeds() {
     }
     simulated.assert_clean("page-locked batches during a capture");
 }
+
+#[test]
+fn rows_further_apart_than_the_driver_copies_are_copied() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let device = gpu.device().clone();
+    let stream = device.create_stream().expect("a stream");
+    let (from, to) = (
+        device.allocate(64).expect("memory"),
+        device.allocate(64).expect("memory"),
+    );
+    stream.upload(from.address(), &[7; 64]).expect("a copy");
+    // The longest pitch of the driver, and a longer one.
+    for pitch in [i32::MAX as usize, 1 << 31] {
+        stream.fill(to.address(), 0, 64).expect("a fill");
+        stream
+            .copy_rows(to.address(), pitch, from.address(), 64, 1)
+            .expect("a copy");
+        let mut bytes = [0; 64];
+        stream.download(&mut bytes, to.address()).expect("bytes");
+        assert_eq!(bytes, [7; 64]);
+    }
+    simulated.assert_clean("rows");
+}

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
-use crate::error::{is_sticky, with_cause};
+use crate::error::{is_sticky, unavailable, with_cause};
 use crate::{Error, Result};
 
 // Only cudarc's types are used, not its functions: those panic where the library or one of its
@@ -130,12 +130,15 @@ impl Driver {
         // times.
         match unsafe { (driver.table.init)(0) } {
             0 => Ok(driver),
-            code => Err(format!(
-                "cuInit returned {code} {}: {}",
-                driver.name(code),
-                driver.description(code)
-            )),
+            code => Err(driver.failure("cuInit", code)),
         }
+    }
+
+    /// What a call returned, and what helps if the code says that the device is not available.
+    fn failure(&self, call: &str, code: i32) -> String {
+        let (name, description) = (self.name(code), self.description(code));
+        let hint = unavailable(code).map_or(String::new(), |hint| format!(" ({hint})"));
+        format!("{call} returned {code} {name}: {description}{hint}")
     }
 
     /// The driver's name for a code, such as `CUDA_ERROR_INVALID_VALUE`.
@@ -174,6 +177,10 @@ impl Driver {
         let name = self.name(code);
         Err(if is_sticky(code) {
             Error::ContextLost { call, code, name }
+        } else if unavailable(code).is_some() {
+            Error::NoDriver {
+                reason: self.failure(call, code),
+            }
         } else if code == 2 {
             Error::OutOfMemory {
                 what: call.to_owned(),

@@ -149,6 +149,20 @@ fn unavailable_device_is_no_lost_context_and_says_what_helps() {
 }
 
 #[test]
+fn instance_in_mig_mode_has_its_own_uuid() {
+    const NAME: &str = "instance_in_mig_mode_has_its_own_uuid";
+    if is_run_with("FRAMESPOOL_SIMULATED_BEHAVIORS", "mig=1", NAME) {
+        let device = Device::open(0).unwrap();
+        // The first byte differs from that of the GPU.
+        assert_eq!(device.uuid(), "MIG-6d696d75-6c61-7465-6420-475055202030");
+    } else if let Some(device) = device() {
+        let uuid = device.uuid();
+        let lengths: Vec<usize> = uuid.split('-').skip(1).map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{uuid}");
+    }
+}
+
+#[test]
 fn events_order_copies_between_streams() {
     let Some(device) = device() else { return };
     let (first, second) = (

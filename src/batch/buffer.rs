@@ -158,15 +158,22 @@ impl BatchBuffer {
         self.events().written.clone()
     }
 
-    /// Enqueues work on the whole buffer on a stream: after all earlier writes, and before all
-    /// users that call [`Self::written`] from now on.
+    /// Enqueues work on the whole buffer on a stream: after all earlier reads and writes, also those
+    /// of the previous content, which a slot without a clip still has, and before all users that
+    /// call [`Self::written`] from now on.
     pub(crate) fn modify_on_stream(
         &mut self,
         stream: &Stream,
         work: impl FnOnce(u64, &Stream) -> Result<()>,
     ) -> Result<()> {
-        self.written()
-            .iter()
+        let (written, read) = {
+            let events = self.events();
+            (events.written.clone(), events.read.clone())
+        };
+        let earlier = self.block().pending_events().iter();
+        earlier
+            .chain(&written)
+            .chain(&read)
             .try_for_each(|event| stream.wait(event))?;
         let recorded = work(self.address(), stream).and_then(|()| Ok(stream.record()?));
         let mut events = self.events();

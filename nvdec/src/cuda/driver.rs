@@ -44,6 +44,7 @@ table! {
     device_name = b"cuDeviceGetName\0": fn(*mut c_char, c_int, CUdevice);
     device_attribute = b"cuDeviceGetAttribute\0": fn(*mut c_int, c_int, CUdevice);
     device_uuid = b"cuDeviceGetUuid\0": fn(*mut [u8; 16], CUdevice);
+    device_uuid_v2 = b"cuDeviceGetUuid_v2\0": fn(*mut [u8; 16], CUdevice);
     device_pci_bus_id = b"cuDeviceGetPCIBusId\0": fn(*mut c_char, c_int, CUdevice);
     primary_context_retain = b"cuDevicePrimaryCtxRetain\0": fn(*mut CUcontext, CUdevice);
     primary_context_state = b"cuDevicePrimaryCtxGetState\0": fn(CUdevice, *mut c_uint, *mut c_int);

@@ -19,7 +19,7 @@ use framespool_kernels::Field;
 use crate::codecs::parameter_sets::parameter_sets_in_band;
 use crate::error::{Error, Location, Result, Site};
 use crate::ffmpeg::Packet;
-use crate::media::{CodecParams, StreamInfo, StreamSummary, list_streams};
+use crate::media::{CodecParams, ColorTags, StreamInfo, StreamSummary, list_streams};
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use builder::{build, build_from_scan, build_stream};
@@ -142,6 +142,9 @@ pub struct VideoIndex {
     pub in_band_headers: Vec<(u32, Vec<u8>)>,
     /// Extradata that replaces that of `info`: (first packet, extradata), ascending.
     pub new_extradata: Vec<(u32, Vec<u8>)>,
+    /// `TransferCharacteristics` that an SEI message of H.264 or HEVC states in the codec
+    /// configuration or the first packet, in place of those of the SPS.
+    pub alternative_transfer: Option<u8>,
     /// Number of damaged container units that were skipped and of packets with missing parts;
     /// frames may be missing there.
     pub damaged_units: u32,
@@ -152,6 +155,10 @@ pub struct VideoIndex {
     /// their order is unknown. Not part of the stored index: `PacketReader::load_first_field` reads
     /// it, and only deinterlacing needs it.
     pub first_field: OnceLock<Option<Field>>,
+    /// Set once the GPU has met something in the video that it does not decode, has reported damage
+    /// or has confused pictures: only the CPU decodes the video from then on, since of later damage
+    /// the GPU may report less. Not part of the stored index.
+    pub cpu_only: OnceLock<()>,
 }
 
 impl VideoIndex {
@@ -176,6 +183,14 @@ impl VideoIndex {
                     streams,
                 })
             }
+        }
+    }
+
+    /// The color description of a frame, given that of its decoder.
+    pub fn color_of_frame(&self, of_decoder: ColorTags) -> ColorTags {
+        ColorTags {
+            transfer: self.alternative_transfer.unwrap_or(of_decoder.transfer),
+            ..of_decoder
         }
     }
 
@@ -460,9 +475,11 @@ impl VideoIndex {
                 .collect(),
             in_band_headers: Vec::new(),
             new_extradata: Vec::new(),
+            alternative_transfer: None,
             damaged_units: 0,
             changes_parameters: false,
             first_field: OnceLock::new(),
+            cpu_only: OnceLock::new(),
         }
     }
 

@@ -206,13 +206,33 @@ pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
 
 /// Whether a context never works again after this code. Other codes concern one call.
 pub(crate) fn is_sticky(code: i32) -> bool {
-    // 4 deinitialized, 46 device unavailable, 214 ECC, 220 NVLink, 226 contained by the GPU, 700
-    // illegal address, 702 timeout, 709 context destroyed, 710 device-side assert, 714 to 719
-    // faults of a kernel.
+    // 4 deinitialized, 214 ECC, 220 NVLink, 226 contained by the GPU, 700 illegal address, 702
+    // timeout, 709 context destroyed, 710 device-side assert, 714 to 719 faults of a kernel, 721
+    // tensor memory leak, 806 connection to the MPS server lost, 810 terminated by that server, 911
+    // failure of another device.
     matches!(
         code,
-        4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719
+        4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 806 | 810 | 911
     )
+}
+
+/// What makes the device available again after a code by which the driver does not provide it.
+pub(crate) fn unavailable(code: i32) -> Option<&'static str> {
+    Some(match code {
+        46 => {
+            "another process uses the device exclusively, or the device allows no process: \
+             \"nvidia-smi -q -d COMPUTE\" shows its compute mode"
+        }
+        102 => "the virtual GPU has no license: check its license server",
+        802 => "the system is not ready: check that nvidia-fabricmanager runs",
+        803 | 804 => {
+            "the library libcuda.so.1 does not fit the kernel driver: install the library of that \
+             driver, and no cuda-compat package"
+        }
+        805 | 807 => "the MPS server does not answer: start nvidia-cuda-mps-control again",
+        808 | 809 => "the MPS server has no room for another process: end one of its processes",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -221,16 +241,15 @@ mod tests {
 
     #[test]
     fn faults_of_a_kernel_are_sticky_and_bad_arguments_are_not() {
-        assert!(
-            [700, 702, 714, 715, 716, 717, 718, 719]
-                .into_iter()
-                .all(is_sticky)
-        );
-        assert!(
-            ![0, 1, 2, 201, 205, 222, 400, 600, 701, 704, 801]
-                .into_iter()
-                .any(is_sticky)
-        );
+        let sticky = [
+            4, 214, 220, 226, 700, 702, 709, 714, 715, 716, 717, 718, 719, 721, 806, 810, 911,
+        ];
+        assert!(sticky.into_iter().all(is_sticky));
+        let of_one_call = [
+            0, 1, 2, 46, 201, 205, 222, 400, 600, 701, 704, 720, 801, 805, 808, 900, 910,
+        ];
+        assert!(!of_one_call.into_iter().any(is_sticky));
+        assert!(sticky.into_iter().all(|code| unavailable(code).is_none()));
     }
 
     #[test]

@@ -115,6 +115,53 @@ fn one_device_per_ordinal_with_its_properties() {
     assert!(device.compute_capability() >= (5, 0) && device.driver_version() >= 11_080);
 }
 
+/// Whether this process runs under `variable=value`. If not, runs the test `name` in one that does,
+/// on the simulated driver; on another one, the test is skipped.
+fn is_run_with(variable: &str, value: &str, name: &str) -> bool {
+    if std::env::var(variable).is_ok_and(|set| set == value) {
+        return true;
+    }
+    if device().is_some_and(|device| device.name().starts_with("Simulated")) {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env(variable, value)
+            .status()
+            .unwrap();
+        assert!(again.success());
+    }
+    false
+}
+
+#[test]
+fn unavailable_device_is_no_lost_context_and_says_what_helps() {
+    const NAME: &str = "unavailable_device_is_no_lost_context_and_says_what_helps";
+    let fault = "cuDevicePrimaryCtxRetain:1=46";
+    if is_run_with("FRAMESPOOL_SIMULATED_FAULT", fault, NAME) {
+        let error = Device::open(0).map(drop).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::NoDriver { .. }), "{error:?}");
+        assert!(
+            text.contains("returned 46") && text.contains("compute mode"),
+            "{text}"
+        );
+        assert!(Device::open(0).is_ok(), "another attempt may succeed");
+    }
+}
+
+#[test]
+fn instance_in_mig_mode_has_its_own_uuid() {
+    const NAME: &str = "instance_in_mig_mode_has_its_own_uuid";
+    if is_run_with("FRAMESPOOL_SIMULATED_BEHAVIORS", "mig=1", NAME) {
+        let device = Device::open(0).unwrap();
+        // The first byte differs from that of the GPU.
+        assert_eq!(device.uuid(), "MIG-6d696d75-6c61-7465-6420-475055202030");
+    } else if let Some(device) = device() {
+        let uuid = device.uuid();
+        let lengths: Vec<usize> = uuid.split('-').skip(1).map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{uuid}");
+    }
+}
+
 #[test]
 fn events_order_copies_between_streams() {
     let Some(device) = device() else { return };

@@ -65,7 +65,7 @@ class Device:
     Attributes:
         ordinal: The number in `"cuda:0"`.
         name: Name of the model.
-        uuid: UUID of the GPU.
+        uuid: UUID of the GPU or, in MIG mode, of its instance, as nvidia-smi writes it.
         pci_bus_id: PCI bus id.
         compute_capability: (major, minor).
         cuda_version: (major, minor) that the driver supports.

@@ -75,16 +75,35 @@ const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 /// be released on another thread, whose per-thread stream is not the one that was named, and the
 /// handle of a stream that has been destroyed by then may belong to another stream.
 ///
-/// PyTorch and XLA (JAX) never destroy the streams that they create. If neither is loaded, the
+/// PyTorch and XLA (JAX) never destroy the streams that they create; `of_pytorch` is the
+/// `torch.cuda.Stream` that the handle may be from. XLA's streams cannot be recognized. Any other
 /// stream belongs to a library about which nothing is known.
-pub(crate) fn stream_outlives_tensors(py: Python<'_>, stream: u64) -> bool {
+pub(crate) fn stream_outlives_tensors(of_pytorch: &Bound<'_, PyAny>, stream: u64) -> bool {
     if stream <= PER_THREAD_DEFAULT_STREAM {
         return stream == LEGACY_DEFAULT_STREAM;
     }
-    let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
-    let loaded =
-        |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
-    modules.and_then(loaded).unwrap_or(false)
+    let number = |name| of_pytorch.getattr(name).and_then(|n| n.extract::<i64>());
+    // The id of a `torch.cuda.ExternalStream`, which another library has created, is its handle.
+    let is_own = match (number("cuda_stream"), number("stream_id")) {
+        (Ok(handle), Ok(id)) => handle as u64 == stream && id != handle,
+        _ => false,
+    };
+    is_own
+        || modules(of_pytorch.py())
+            .and_then(|all| all.contains("jax"))
+            .unwrap_or(false)
+}
+
+fn modules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("sys")?.getattr("modules")
+}
+
+/// Returns PyTorch's current stream of this thread on a GPU, as a `torch.cuda.Stream`; None if
+/// PyTorch for CUDA is not loaded.
+fn current_pytorch_stream(py: Python<'_>, ordinal: u32) -> Bound<'_, PyAny> {
+    let torch = modules(py).and_then(|all| all.get_item("torch")?.getattr("cuda"));
+    let stream = torch.and_then(|cuda| cuda.call_method1("current_stream", (ordinal,)));
+    stream.unwrap_or_else(|_| py.None().into_bound(py))
 }
 
 /// What a capsule keeps alive: the memory, and the shape and strides that the consumer reads
@@ -182,9 +201,12 @@ impl Export {
             .cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
-        let stream = self
-            .stream
-            .filter(|&stream| ordinal.is_some() && stream_outlives_tensors(py, stream));
+        let stream = self.stream.filter(|&stream| {
+            ordinal.is_some_and(|ordinal| {
+                let current = current_pytorch_stream(py, ordinal as u32);
+                stream_outlives_tensors(&current, stream)
+            })
+        });
         let (shape, strides) = (self.shape, self.strides);
         let mut keep = Box::new(ManagerContext {
             memory: self.memory,

@@ -74,7 +74,7 @@ fn device_properties(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>
     let dict = PyDict::new(py);
     dict.set_item("ordinal", ordinal)?;
     dict.set_item("name", device.name())?;
-    dict.set_item("uuid", format_uuid(device.uuid()))?;
+    dict.set_item("uuid", device.uuid())?;
     dict.set_item("pci_bus_id", device.pci_bus_id())?;
     dict.set_item("compute_capability", device.compute_capability())?;
     dict.set_item(
@@ -127,19 +127,6 @@ fn supported_formats(
         }
     }
     Ok(found)
-}
-
-/// Formats a UUID as nvidia-smi does.
-fn format_uuid(uuid: [u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let parts = [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ];
-    format!("GPU-{}", parts.join("-"))
 }
 
 /// Opens a GPU and loads the kernels. Returns the seconds for the driver with its context, and for

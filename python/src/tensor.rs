@@ -109,7 +109,7 @@ impl Tensor {
         fill: impl FnOnce(&mut [u8]),
     ) -> framespool::Result<Self> {
         let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::new(0), 1, len)?;
-        if let OutputMut::Host(all) = parts[0].target() {
+        if let OutputMut::Host(all) = parts[0].target()? {
             fill(all);
         }
         drop(parts);
@@ -191,7 +191,7 @@ impl Tensor {
         let device = self.memory.device().filter(|_| !host).cloned();
         let (start, len) = self.byte_span();
         let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::on(device, 0), 1, len)?;
-        match parts[0].target() {
+        match parts[0].target()? {
             OutputMut::Host(bytes) => self.memory.copy_to_host(start, bytes)?,
             OutputMut::Device(mut slot) => {
                 let stream = self
@@ -296,7 +296,7 @@ fn copy_to_gpu(tensors: &[&Tensor], gpu: u32) -> framespool::Result<Vec<Tensor>>
             })
     };
     let (builder, mut slots) = BatchBuffer::allocate(pool, 1, total)?;
-    if let OutputMut::Device(mut slot) = slots[0].target() {
+    if let OutputMut::Device(mut slot) = slots[0].target()? {
         slot.begin(stream)?;
         let reserved = match Mechanism::LockedUpload.is_enabled() {
             true => ring.reserve(total).map(Some),
@@ -442,7 +442,7 @@ impl Tensor {
     /// Raises:
     ///     ArgumentError: If it is no stream.
     fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (gpu, stream) = recorded_stream(stream)?;
+        let (gpu, handle) = recorded_stream(stream)?;
         let Some(own) = self.memory.event_device() else {
             return Ok(());
         };
@@ -453,8 +453,8 @@ impl Tensor {
                 .or_raise(py)?,
             None => own,
         };
-        if stream_outlives_tensors(py, stream) {
-            self.memory.record_stream(device, stream);
+        if stream_outlives_tensors(stream, handle) {
+            self.memory.record_stream(device, handle);
         } else {
             self.memory.mark_unsynchronized();
         }

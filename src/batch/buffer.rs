@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{self, Device, Event, Stream};
+use framespool_nvdec::cuda::{Device, Event, Stream};
 
 use super::heap_block::ALIGN;
 use super::pool::{Block, MemoryPool};
@@ -55,8 +55,7 @@ impl BatchBuffer {
                 "{clips} clips of {clip_bytes} bytes do not fit into memory"
             ))
         })?;
-        let mut block = pool.allocate(len)?;
-        block.wait_for_untracked();
+        let block = pool.allocate(len)?;
         let before = block.pending_events().to_vec();
         let buffer = Arc::new(BatchBuffer {
             block: Some(block),
@@ -110,15 +109,20 @@ impl BatchBuffer {
     }
 
     /// The bytes, mutable; `None` for device memory.
-    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        match self.block() {
+    ///
+    /// # Errors
+    /// `Gpu` if the driver does not show the end of the copies of earlier contents.
+    pub(crate) fn bytes_mut(&mut self) -> Result<Option<&mut [u8]>> {
+        match self.block.as_mut().expect("present until Drop") {
             Block::Host(block) => {
-                block.wait();
+                block.wait()?;
                 // SAFETY: as above, and `self` is borrowed exclusively. No copy reads the bytes:
                 // those of earlier contents are done, and the content has no other user yet.
-                Some(unsafe { std::slice::from_raw_parts_mut(block.start(), self.used) })
+                Ok(Some(unsafe {
+                    std::slice::from_raw_parts_mut(block.start(), self.used)
+                }))
             }
-            Block::Device(_) => None,
+            Block::Device(_) => Ok(None),
         }
     }
 
@@ -154,15 +158,22 @@ impl BatchBuffer {
         self.events().written.clone()
     }
 
-    /// Enqueues work on the whole buffer on a stream: after all earlier writes, and before all
-    /// users that call [`Self::written`] from now on.
+    /// Enqueues work on the whole buffer on a stream: after all earlier reads and writes, also those
+    /// of the previous content, which a slot without a clip still has, and before all users that
+    /// call [`Self::written`] from now on.
     pub(crate) fn modify_on_stream(
         &mut self,
         stream: &Stream,
         work: impl FnOnce(u64, &Stream) -> Result<()>,
     ) -> Result<()> {
-        self.written()
-            .iter()
+        let (written, read) = {
+            let events = self.events();
+            (events.written.clone(), events.read.clone())
+        };
+        let earlier = self.block().pending_events().iter();
+        earlier
+            .chain(&written)
+            .chain(&read)
             .try_for_each(|event| stream.wait(event))?;
         let recorded = work(self.address(), stream).and_then(|()| Ok(stream.record()?));
         let mut events = self.events();
@@ -188,8 +199,9 @@ impl BatchBuffer {
         self.events().read.push(event);
     }
 
-    /// Records a read whose end is unknown: the memory is not reused at all. It is freed instead,
-    /// and freeing waits for all work that uses it.
+    /// Records a read whose end is unknown. Memory of a device is not reused at all: it is freed
+    /// instead, and freeing waits for all work that uses it. Memory of the host is reused once all
+    /// devices are idle.
     pub fn mark_unsynchronized(&self) {
         self.events().unsynchronized = true;
     }
@@ -253,11 +265,10 @@ impl Drop for BatchBuffer {
                     Err(_) => unsynchronized = true,
                 }
             }
-            if unsynchronized {
-                if matches!(block, Block::Host(_)) {
-                    let _ = cuda::synchronize_all();
-                }
-                return; // freeing device memory waits for all work that uses it
+            match &block {
+                Block::Device(_) if unsynchronized => return, // freeing it waits for all work that uses it
+                _ if unsynchronized => block.mark_untracked(),
+                _ => {}
             }
             // The events of before this content was written still count: a clip slot may not have
             // been written.
@@ -290,10 +301,13 @@ pub struct ClipSlot {
 
 impl ClipSlot {
     /// The bytes to fill.
-    pub fn target(&mut self) -> OutputMut<'_> {
-        match self.buffer.block() {
+    ///
+    /// # Errors
+    /// `Gpu` if the driver does not show the end of the copies of earlier contents.
+    pub fn target(&mut self) -> Result<OutputMut<'_>> {
+        Ok(match self.buffer.block() {
             Block::Host(block) => {
-                self.stream_order.wait_on_host();
+                self.stream_order.wait_on_host()?;
                 // SAFETY: the clip slots of a buffer do not overlap and each exists once
                 // (`BatchBuffer::allocate` makes them, nothing clones them); the buffer itself
                 // gives no access while a clip slot is alive. The copies of earlier contents are
@@ -307,7 +321,7 @@ impl ClipSlot {
                 len: self.len,
                 stream_order: &mut self.stream_order,
             }),
-        }
+        })
     }
 
     /// Ends the writes: readers of the buffer wait for the writes that are enqueued.
@@ -338,7 +352,7 @@ mod tests {
     use super::*;
 
     fn fill(buffer_slot: &mut ClipSlot, value: u8) {
-        let OutputMut::Host(bytes) = buffer_slot.target() else {
+        let OutputMut::Host(bytes) = buffer_slot.target().unwrap() else {
             panic!("host memory was requested")
         };
         bytes.fill(value);
@@ -386,7 +400,7 @@ mod tests {
         buffer.truncate(9); // more than the buffer holds
         assert_eq!((buffer.len(), buffer.is_empty()), (6, false));
         buffer.truncate(4);
-        buffer.bytes_mut().unwrap()[3] = 7;
+        buffer.bytes_mut().unwrap().unwrap()[3] = 7;
         assert_eq!(buffer.bytes().unwrap(), [1, 1, 2, 7]);
         assert_eq!(buffer.pointer().addr() as u64, buffer.address());
         let mut copied = [0; 2];

@@ -11,7 +11,7 @@ use framespool_nvdec::pool::DecoderPool;
 use super::heap_block::HeapBlock;
 use super::host_cache::HOST_CACHE;
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A block of memory with one owner at a time.
 pub(super) enum Block {
@@ -27,7 +27,8 @@ pub(super) enum HostBlock {
 
 /// Memory that devices copy from after the call that enqueues the copy has returned.
 pub(super) struct PageLockedBlock {
-    memory: HostMemory,
+    /// Present until Drop.
+    memory: Option<HostMemory>,
     /// The copies of earlier contents that may still run.
     pending_events: Vec<Event>,
     /// Earlier contents may have been copied on streams that are not known: nothing less than a
@@ -42,21 +43,47 @@ pub(super) struct DeviceBlock {
 }
 
 impl PageLockedBlock {
-    fn wait(&self) {
-        // If the device does not respond, it copies nothing any more.
-        self.pending_events
-            .iter()
-            .for_each(|event| drop(event.synchronize()));
+    fn memory(&self) -> &HostMemory {
+        self.memory.as_ref().expect("present until Drop")
+    }
+
+    /// Waits for the copies of earlier contents.
+    ///
+    /// # Errors
+    /// That of the driver, which waits for no device while a graph is captured: copies may still
+    /// run.
+    fn wait(&mut self) -> Result<()> {
+        wait_for_events(&self.pending_events)?;
+        self.pending_events.clear();
         if self.is_untracked {
             // Every device can copy from page-locked memory, not only the one that locked it.
-            let _ = cuda::synchronize_all();
+            unless_lost(cuda::synchronize_all())?;
+            self.is_untracked = false;
         }
+        Ok(())
     }
 }
 
 impl Drop for PageLockedBlock {
     fn drop(&mut self) {
-        self.wait();
+        if self.wait().is_err() {
+            std::mem::forget(self.memory.take()); // a copy may still read it
+        }
+    }
+}
+
+/// Waits on the host for these events.
+pub(super) fn wait_for_events(events: &[Event]) -> Result<()> {
+    events
+        .iter()
+        .try_for_each(|event| unless_lost(event.synchronize()))
+}
+
+/// The error of a wait, unless the device is lost: it then copies nothing any more.
+fn unless_lost(waited: framespool_nvdec::Result<()>) -> Result<()> {
+    match waited {
+        Err(error) if !error.is_lost() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
@@ -64,14 +91,18 @@ impl HostBlock {
     pub(super) fn start(&self) -> *mut u8 {
         match self {
             HostBlock::Pageable(block) => block.start(),
-            HostBlock::PageLocked(block) => block.memory.start(),
+            HostBlock::PageLocked(block) => block.memory().start(),
         }
     }
 
     /// Waits for the copies of earlier contents: the bytes may be written then.
-    pub(super) fn wait(&self) {
-        if let HostBlock::PageLocked(block) = self {
-            block.wait();
+    ///
+    /// # Errors
+    /// That of the driver: copies may still run.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        match self {
+            HostBlock::Pageable(_) => Ok(()),
+            HostBlock::PageLocked(block) => block.wait(),
         }
     }
 }
@@ -80,7 +111,7 @@ impl Block {
     fn len(&self) -> usize {
         match self {
             Block::Host(HostBlock::Pageable(block)) => block.len(),
-            Block::Host(HostBlock::PageLocked(block)) => block.memory.len(),
+            Block::Host(HostBlock::PageLocked(block)) => block.memory().len(),
             Block::Device(block) => block.memory.len(),
         }
     }
@@ -98,7 +129,7 @@ impl Block {
     pub(crate) fn event_device(&self) -> Option<&Arc<Device>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
-            Block::Host(HostBlock::PageLocked(block)) => Some(block.memory.device()),
+            Block::Host(HostBlock::PageLocked(block)) => Some(block.memory().device()),
             Block::Device(block) => Some(block.memory.device()),
         }
     }
@@ -119,16 +150,13 @@ impl Block {
     }
 
     /// Waits for copies on streams that are not known, before the memory is used again.
-    pub(crate) fn wait_for_untracked(&mut self) {
-        if let Block::Host(HostBlock::PageLocked(
-            block @ PageLockedBlock {
-                is_untracked: true, ..
-            },
-        )) = self
-        {
-            block.wait();
-            block.pending_events.clear();
-            block.is_untracked = false;
+    ///
+    /// # Errors
+    /// That of the driver: copies may still run.
+    fn wait_for_untracked(&mut self) -> Result<()> {
+        match self {
+            Block::Host(HostBlock::PageLocked(block)) if block.is_untracked => block.wait(),
+            _ => Ok(()),
         }
     }
 
@@ -238,7 +266,7 @@ impl MemoryPool {
         };
         match device.allocate_host(len) {
             Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked(PageLockedBlock {
-                memory,
+                memory: Some(memory),
                 pending_events: Vec::new(),
                 is_untracked: false,
             })))),
@@ -272,7 +300,7 @@ impl MemoryPool {
     /// page-locked is not.
     pub(super) fn allocate(&self, len: usize) -> Result<Block> {
         let page_locked = self.page_lock_device().is_some();
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.lock();
         // The last batch of an epoch may be smaller than the others; it can reuse a larger block.
         // Blocks from before page-locking was requested are not used again.
         let fits = |b: &Block| {
@@ -283,10 +311,16 @@ impl MemoryPool {
         // An idle block first, because the writers of any other block wait for its readers.
         let idle = free.iter().position(|b| fits(b) && b.is_idle());
         let may_add = (self.device.is_some() || page_locked) && free.len() < self.max_free;
-        if let Some(at) = idle.or_else(|| free.iter().position(fits).filter(|_| !may_add)) {
-            return Ok(free.swap_remove(at));
+        let found = idle.or_else(|| free.iter().position(fits).filter(|_| !may_add));
+        let found = found.map(|at| free.swap_remove(at));
+        drop(free); // waiting is slow: not under the lock
+        if let Some(mut block) = found {
+            match block.wait_for_untracked() {
+                Ok(()) => return Ok(block),
+                // It stays free until a later wait succeeds, and a new block is used.
+                Err(_) => self.lock().push(block),
+            }
         }
-        drop(free);
         let Some(device) = &self.device else {
             let short = || {
                 Error::Argument(format!(
@@ -303,7 +337,7 @@ impl MemoryPool {
         };
         let memory = match device.allocate(len) {
             Err(error) if error.is_out_of_memory() => {
-                let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut free = self.lock();
                 // Better a block whose readers must be waited for than none.
                 if let Some(at) = free.iter().position(fits) {
                     return Ok(free.swap_remove(at));
@@ -331,18 +365,28 @@ impl MemoryPool {
     }
 
     pub(super) fn release(&self, block: Block) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.lock();
         free.push(block);
-        if free.len() > self.max_free {
+        while free.len() > self.max_free {
             // Frees the oldest block: if sizes have changed, it has the size that is no longer
             // requested.
-            let oldest = free.remove(0);
-            drop(free); // freeing device memory waits for the device: not under the lock
+            let mut oldest = free.remove(0);
+            drop(free); // waiting is slow, and so is freeing device memory: not under the lock
+            if let Block::Host(block) = &mut oldest
+                && block.wait().is_err()
+            {
+                return self.lock().push(oldest); // until a later wait succeeds
+            }
             match oldest {
                 Block::Host(HostBlock::Pageable(block)) => HOST_CACHE.release(block),
                 other => drop(other),
             }
+            free = self.lock();
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Block>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Event, Stream};
 
+use super::pool::wait_for_events;
 use crate::error::Result;
 
 /// The streams that write one clip, in the order of their first writes.
@@ -42,11 +43,10 @@ impl StreamOrder {
     }
 
     /// Waits for all uses of host memory for its previous content, before the first write.
-    pub(super) fn wait_on_host(&mut self) {
-        // If the device does not respond, it copies nothing any more.
-        self.before
-            .drain(..)
-            .for_each(|event| drop(event.synchronize()));
+    pub(super) fn wait_on_host(&mut self) -> Result<()> {
+        wait_for_events(&self.before)?;
+        self.before.clear();
+        Ok(())
     }
 
     /// Returns the event after which all writes are complete; `None` if there were no writes. If

@@ -186,6 +186,10 @@ impl NalSyntax for H264 {
         sps_sample_aspect(unit)
     }
 
+    fn sei_header_bytes(&self, unit: &[u8]) -> Option<usize> {
+        (unit[0] & 31 == 6).then_some(1)
+    }
+
     fn sps_nvdec_exclusion(&self, unit: &[u8]) -> Option<&'static str> {
         sps_nvdec_exclusion(unit)
     }

@@ -200,6 +200,10 @@ impl NalSyntax for Hevc {
         sps_sample_aspect(unit)
     }
 
+    fn sei_header_bytes(&self, unit: &[u8]) -> Option<usize> {
+        (matches!(unit[0] >> 1 & 63, 39 | 40) && layer(unit) == 0).then_some(2)
+    }
+
     fn sps_nvdec_exclusion(&self, unit: &[u8]) -> Option<&'static str> {
         sps_nvdec_exclusion(unit)
     }

@@ -40,6 +40,12 @@ pub(crate) trait NalSyntax: Sync {
     /// The sample aspect ratio that a unit states if it is an SPS.
     fn sps_sample_aspect(&self, unit: &[u8]) -> Option<(u32, u32)>;
 
+    /// Bytes before the messages if a unit consists of SEI messages whose color description libavcodec
+    /// applies.
+    fn sei_header_bytes(&self, _unit: &[u8]) -> Option<usize> {
+        None
+    }
+
     /// If a unit is an SPS: why NVDEC must not be given its pictures.
     fn sps_nvdec_exclusion(&self, unit: &[u8]) -> Option<&'static str>;
 
@@ -153,6 +159,52 @@ pub(super) fn sample_aspect(
     units.find_map(|unit| syntax.sps_sample_aspect(unit))
 }
 
+/// `alternative_transfer_characteristics` (H.264 D.1.39, H.265 D.2.38).
+const ALTERNATIVE_TRANSFER: u32 = 147;
+
+/// `TransferCharacteristics` "unspecified" (ITU-T H.273), with which the message has no effect.
+const UNSPECIFIED_TRANSFER: u8 = 2;
+
+/// The transfer function that an SEI unit states in place of that of the SPS.
+fn alternative_transfer(syntax: &dyn NalSyntax, unit: &[u8]) -> Option<u8> {
+    let before = syntax.sei_header_bytes(unit)? - 1;
+    let messages = unescape_rbsp(unit.get(before..)?);
+    let messages = parse_sei_messages(&messages);
+    let (_, payload) = messages.iter().find(|m| m.0 == ALTERNATIVE_TRANSFER)?;
+    payload.first().copied()
+}
+
+/// The transfer function that an SEI message states in the codec configuration or else in the first
+/// packet.
+pub(crate) fn transfer_of_stream(params: &CodecParams, first_packet: &[u8]) -> Option<u8> {
+    let syntax = super::of(&params.codec).nal_syntax()?;
+    let framing = Framing::detect(syntax, &params.extradata);
+    let mut units = config_nal_units(syntax, framing, &params.extradata)
+        .into_iter()
+        .chain(split_nal_units(framing, first_packet));
+    let stated = units.find_map(|unit| alternative_transfer(syntax, unit));
+    stated.filter(|&stated| stated != UNSPECIFIED_TRANSFER)
+}
+
+/// A packet without the transfer function that an SEI message states; `None` if there is none.
+/// libavcodec applies it to all later frames, also to those of other decode ranges.
+pub(crate) fn without_alternative_transfer(params: &CodecParams, data: &[u8]) -> Option<Vec<u8>> {
+    let start = [ALTERNATIVE_TRANSFER as u8, 1];
+    memchr::memmem::find(data, &start)?;
+    let syntax = super::of(&params.codec).nal_syntax()?;
+    let framing = Framing::detect(syntax, &params.extradata);
+    let mut out = None;
+    for unit in split_nal_units(framing, data) {
+        if let Some(stated) = alternative_transfer(syntax, unit)
+            && let Some(at) = memchr::memmem::find(unit, &[start[0], start[1], stated])
+        {
+            let at = at + unit.as_ptr() as usize - data.as_ptr() as usize;
+            out.get_or_insert_with(|| data.to_vec())[at + 2] = UNSPECIFIED_TRANSFER;
+        }
+    }
+    out
+}
+
 /// Whether a packet has a unit without the forbidden bit (H.264 7.4.1, and the same in later
 /// standards), which overwritten data usually do not have.
 pub(super) fn has_valid_units(units: &[&[u8]]) -> bool {
@@ -252,22 +304,12 @@ pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     out
 }
 
-/// Whether an HEVC or VVC SEI unit changes later pictures: a recovery point, or film grain, which libavcodec
-/// applies until it is canceled and which has a message type of its own or is carried as AV1 film
-/// grain in ITU-T T.35.
+/// Whether an HEVC or VVC SEI unit changes how later pictures are decoded: a recovery point.
 pub(super) fn has_persistent_sei(unit: &[u8]) -> bool {
     const RECOVERY_POINT: u32 = 6;
-    const FILM_GRAIN: u32 = 19;
-    const REGISTERED: u32 = 4;
-    const ALLIANCE_FOR_OPEN_MEDIA: [u8; 3] = [0xb5, 0x58, 0x90];
     let messages = unescape_rbsp(&unit[1..]);
-    parse_sei_messages(&messages)
-        .iter()
-        .any(|(kind, body)| match *kind {
-            RECOVERY_POINT | FILM_GRAIN => true,
-            REGISTERED => body.starts_with(&ALLIANCE_FOR_OPEN_MEDIA),
-            _ => false,
-        })
+    let messages = parse_sei_messages(&messages);
+    messages.iter().any(|(kind, _)| *kind == RECOVERY_POINT)
 }
 
 /// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::codecs;
-use crate::codecs::nal::without_higher_layers;
+use crate::codecs::nal::{without_alternative_transfer, without_higher_layers};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
@@ -153,6 +153,9 @@ impl PacketReader {
         }
         if let Some(base) = without_higher_layers(&index.info.params, packet.data()) {
             replace_data(packet, &base, &index.site_of_packet(at))?;
+        }
+        if let Some(data) = without_alternative_transfer(&index.info.params, packet.data()) {
+            replace_data(packet, &data, &index.site_of_packet(at))?;
         }
         packet.set_packet_index(at);
         Ok(())

@@ -207,6 +207,12 @@ impl Decoder {
                 flags |= ffi::AV_CODEC_FLAG_LOW_DELAY;
             }
             (*c).flags |= flags as c_int;
+            // What SEI messages describe is no part of the decoded picture. NVDEC does not add it,
+            // and in HEVC it would depend on messages before the random access point. The film grain
+            // of AV1 is a part of its output.
+            if codecs::of(&params.codec).nal_syntax().is_some() {
+                (*c).export_side_data |= ffi::AV_CODEC_EXPORT_DATA_FILM_GRAIN as c_int;
+            }
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };
         if code < 0 {

@@ -427,6 +427,7 @@ fn build_index(
     let InBandHeaders {
         headers: in_band_headers,
         new_extradata,
+        alternative_transfer,
         ..
     } = in_band;
     Ok(VideoIndex {
@@ -441,8 +442,10 @@ fn build_index(
         sync_points,
         in_band_headers,
         new_extradata,
+        alternative_transfer,
         changes_parameters,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
         damaged_units: u32::try_from(damaged).unwrap_or(u32::MAX),
     })
 }

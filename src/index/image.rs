@@ -142,8 +142,10 @@ fn build_index(
         direct: true,
         in_band_headers: Vec::new(),
         new_extradata: Vec::new(),
+        alternative_transfer: None,
         damaged_units: 0,
         changes_parameters: false,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
     })
 }

@@ -7,6 +7,7 @@ use crate::codecs;
 use crate::codecs::codec::Codec;
 use crate::codecs::configuration::ConfigurationTracker;
 use crate::codecs::header_parser::HeaderParser;
+use crate::codecs::nal::transfer_of_stream;
 use crate::codecs::parameter_sets::ParameterSetTracker;
 use crate::codecs::picture_info::RandomAccessPoint;
 use crate::error::{Error, Result, Site};
@@ -29,6 +30,8 @@ pub(super) struct InBandHeaders {
     /// Width of a pixel divided by its height, if the codec configuration or the first packet
     /// states it.
     pub sample_aspect: Option<(u32, u32)>,
+    /// See [`VideoIndex::alternative_transfer`](super::VideoIndex).
+    pub alternative_transfer: Option<u8>,
 }
 
 impl InBandHeaders {
@@ -36,6 +39,7 @@ impl InBandHeaders {
         let mut this = Self {
             first_packet_headers: header_parser.first_packet_headers(first),
             sample_aspect: codecs::of(&params.codec).sample_aspect(params, first),
+            alternative_transfer: transfer_of_stream(params, first),
             ..Self::default()
         };
         this.track(params);

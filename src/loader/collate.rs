@@ -127,7 +127,7 @@ fn copy(
     slot: &mut ClipSlot,
     stream: Option<&Arc<Stream>>,
 ) -> Result<()> {
-    match (slot.target(), stream) {
+    match (slot.target()?, stream) {
         (OutputMut::Device(mut slot), Some(stream)) => {
             slot.begin(stream)?;
             clip.written()

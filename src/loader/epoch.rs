@@ -538,7 +538,7 @@ impl FailedGroups {
                 clip.add_reader_event(stream.record()?);
                 Ok(())
             })?;
-        } else if let Some((to, from)) = buffer.bytes_mut().zip(clip.bytes()) {
+        } else if let Some((to, from)) = buffer.bytes_mut()?.zip(clip.bytes()) {
             to[position * bytes..][..bytes].copy_from_slice(from);
         }
         Ok(())
@@ -586,7 +586,7 @@ fn compact(mut buffer: BatchBuffer, shape: &ClipShape, kept: &[usize]) -> Result
                 Ok(stream.copy(at(to), at(from), clip_bytes)?)
             })
         })?;
-    } else if let Some(bytes) = buffer.bytes_mut() {
+    } else if let Some(bytes) = buffer.bytes_mut()? {
         for (to, &from) in moves {
             bytes.copy_within(from * clip_bytes..(from + 1) * clip_bytes, to * clip_bytes);
         }

@@ -257,7 +257,7 @@ impl Worker {
             ..cached.shape
         };
         if let Some(mut slot) = slot {
-            self.write_cached(cached, &shape, slot.target())?;
+            self.write_cached(cached, &shape, slot.target()?)?;
             slot.record_write()?;
             return Ok(ClipData::InBatch);
         }
@@ -634,7 +634,7 @@ impl Worker {
         };
         let mut buffer = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
         let target = match (&mut request.slot, view.shape) {
-            (Some(slot), Some(expected)) if expected == shape => slot.target(),
+            (Some(slot), Some(expected)) if expected == shape => slot.target().ok()?,
             (None, None) => buffer.target(&shape).ok()?,
             _ => return None,
         };

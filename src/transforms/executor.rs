@@ -247,7 +247,7 @@ impl TransformExecutor {
         t: usize,
     ) -> Result<()> {
         let assumed = self.pipeline.assumed;
-        let tags = input.color().unwrap_or_default();
+        let tags = index.color_of_frame(input.color().unwrap_or_default());
         self.tone = hdr::tone(site, tags, self.pipeline.tone)?;
         if !self.pipeline.ignores_hdr && self.pipeline.tone.is_none() {
             hdr::note(site, tags);

@@ -70,7 +70,7 @@ impl ClipOutput for LazyClipOutput {
             self.made = Some((builder, part, *shape));
         }
         let (_, part, _) = self.made.as_mut().expect("just made");
-        Ok(part.target())
+        part.target()
     }
 
     fn shape(&self) -> Option<ClipShape> {

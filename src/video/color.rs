@@ -22,7 +22,7 @@ impl Video {
         let mut reader = self.reader();
         for range in plan::plan_decode_ranges(&self.index, &[PresentationIndex(0)]) {
             SoftwareDecoder::new().run(&mut reader, &range, |_, frame| {
-                tags = frame.color();
+                tags = self.index.color_of_frame(frame.color());
                 Ok(())
             })?;
         }

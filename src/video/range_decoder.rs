@@ -51,9 +51,6 @@ pub(crate) struct RangeDecoder {
     /// The range in progress, or the one that failed last: its packets from the random access point
     /// on, and the frames that the present decoder has to deliver.
     range: Option<DecodeRange>,
-    /// The GPU reported damage in this video or confused its pictures, so it decodes none of it any
-    /// more: of later damage it may report less than the CPU.
-    cpu_only: bool,
     /// A decoder of the CPU is used in place of one of the GPU.
     is_fallback: bool,
 }
@@ -107,14 +104,14 @@ impl RangeDecoder {
         decoders: &mut dyn DecoderProvider,
     ) -> Result<()> {
         self.range = Some(range.clone());
-        if self.is_on_gpu() && !decoders.keeps_gpu_decoder(index) {
+        let cpu_only = index.cpu_only.get().is_some();
+        if self.is_on_gpu() && (cpu_only || !decoders.keeps_gpu_decoder(index)) {
             self.release(decoders);
         }
         if self.decoder.is_none() {
-            let on_gpu = decoders.prefers_gpu() && !self.cpu_only;
-            let decoder = decoders.acquire(index, on_gpu);
-            self.is_fallback =
-                self.cpu_only || on_gpu && matches!(decoder, AnyDecoder::Software(_));
+            let prefers_gpu = decoders.prefers_gpu();
+            let decoder = decoders.acquire(index, prefers_gpu && !cpu_only);
+            self.is_fallback = prefers_gpu && matches!(decoder, AnyDecoder::Software(_));
             self.decoder = Some(decoder);
         }
         let decoder = self.decoder.as_mut().expect("set above");
@@ -168,6 +165,9 @@ impl RangeDecoder {
             return Err(error);
         };
         let index = reader.index().clone();
+        if let Error::Unsupported { .. } | Error::Decode { .. } | Error::Internal { .. } = error {
+            let _ = index.cpu_only.set(()); // it may have been set before
+        }
         match &error {
             _ if is_about_gpu(&error) && !missing.is_empty() => {
                 decoders.record_fallback(&index, &error, true);
@@ -177,7 +177,6 @@ impl RangeDecoder {
             }
             Error::Decode { .. } | Error::Internal { .. } => {
                 decoders.record_fallback(&index, &error, true);
-                self.cpu_only = true;
                 self.release(decoders);
                 Ok(RangeStep::Distrusted(error))
             }

@@ -7,6 +7,7 @@ pub mod frame_dependency;
 pub mod index_cache;
 pub mod loaders;
 pub mod mp4;
+pub mod sei;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

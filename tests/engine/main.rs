@@ -21,6 +21,7 @@ mod parameter_sets;
 mod picture_order;
 mod reference_graph;
 mod refused_files;
+mod sei;
 mod split_invariance;
 mod timestamps;
 mod vvc;

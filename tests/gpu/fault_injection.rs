@@ -165,7 +165,7 @@ fn memory_with_unrecorded_writers_is_not_reused() {
     let len = 1 << 16;
     let write = |stream, byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let OutputMut::Device(mut slot) = parts[0].target() else {
+        let OutputMut::Device(mut slot) = parts[0].target().expect("memory") else {
             panic!("memory of the device")
         };
         slot.begin(stream).expect("no earlier user to wait for");

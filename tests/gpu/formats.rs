@@ -5,14 +5,23 @@ use framespool::units::DecodeIndex;
 
 use super::fault_injection::with_av1;
 use super::*;
+use crate::common::sei::{HLG, film_grain, with_sei};
 
 /// Decodes all frames on the CPU, and on the GPU without a fallback.
 fn assert_gpu_alone_equals_cpu(gpu: &Arc<Gpu>, video: &Video) -> Vec<u8> {
+    assert_gpu_alone_transforms_as_cpu(gpu, video, &full_size_pipeline())
+}
+
+fn assert_gpu_alone_transforms_as_cpu(
+    gpu: &Arc<Gpu>,
+    video: &Video,
+    pipeline: &TransformPipeline,
+) -> Vec<u8> {
     let wanted: Vec<_> = (0..video.index().num_frames())
         .map(PresentationIndex)
         .collect();
-    let expected = frames(video, &mut ClipDecoder::new(full_size_pipeline()), &wanted);
-    let clip_decoder = ClipDecoder::with_gpu(full_size_pipeline(), 1, Some(gpu.clone()));
+    let expected = frames(video, &mut ClipDecoder::new(pipeline.clone()), &wanted);
+    let clip_decoder = ClipDecoder::with_gpu(pipeline.clone(), 1, Some(gpu.clone()));
     let mut clip_decoder = clip_decoder.with_nvdec(gpu).expect("a session");
     let got = frames(video, &mut clip_decoder, &wanted);
     assert!(
@@ -85,6 +94,38 @@ fn mv_hevc_is_decoded_without_its_second_view() {
     assert_eq!(skipped[0], skipped[1]);
     if let Some(simulated) = &simulated {
         simulated.assert_clean("two layers");
+    }
+}
+
+#[test]
+fn sei_messages_have_the_same_effect_as_on_the_cpu() {
+    let _guard = exclusive();
+    let Some(gpu) = gpu() else { return };
+    let simulated = SimulatedGpu::open();
+    let tone_map = Transform::ToneMap {
+        source_peak: 1000.0,
+        target_peak: 203.0,
+    };
+    let tone_mapped = TransformPipeline::new(vec![tone_map], Dtype::U8, Layout::Nthwc);
+    let tone_mapped = tone_mapped.expect("a pipeline");
+    for (path, is_hevc) in [
+        ("video/codecs/h264_320x240.h264", false),
+        ("video/codecs/hevc_176x144.h265", true),
+    ] {
+        let stream = read(path);
+        let plain = open_bytes(path, stream.clone());
+        let expected = assert_gpu_alone_equals_cpu(&gpu, &plain);
+        let grain = with_sei(&stream, is_hevc, &film_grain(is_hevc), |_| true);
+        let got = assert_gpu_alone_equals_cpu(&gpu, &open_bytes(path, grain));
+        assert!(got == expected, "{path}: film grain is added");
+        // The transfer function matters only for tone mapping.
+        let hlg = with_sei(&stream, is_hevc, &HLG, |n| n == 0);
+        let hlg = open_bytes(path, hlg);
+        let got = assert_gpu_alone_transforms_as_cpu(&gpu, &hlg, &tone_mapped);
+        assert!(got != expected, "{path}: HLG is not tone-mapped");
+    }
+    if let Some(simulated) = &simulated {
+        simulated.assert_clean("SEI messages");
     }
 }
 
@@ -327,4 +368,39 @@ fn after_a_report_of_damage_the_cpu_decodes_the_rest_of_the_file() {
     simulated.set_seed(0);
     let _ = std::fs::remove_dir_all(&folder);
     simulated.assert_clean("silent damage");
+}
+
+#[test]
+fn a_video_with_reported_damage_stays_on_the_cpu() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    simulated.set_behaviors("conceals_silently=1");
+    let bytes = file_damaged_twice(&gpu);
+    // The last frame of each GOP. The damage of the first one is found, that of a later one is not.
+    let intact = open_bytes("damaged", bytes.clone());
+    let index = intact.index();
+    let starts = index.key_frames();
+    let starts = starts.iter().map(|frame| frame.0).skip(1);
+    let ends = starts.chain([index.num_frames()]);
+    let wanted: Vec<_> = ends.map(|end| [PresentationIndex(end - 1)]).collect();
+    let outcomes = |on_gpu: bool| -> Vec<_> {
+        let video = open_bytes("damaged", bytes.clone());
+        let decode = |wanted: &[PresentationIndex; 1]| {
+            // As for calls with other transforms: a decoder for each.
+            let mut clip_decoder = ClipDecoder::new(small_pipeline());
+            if on_gpu {
+                clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()));
+                clip_decoder = clip_decoder.with_nvdec(&gpu).expect("a session");
+            }
+            frames(&video, &mut clip_decoder, wanted).is_ok()
+        };
+        wanted.iter().map(decode).collect()
+    };
+    let expected = outcomes(false);
+    assert!(expected.contains(&true) && expected.contains(&false));
+    assert_eq!(outcomes(true), expected);
+    simulated.set_seed(0);
+    simulated.assert_clean("damage in a video");
 }

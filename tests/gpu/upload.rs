@@ -8,8 +8,8 @@ use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
 use framespool::gpu::Gpu;
 use framespool::loader::{DecoderBackend, GpuConfig, LoaderConfig, LoaderOptions, OnError};
 use framespool::rng::RngKey;
-use framespool::transforms::transform::{EraseFill, Size, Transform, UniformRange};
-use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
+use framespool::transforms::transform::{EraseFill, Size, Target, Transform, UniformRange};
+use framespool::transforms::{Dtype, Filter, Layout, Normalize, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, Video};
 
@@ -72,6 +72,18 @@ fn pipelines() -> Vec<TransformPipeline> {
         };
         all.push(float_pipeline(vec![erase], Dtype::F32, layout));
     }
+    // A size that depends on the number of frames of the clip.
+    let by_length = Transform::Resize {
+        target: Target::Multiple {
+            factor: 4,
+            min_pixels: 64,
+            max_pixels: 1 << 20,
+            total_pixels: Some(7 * 200),
+        },
+        filter: Filter::Triangle,
+        display_aspect: false,
+    };
+    all.push(float_pipeline(vec![by_length], Dtype::F32, Layout::Ncthw));
     all
 }
 
@@ -276,7 +288,7 @@ fn page_locked_batch_is_not_written_while_it_is_copied() {
     let copy = device.allocate(len).expect("memory");
     let write = |byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let OutputMut::Host(bytes) = parts[0].target() else {
+        let OutputMut::Host(bytes) = parts[0].target().expect("no copy") else {
             panic!("memory of the host")
         };
         bytes.fill(byte);
@@ -317,4 +329,79 @@ fn page_locked_batch_is_not_written_while_it_is_copied() {
     stream.download(&mut bytes, copy.address()).expect("bytes");
     assert!(bytes.iter().all(|&byte| byte == 2));
     simulated.assert_clean("page-locked batches");
+}
+
+#[test]
+fn page_locked_batch_is_not_reused_before_a_wait_for_its_copies_succeeds() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let device = gpu.device().clone();
+    let (stream, len) = (device.create_stream().expect("a stream"), 1 << 16);
+    let copy = device.allocate(len).expect("memory");
+    let mut bytes = vec![0; len];
+    // The copy is on a stream that is not known, or an event cannot be recorded.
+    for is_recorded in [false, true] {
+        let pool = MemoryPool::new(1);
+        pool.page_lock(device.clone(), true);
+        let write = |byte| {
+            let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
+            let OutputMut::Host(bytes) = parts[0].target().expect("no copy") else {
+                panic!("memory of the host")
+            };
+            bytes.fill(byte);
+            drop(parts);
+            builder.freeze().ok().expect("its clip slot is returned")
+        };
+        let first = write(1);
+        stream
+            .upload(copy.address(), first.bytes().expect("of the host"))
+            .expect("a copy");
+        if is_recorded {
+            first.mark_unsynchronized();
+        }
+        let address = first.address();
+        // As while a graph is captured: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
+        simulated.set_fault("cuCtxSynchronize:1+=900");
+        drop(first);
+        let (second, third) = (write(2), write(3));
+        assert!(![second.address(), third.address()].contains(&address));
+        drop((second, third));
+        simulated.set_fault("");
+        stream.download(&mut bytes, copy.address()).expect("bytes");
+        assert!(bytes.iter().all(|&byte| byte == 1), "{is_recorded}");
+        let again = write(4);
+        drop(again);
+        assert_eq!(simulated.live("pinned"), 1, "the others are freed");
+        drop(pool);
+        assert_eq!(simulated.live("pinned"), 0);
+    }
+    simulated.assert_clean("page-locked batches during a capture");
+}
+
+#[test]
+fn rows_further_apart_than_the_driver_copies_are_copied() {
+    let _guard = exclusive();
+    let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else {
+        return;
+    };
+    let device = gpu.device().clone();
+    let stream = device.create_stream().expect("a stream");
+    let (from, to) = (
+        device.allocate(64).expect("memory"),
+        device.allocate(64).expect("memory"),
+    );
+    stream.upload(from.address(), &[7; 64]).expect("a copy");
+    // The longest pitch of the driver, and a longer one.
+    for pitch in [i32::MAX as usize, 1 << 31] {
+        stream.fill(to.address(), 0, 64).expect("a fill");
+        stream
+            .copy_rows(to.address(), pitch, from.address(), 64, 1)
+            .expect("a copy");
+        let mut bytes = [0; 64];
+        stream.download(&mut bytes, to.address()).expect("bytes");
+        assert_eq!(bytes, [7; 64]);
+    }
+    simulated.assert_clean("rows");
 }

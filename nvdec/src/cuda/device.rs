@@ -17,7 +17,7 @@ pub struct Device {
     context: Context,
     ordinal: u32,
     name: String,
-    uuid: [u8; 16],
+    uuid: String,
     pci_bus_id: String,
     driver_version: u32,
     compute_capability: (u32, u32),
@@ -53,7 +53,7 @@ impl Device {
             context: result::primary_context_retain(driver, handle)?,
             ordinal,
             name: result::device_name(driver, handle)?,
-            uuid: result::device_uuid(driver, handle)?,
+            uuid: format_uuid(result::device_uuids(driver, handle)?),
             pci_bus_id: result::device_pci_bus_id(driver, handle)?,
             driver_version: result::driver_version(driver)?,
             compute_capability: (attribute(major)?, attribute(minor)?),
@@ -80,9 +80,10 @@ impl Device {
         &self.name
     }
 
-    /// Its UUID, the same in every process.
-    pub fn uuid(&self) -> [u8; 16] {
-        self.uuid
+    /// Its UUID as nvidia-smi writes it, the same in every process: of the GPU or, in MIG mode, of
+    /// the instance.
+    pub fn uuid(&self) -> &str {
+        &self.uuid
     }
 
     /// Its PCI bus id, such as "0000:3B:00.0".
@@ -175,6 +176,14 @@ impl Device {
             let _ = work(self.driver);
         }
     }
+}
+
+/// Formats the UUID of a device; see [`result::device_uuids`].
+fn format_uuid([gpu, own]: [[u8; 16]; 2]) -> String {
+    let prefix = if own == gpu { "GPU" } else { "MIG" };
+    let hex = own.map(|byte| format!("{byte:02x}"));
+    let parts = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]];
+    format!("{prefix}-{}", parts.map(|part| part.concat()).join("-"))
 }
 
 impl fmt::Debug for Device {

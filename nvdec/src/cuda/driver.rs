@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
-use crate::error::{is_sticky, with_cause};
+use crate::error::{is_sticky, unavailable, with_cause};
 use crate::{Error, Result};
 
 // Only cudarc's types are used, not its functions: those panic where the library or one of its
@@ -44,6 +44,7 @@ table! {
     device_name = b"cuDeviceGetName\0": fn(*mut c_char, c_int, CUdevice);
     device_attribute = b"cuDeviceGetAttribute\0": fn(*mut c_int, c_int, CUdevice);
     device_uuid = b"cuDeviceGetUuid\0": fn(*mut [u8; 16], CUdevice);
+    device_uuid_v2 = b"cuDeviceGetUuid_v2\0": fn(*mut [u8; 16], CUdevice);
     device_pci_bus_id = b"cuDeviceGetPCIBusId\0": fn(*mut c_char, c_int, CUdevice);
     primary_context_retain = b"cuDevicePrimaryCtxRetain\0": fn(*mut CUcontext, CUdevice);
     primary_context_state = b"cuDevicePrimaryCtxGetState\0": fn(CUdevice, *mut c_uint, *mut c_int);
@@ -130,12 +131,15 @@ impl Driver {
         // times.
         match unsafe { (driver.table.init)(0) } {
             0 => Ok(driver),
-            code => Err(format!(
-                "cuInit returned {code} {}: {}",
-                driver.name(code),
-                driver.description(code)
-            )),
+            code => Err(driver.failure("cuInit", code)),
         }
+    }
+
+    /// What a call returned, and what helps if the code says that the device is not available.
+    fn failure(&self, call: &str, code: i32) -> String {
+        let (name, description) = (self.name(code), self.description(code));
+        let hint = unavailable(code).map_or(String::new(), |hint| format!(" ({hint})"));
+        format!("{call} returned {code} {name}: {description}{hint}")
     }
 
     /// The driver's name for a code, such as `CUDA_ERROR_INVALID_VALUE`.
@@ -174,6 +178,10 @@ impl Driver {
         let name = self.name(code);
         Err(if is_sticky(code) {
             Error::ContextLost { call, code, name }
+        } else if unavailable(code).is_some() {
+            Error::NoDriver {
+                reason: self.failure(call, code),
+            }
         } else if code == 2 {
             Error::OutOfMemory {
                 what: call.to_owned(),

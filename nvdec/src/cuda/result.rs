@@ -121,13 +121,19 @@ pub(super) fn device_pci_bus_id(driver: &Driver, device: c_int) -> Result<String
     Ok(until_nul(&id))
 }
 
-pub(super) fn device_uuid(driver: &Driver, device: c_int) -> Result<[u8; 16]> {
-    let mut uuid = [0; 16];
+/// The UUIDs of the GPU and of the device. They differ if the device is an instance of a GPU in MIG
+/// mode.
+pub(super) fn device_uuids(driver: &Driver, device: c_int) -> Result<[[u8; 16]; 2]> {
+    let [mut gpu, mut own] = [[0; 16]; 2];
     // SAFETY: the out-parameter is a CUuuid, sixteen bytes, and outlives the call.
     driver.check("cuDeviceGetUuid", unsafe {
-        (driver.table.device_uuid)(&mut uuid, device)
+        (driver.table.device_uuid)(&mut gpu, device)
     })?;
-    Ok(uuid)
+    // SAFETY: as above.
+    driver.check("cuDeviceGetUuid_v2", unsafe {
+        (driver.table.device_uuid_v2)(&mut own, device)
+    })?;
+    Ok([gpu, own])
 }
 
 pub(super) fn device_attribute(driver: &Driver, attribute: c_int, device: c_int) -> Result<u32> {

@@ -8,6 +8,9 @@ use super::{Device, Event, Function};
 use crate::Result;
 use crate::switches::Mechanism;
 
+/// `CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all GPUs so far: the driver refuses larger ones.
+const MAX_PITCH_BYTES: usize = i32::MAX as usize;
+
 /// A queue of work on one device.
 pub struct Stream {
     device: Arc<Device>,
@@ -96,6 +99,7 @@ impl Stream {
     }
 
     /// Enqueues a copy of rows that are next to each other, to rows that are `pitch` bytes apart.
+    /// Rows that are too far apart for one call of the driver are copied one by one.
     pub fn copy_rows(
         &self,
         to: u64,
@@ -106,6 +110,12 @@ impl Stream {
     ) -> Result<()> {
         if row_bytes == 0 || rows == 0 {
             return Ok(());
+        }
+        if pitch.max(row_bytes) > MAX_PITCH_BYTES {
+            return (0..rows as u64).try_for_each(|row| {
+                let (to, from) = (to + row * pitch as u64, from + row * row_bytes as u64);
+                self.copy(to, from, row_bytes)
+            });
         }
         self.device.with_current(|| {
             result::copy_rows(

@@ -144,23 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn persistent_film_grain_is_not_disposable() {
+    fn recovery_point_is_not_disposable() {
         let leaf = |message: [u8; 6]| {
             let mut data = vec![0, 0, 1, 39 << 1, 1];
             data.extend(message);
             data.extend(packet(&[(0, 0, 0, 0x80)]));
             HevcDependencyParser::new(&SEQUENCE).parse(&data)
         };
-        assert_eq!(
-            leaf([1, 3, 0x10, 0x20, 0x30, 0x80]),
-            Some(Disposable { layer: 0 })
-        ); // picture timing
-        assert_eq!(leaf([19, 3, 0x10, 0x20, 0x30, 0x80]), None);
-        assert_eq!(leaf([4, 3, 0xb5, 0x58, 0x90, 0x80]), None); // AV1 film grain
-        assert_eq!(
-            leaf([4, 3, 0xb5, 0x00, 0x3c, 0x80]),
-            Some(Disposable { layer: 0 })
-        );
-        // HDR10+
+        assert_eq!(leaf([6, 3, 0x10, 0x20, 0x30, 0x80]), None);
+        for other in [1, 4, 19] {
+            // Picture timing, user data such as HDR10+, film grain.
+            assert_eq!(
+                leaf([other, 3, 0xb5, 0x00, 0x3c, 0x80]),
+                Some(Disposable { layer: 0 })
+            );
+        }
     }
 }

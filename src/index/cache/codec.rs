@@ -41,8 +41,10 @@ pub(super) fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     out.push(
         u8::from(index.direct)
             | u8::from(index.changes_parameters) << 1
-            | u8::from(has_new_extradata) << 2,
+            | u8::from(has_new_extradata) << 2
+            | u8::from(index.alternative_transfer.is_some()) << 3,
     );
+    out.extend(index.alternative_transfer);
     write_varint(&mut out, index.damaged_units.into());
     put_by_packet(&mut out, &index.in_band_headers);
     if has_new_extradata {
@@ -59,7 +61,11 @@ pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoI
     let container = reader.text(MAX_NAME_BYTES)?.to_owned();
     let info = stream(reader, limits)?;
     let streams = summaries(reader)?;
-    let flags = reader.byte().filter(|&flags| flags < 8)?;
+    let flags = reader.byte().filter(|&flags| flags < 16)?;
+    let alternative_transfer = match flags & 8 {
+        0 => None,
+        _ => Some(reader.byte()?),
+    };
     let (direct, changes_parameters) = (flags & 1 != 0, flags & 2 != 0);
     let damaged_units = reader.varint_u32()?;
     let in_band_headers = by_packet(reader, limits.packet_bytes)?;
@@ -90,9 +96,11 @@ pub(super) fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoI
         sync_points,
         in_band_headers,
         new_extradata,
+        alternative_transfer,
         damaged_units,
         changes_parameters,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
     })
 }
 

@@ -193,7 +193,7 @@ impl ClipOutput for SlotOutput {
                 shape.width, shape.height, self.shape.width, self.shape.height
             )));
         }
-        Ok(self.slot.target())
+        self.slot.target()
     }
 
     fn shape(&self) -> Option<ClipShape> {

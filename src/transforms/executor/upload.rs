@@ -165,7 +165,7 @@ impl Uploader {
                 tables: Some(tables),
                 frame: Some(on_device),
             }) => {
-                encoder.key = executor.key;
+                (encoder.key, encoder.frames) = (executor.key, executor.frames);
                 apply(encoder, &frame, staged)?;
                 check_fits_slot(site, shape, slice.len)?;
                 slice.begin(&self.stream)?;

@@ -21,7 +21,7 @@ def driver(monkeypatch):
     for name in ("simulated_gpu_violations", "simulated_gpu_calls"):
         getattr(library, name).restype = ctypes.c_uint64
     # PyTorch as the engine sees it: its module, its library for CUDA and the current stream of each thread.
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: False)))
     ctypes.CDLL("libtorch_cuda.so")
     context = ctypes.c_void_p()
     assert library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == library.cuCtxSetCurrent(context)
@@ -40,6 +40,11 @@ def streams(driver):
     yield side, main
     for stream in (side, main):
         assert driver.cuStreamSynchronize(stream) == 0 == driver.cuStreamDestroy_v2(stream)
+
+
+def pytorch_stream(stream: ctypes.c_void_p) -> SimpleNamespace:
+    """A `torch.cuda.Stream` that PyTorch has created: its id is not its handle."""
+    return SimpleNamespace(cuda_stream=stream.value, stream_id=3, device_index=0)
 
 
 class CudaStream:
@@ -84,6 +89,7 @@ def test_memory_is_not_reused_while_a_second_stream_reads_it(short_clips, driver
     side, main = streams
     expected = [batch.frames.tobytes() for batch in loader(short_clips)]
     size, event, result = len(expected[0]), ctypes.c_void_p(), ctypes.c_uint64()
+    sys.modules["torch"].cuda.current_stream = lambda _: pytorch_stream(side)
     assert driver.cuMemAlloc_v2(ctypes.byref(result), ctypes.c_size_t(size * len(expected))) == 0
     assert driver.cuEventCreate(ctypes.byref(event), 2) == 0
     for number, batch in enumerate(loader(short_clips, device="cuda:0")):
@@ -98,7 +104,7 @@ def test_memory_is_not_reused_while_a_second_stream_reads_it(short_clips, driver
         to = ctypes.c_uint64(result.value + number * size)
         assert driver.cuMemcpyDtoDAsync_v2(to, ctypes.c_uint64(address), ctypes.c_size_t(size), main) == 0
         if how == "recorded batch":
-            batch.record_stream(SimpleNamespace(cuda_stream=main.value, device_index=0))
+            batch.record_stream(pytorch_stream(main))
         elif how == "recorded tensor":
             tensor.record_stream(CudaStream(main))
         elif how == "handle":
@@ -156,4 +162,23 @@ def test_a_stream_of_an_unknown_library_may_end_before_the_batch(short_clips, dr
     assert driver.cuStreamDestroy_v2(stream) == 0
     freed = driver.simulated_gpu_calls(b"cuMemFree_v2")
     del batch
+    assert driver.simulated_gpu_calls(b"cuMemFree_v2") > freed, "freeing waits for the readers"
+
+
+@pytest.mark.parametrize("how", ["taken", "recorded"])
+def test_a_stream_of_another_library_may_end_although_pytorch_is_loaded(short_clips, driver, streams, how):
+    """PyTorch is loaded, but the stream is not one of its own, and a new one may get its handle."""
+    made, stream = iter(loader(short_clips, device="cuda:0")), ctypes.c_void_p()
+    batch = next(made)
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    current = pytorch_stream(streams[0])
+    if how == "recorded":
+        capsule = None
+        batch.record_stream(SimpleNamespace(cuda_stream=stream.value, stream_id=stream.value, device_index=0))
+    else:
+        sys.modules["torch"].cuda.current_stream = lambda _: current
+        capsule = batch.frames.__dlpack__(stream=stream.value, max_version=(1, 0))
+    assert driver.cuStreamDestroy_v2(stream) == 0
+    freed = driver.simulated_gpu_calls(b"cuMemFree_v2")
+    del batch, capsule
     assert driver.simulated_gpu_calls(b"cuMemFree_v2") > freed, "freeing waits for the readers"

@@ -35,6 +35,7 @@
 //! | `minimum_zero` | announces 0 as the minimum number of surfaces (only when set by name) |
 //! | `captured` | a thread of the process captures a graph in mode "global": calls that this forbids fail (only when set by name) |
 //! | `conceals_silently` | H.264, HEVC: reports a concealed picture as intact (only when set by name) |
+//! | `mig` | is in MIG mode: its devices are instances with UUIDs of their own (only when set by name) |
 //! | `held_overwritten` | mode: overwrites a surface when it is unmapped, before reads that wait for a stream to which nothing is mapped |
 //! | `unmapped_overwritten` | overwrites a surface when it is unmapped, before all reads that are left (only when set by name) |
 //! | `status_after_map` | mode: reports "in progress" for a picture until it is mapped |

@@ -71,7 +71,7 @@ prop_compose! {
         [in_band_headers, new_extradata] in prop::array::uniform2(
             prop::collection::vec((any::<prop::sample::Index>(), any::<Vec<u8>>()), 0..4)
         ),
-        direct: bool, changes_parameters: bool, damaged_units: u32, lasts in 0..i64::from(u32::MAX)
+        direct: bool, changes_parameters: bool, alternative_transfer: Option<u8>, damaged_units: u32, lasts in 0..i64::from(u32::MAX)
     ) -> VideoIndex {
         let count = packets.len();
         if !direct {
@@ -99,9 +99,11 @@ prop_compose! {
             direct,
             in_band_headers: by_packet(in_band_headers),
             new_extradata: by_packet(new_extradata),
+            alternative_transfer,
             damaged_units,
             changes_parameters,
             first_field: OnceLock::new(),
+            cpu_only: OnceLock::new(),
         }
     }
 }

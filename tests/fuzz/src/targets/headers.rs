@@ -188,8 +188,10 @@ fn params_only(params: CodecParams) -> VideoIndex {
         sync_points: Vec::new(),
         in_band_headers: Vec::new(),
         new_extradata: Vec::new(),
+        alternative_transfer: None,
         damaged_units: 0,
         changes_parameters: false,
         first_field: OnceLock::new(),
+        cpu_only: OnceLock::new(),
     }
 }

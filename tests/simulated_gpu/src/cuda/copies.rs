@@ -226,6 +226,13 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
     if p.width_bytes == 0 || p.height == 0 {
         return Ok(());
     }
+    const MAX_PITCH: usize = i32::MAX as usize; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+    if source.1.max(target.1) > MAX_PITCH {
+        return refuse(
+            INVALID_VALUE,
+            format!("{call}: a pitch of more than {MAX_PITCH} bytes"),
+        );
+    }
     if p.height > 1 && (source.1 < p.width_bytes || target.1 < p.width_bytes) {
         return refuse(
             INVALID_VALUE,

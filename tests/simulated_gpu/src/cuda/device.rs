@@ -5,7 +5,9 @@
 use std::ffi::c_char;
 
 use super::{driver, write};
-use crate::call_log::{Code, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, NOT_INITIALIZED, refuse};
+use crate::call_log::{
+    Code, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, NOT_INITIALIZED, behavior_is_set, refuse,
+};
 use crate::driver_state::driver_state;
 
 const DRIVER_VERSION: i32 = 13000;
@@ -105,7 +107,11 @@ driver! {
     }
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], ordinal: i32) {
         device(ordinal, "cuDeviceGetUuid_v2")?;
-        write(uuid, uuid_of(ordinal), "uuid")
+        let mut instance = uuid_of(ordinal);
+        if behavior_is_set("mig") {
+            instance[0] = b'm';
+        }
+        write(uuid, instance, "uuid")
     }
     fn cuDeviceGetPCIBusId(id: *mut c_char, room: i32, ordinal: i32) {
         device(ordinal, "cuDeviceGetPCIBusId")?;

@@ -230,6 +230,8 @@ impl Codec {
             c.flags |=
                 (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_OUTPUT_CORRUPT) as c_int;
             if codec != abi::AV1 {
+                // Engines do not add the film grain of SEI messages.
+                c.export_side_data |= ffi::AV_CODEC_EXPORT_DATA_FILM_GRAIN as c_int;
                 c.opaque = (&raw const *hook).cast_mut().cast();
                 c.get_buffer2 = Some(get_buffer);
             }

@@ -401,13 +401,15 @@ class Index:
     def fill(
         self,
         paths: list[str],
-        stream: int | None,
-        audio: bool,
+        stream: tuple[int | None, bool],
         threads: int,
         check: bool,
         progress: Callable[[int, int, int], object],
     ) -> dict[str, Any]:
-        """Builds missing indexes of video or audio, or with `check` all; calls `progress(done, failed, total)`."""
+        """Builds missing indexes, or with `check` all; calls `progress(done, failed, total)` regularly.
+
+        `stream`: its index or `None` for the best one, and whether it is one of audio.
+        """
     def export(
         self, file: _Path, root: _Path, paths: list[str], stream: int | None
     ) -> tuple[int, list[tuple[str, str]]]:

@@ -99,10 +99,15 @@ fn modules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// Returns PyTorch's current stream of this thread on a GPU, as a `torch.cuda.Stream`; None if
-/// PyTorch for CUDA is not loaded.
+/// PyTorch for CUDA is not loaded or not initialized, which this does not do.
 fn current_pytorch_stream(py: Python<'_>, ordinal: u32) -> Bound<'_, PyAny> {
     let torch = modules(py).and_then(|all| all.get_item("torch")?.getattr("cuda"));
-    let stream = torch.and_then(|cuda| cuda.call_method1("current_stream", (ordinal,)));
+    let stream = torch.and_then(
+        |cuda| match cuda.call_method0("is_initialized")?.extract()? {
+            true => cuda.call_method1("current_stream", (ordinal,)),
+            false => Ok(py.None().into_bound(py)),
+        },
+    );
     stream.unwrap_or_else(|_| py.None().into_bound(py))
 }
 

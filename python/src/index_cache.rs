@@ -174,14 +174,14 @@ impl Index {
         &self,
         py: Python<'py>,
         paths: Vec<PathBuf>,
-        stream: Option<u32>,
-        audio: bool,
+        stream: (Option<u32>, bool),
         threads: u32,
         check: bool,
         progress: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let fill = || {
             let report = throttled(&progress);
+            let (stream, audio) = stream;
             let kind = match audio {
                 true => StreamKind::Audio,
                 false => StreamKind::Video,

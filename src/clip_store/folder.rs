@@ -364,7 +364,11 @@ fn delete_run(run: &Path) -> Result<()> {
         for name in [LOG_NAME, LOCK_NAME] {
             remove_if_present(&writer.join(name))?;
         }
-        fs::remove_dir(&writer)?;
+        match fs::remove_dir(&writer) {
+            // Another process deletes the run, too.
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     match fs::remove_dir(run) {
         // A process may have begun to use it.

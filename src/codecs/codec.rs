@@ -201,8 +201,9 @@ pub(crate) trait Codec: Sync {
         false
     }
 
-    /// Which part of a packet's pictures is missing, if the decoder does not report that.
-    fn missing_part(&self, _data: &[u8], _height: u32) -> Option<String> {
+    /// Which part of a packet's pictures is missing, if the decoder does not report that. `height` is
+    /// that of the pictures so far.
+    fn missing_part(&self, _data: &[u8], _height: &mut u32) -> Option<String> {
         None
     }
 

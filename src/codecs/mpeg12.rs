@@ -76,7 +76,7 @@ impl Codec for Mpeg12 {
         self.is_mpeg2
     }
 
-    fn missing_part(&self, data: &[u8], height: u32) -> Option<String> {
+    fn missing_part(&self, data: &[u8], height: &mut u32) -> Option<String> {
         self.is_mpeg2
             .then(|| missing_field_row(data, height))
             .flatten()
@@ -177,12 +177,17 @@ fn single_field(picture: &[u8]) -> Option<FieldInfo> {
 
 /// The first row of macroblocks of a field picture in which no slice begins (ISO/IEC 13818-2 6.2.4
 /// and 6.3.16). libavcodec conceals and reports rows that are missing from frame pictures only.
-fn missing_field_row(data: &[u8], height: u32) -> Option<usize> {
+fn missing_field_row(data: &[u8], height: &mut u32) -> Option<usize> {
     const CODING_EXTENSION: u8 = 8;
     const FIELDS: std::ops::RangeInclusive<u8> = 1..=2;
     // Of larger pictures, further bits of the row are in the slice header.
     const MAX_HEIGHT: u32 = 2800;
-    if !(1..=MAX_HEIGHT).contains(&height) {
+    if let Some(at) = find_start_code(data, 0xb3..=0xb3)
+        && let Some(&[_, middle, low]) = data.get(at..at + 3)
+    {
+        *height = u32::from(middle & 15) << 8 | u32::from(low);
+    }
+    if !(1..=MAX_HEIGHT).contains(height) {
         return None;
     }
     let rows = height.div_ceil(32) as usize;

@@ -189,9 +189,9 @@ pub(crate) fn transfer_of_stream(params: &CodecParams, first_packet: &[u8]) -> O
 /// A packet without the transfer function that an SEI message states; `None` if there is none.
 /// libavcodec applies it to all later frames, also to those of other decode ranges.
 pub(crate) fn without_alternative_transfer(params: &CodecParams, data: &[u8]) -> Option<Vec<u8>> {
+    let syntax = super::of(&params.codec).nal_syntax()?;
     let start = [ALTERNATIVE_TRANSFER as u8, 1];
     memchr::memmem::find(data, &start)?;
-    let syntax = super::of(&params.codec).nal_syntax()?;
     let framing = Framing::detect(syntax, &params.extradata);
     let mut out = None;
     for unit in split_nal_units(framing, data) {

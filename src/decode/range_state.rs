@@ -37,6 +37,8 @@ pub(super) struct RangeState {
     missing: Vec<DecodeIndex>,
     /// Number of times that the decoder failed to return a frame.
     receive_errors: u32,
+    /// Height of the pictures that were sent last.
+    coded_height: u32,
     /// First packet whose picture cannot be trusted, and why.
     damage: Option<(DecodeIndex, Error)>,
     indexed_by_time: bool,
@@ -101,6 +103,7 @@ impl RangeState {
             missing: range.wanted.clone(),
             receive_errors: 0,
             damage: None,
+            coded_height: index.info.params.height,
             indexed_by_time: codecs::of(&index.info.params.codec).drops_packet_tags(),
             start_presentation_order: index.packets[range.start.as_usize()].order,
             at_first_sync_point: index.sync_points.first() == Some(&range.start.0),
@@ -424,9 +427,8 @@ impl RangeState {
     }
 
     /// Which part of a packet's pictures is missing, if the decoder does not report that.
-    pub(super) fn missing_part(&self, data: &[u8]) -> Option<String> {
-        self.codec()
-            .missing_part(data, self.index.info.params.height)
+    pub(super) fn missing_part(&mut self, data: &[u8]) -> Option<String> {
+        self.codec().missing_part(data, &mut self.coded_height)
     }
 
     /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.

@@ -94,7 +94,8 @@ fn encryption_schemes(moov: &[u8]) -> Vec<(u32, Option<String>)> {
 }
 
 /// Checks the boxes of a file before libavformat reads its audio. Whether the sample tables describe
-/// the packets completely: there are no fragments, and all packets have the same sample description.
+/// the packets of every audio track completely: there are no fragments, all packets have the same
+/// sample description, are decoded in the order of their times, and are not encrypted.
 ///
 /// # Errors
 /// `Limit` if the file cannot hold as many samples as its tables claim; those of reading.
@@ -104,13 +105,22 @@ pub(crate) fn audio_tables_are_complete(source: &dyn ByteSource, limits: &Limits
         return Ok(false); // not an MP4 file, or an unusual one
     };
     check_sample_counts(&top, &site, source.len())?;
-    let has_one_description = |stbl| {
-        let descriptions = find(stbl, b"stsd").and_then(|stsd| read_u32_be(stsd, 4));
-        descriptions == Some(1)
+    let is_plain = |stbl: &[u8]| {
+        let stsd = find(stbl, b"stsd").filter(|stsd| read_u32_be(stsd, 4) == Some(1));
+        let entry = stsd.and_then(|stsd| children(stsd.get(8..)?).next());
+        entry.is_some_and(|(kind, _)| ![b"enca", b"drms"].contains(&&kind))
+            && [b"ctts", b"senc", b"saiz"]
+                .iter()
+                .all(|kind| find(stbl, kind).is_none())
     };
     let is_fragmented = !top.moofs.is_empty() || find(&top.moov, b"mvex").is_some();
+    let mut audio = sample_tables(&top.moov)
+        .filter(|(_, is_audio)| *is_audio)
+        .peekable();
     Ok(!is_fragmented
-        && sample_tables(&top.moov).all(|(stbl, is_audio)| !is_audio || has_one_description(stbl)))
+        && !top.has_outer_metadata
+        && audio.peek().is_some()
+        && audio.all(|(stbl, _)| is_plain(stbl)))
 }
 
 /// The `stbl` box of each track, and whether it is one of audio.

@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     threads = arguments.threads or len(os.sched_getaffinity(0))
     try:
         with Progress("files" if arguments.audio else "videos") as progress:
-            filled = index.fill(paths, arguments.stream, arguments.audio, threads, arguments.check, progress)
+            filled = index.fill(paths, (arguments.stream, arguments.audio), threads, arguments.check, progress)
     finally:
         index.flush()  # keeps finished indexes after Ctrl-C
     failed = [{"path": path, "kind": kind, "error": error} for path, kind, error in filled["failed"]]

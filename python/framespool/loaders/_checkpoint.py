@@ -19,7 +19,7 @@ from framespool.transforms._functions import FunctionTransform
 from framespool.video._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
 #: Increased when the meaning of a state changes.
-FORMAT = 2
+FORMAT = 3
 
 _FIELD_NAMES = {
     "dataset": "the dataset (names of the files, labels, parts, stream)",

@@ -28,6 +28,9 @@ const FEW_PACKETS: usize = 16;
 /// Shortest time that counts as missing: times of packets of MPEG-PS deviate by milliseconds.
 const LEAST_GAP_SECONDS: f64 = 0.01;
 
+/// The same after a corrupt packet, of which a demuxer may make several shorter ones.
+const LEAST_SHIFT_SECONDS: f64 = 0.002;
+
 /// Longest time that counts as missing, in samples: 64 days at 48 kHz.
 const MAX_GAP_SAMPLES: f64 = (1u64 << 38) as f64;
 
@@ -36,6 +39,10 @@ const MAX_POSITION: i64 = 1 << 52;
 
 /// Number of packets whose times must agree that audio is missing before them.
 const PACKETS_OF_GAP: usize = 16;
+
+/// Number of packets after a corrupt one that may be misplaced: those of one PES packet, of which
+/// only the first has a time.
+const MISPLACED_PACKETS: usize = 64;
 
 /// Number of packets after which an interrupt is noticed.
 const PACKETS_PER_CHECK: usize = 256;
@@ -62,6 +69,7 @@ pub fn build(
     };
     let mut listed = None;
     if let Some(entries) = table {
+        check_sizes(&site, &entries, source.len(), limits)?;
         listed = read_table(&mut demuxer, &entries, &mut counter)?;
         if listed.is_none() {
             demuxer = Demuxer::open_audio(source.clone(), Some(stream))?;
@@ -73,7 +81,16 @@ pub fn build(
         None => read_all(source, &mut demuxer, &mut counter, limits)?,
     };
     let counted = counter.finish()?;
-    place(site, stream, (counted, time_base), &found, direct)
+    let is_joined =
+        containers::by_name(&demuxer.container()).damage_mark == DamageMark::PacketOrNext;
+    place(
+        site,
+        stream,
+        (counted, time_base),
+        &found,
+        direct,
+        is_joined,
+    )
 }
 
 /// Reads all packets. Also returns whether each has an offset.
@@ -117,9 +134,11 @@ fn read_all(
             // A frame that was decoded repeats what the container states of its packet.
             skipped: (if first > 0 { first } else { delay }, last),
             is_hidden: packet.is_discard(),
-            is_corrupt: packet.is_corrupt() || (mark == DamageMark::Joined && is_after_gap),
+            is_corrupt: counter.is_corrupt(&packet, mark)
+                || (mark == DamageMark::Joined && is_after_gap),
         });
     }
+    count_corrupt_as_usual(&mut found);
     // Of the packets after a mark, the first may contain parts of two packets, and the second one
     // may begin with the rest.
     let spread = match mark {
@@ -133,6 +152,41 @@ fn read_all(
         }
     }
     Ok((found, locator.is_some()))
+}
+
+/// The headers of corrupt packets may be parts of other data: they have as many samples as nearly all
+/// packets, if there is such a number.
+fn count_corrupt_as_usual(found: &mut [FoundPacket]) {
+    let sound = || found.iter().filter(|packet| !packet.is_corrupt);
+    let Some(usual) = sound()
+        .nth(sound().count() / 2)
+        .map(|packet| packet.samples)
+    else {
+        return;
+    };
+    let others = sound().filter(|packet| packet.samples != usual).count();
+    if usual.is_some() && others <= found.len() / 16 {
+        for packet in found.iter_mut().filter(|packet| packet.is_corrupt) {
+            packet.samples = usual;
+        }
+    }
+}
+
+/// Checks the sizes that a sample table states: it may place every packet in the same bytes.
+fn check_sizes(site: &Site, entries: &[TableEntry], len: u64, limits: &Limits) -> Result<()> {
+    let mut all = 0u64;
+    for entry in entries {
+        let size = u64::from(entry.size);
+        Limits::check(site, "audio packet size", size, limits.packet_bytes)?;
+        all += size;
+    }
+    Limits::check(
+        site,
+        "size of all audio packets",
+        all,
+        Limits::max_payload_of(len),
+    )?;
+    Ok(())
 }
 
 /// Takes the packets from the sample table of an MP4 file, and reads only the first and the last
@@ -167,7 +221,10 @@ fn read_table(
         });
     }
     let is = |packet: &Packet, entry: &TableEntry| {
-        packet.position() == Some(entry.offset) && packet.data().len() == entry.size as usize
+        packet.position() == Some(entry.offset)
+            && packet.data().len() == entry.size as usize
+            && packet.pts() == Some(entry.time)
+            && packet.encryption_scheme().is_none()
     };
     let mut packet = Packet::new();
     for (entry, found) in entries.iter().zip(&mut found).take(PACKETS_FOR_FORMAT) {
@@ -319,6 +376,15 @@ impl SampleCounter {
         }
     }
 
+    /// Whether a packet lacks audio by the demuxer's mark. That of uncompressed audio has as many
+    /// samples as bytes: the last one of a file is often shorter, for which libavformat marks it. Nor
+    /// does FLAC need packets that are missing before this one.
+    fn is_corrupt(&self, packet: &Packet, mark: DamageMark) -> bool {
+        let is_whole = matches!(self.by, PacketSamples::Pcm { .. })
+            || (mark == DamageMark::BeforePacket && self.params.codec.name == "flac");
+        packet.is_corrupt() && !is_whole
+    }
+
     /// Whether the number of samples of a packet depends on its payload, or a parser determines
     /// where packets begin.
     fn reads_all_payloads(&self) -> bool {
@@ -422,34 +488,27 @@ impl SampleCounter {
     }
 }
 
-/// Marks the packets between a corrupt one and one whose time is right as corrupt, and ends all
-/// before that one where it begins.
-fn place_between(packets: &mut [AudioPacket], between: Range<usize>, missing: i64) {
-    let Some(next) = packets.get(between.end) else {
-        return;
-    };
-    let begin = next.position + missing;
-    for packet in &mut packets[between.clone()] {
+/// Marks the packets between one whose time is right and a corrupt one before it as corrupt: the
+/// demuxer counts on from a packet to the next one that has a time of its own. They end where that
+/// one begins.
+fn place_between(packets: &mut [AudioPacket], corrupt: Range<usize>, missing: i64) {
+    let begin = packets[corrupt.end].position + missing;
+    for packet in &mut packets[corrupt] {
         packet.is_corrupt = true;
-    }
-    for packet in packets[..between.end].iter_mut().rev() {
-        let end = packet.position + i64::from(packet.kept);
-        if end <= begin {
-            break;
-        }
-        packet.is_corrupt = true;
-        packet.kept = u32::try_from(begin - packet.position).unwrap_or(0);
         packet.position = packet.position.min(begin);
+        let left = u32::try_from(begin - packet.position).unwrap_or(u32::MAX);
+        packet.kept = packet.kept.min(left);
     }
 }
 
-/// Gives each packet its position.
+/// Gives each packet its position. `is_joined`: see [`DamageMark::PacketOrNext`].
 fn place(
     site: Site,
     stream: u32,
     (format, time_base): (CountedFormat, TimeBase),
     found: &[FoundPacket],
     direct: bool,
+    is_joined: bool,
 ) -> Result<AudioIndex> {
     let rate = f64::from(format.params.sample_rate);
     let tick = time_base.seconds(1) * rate;
@@ -495,33 +554,42 @@ fn place(
     }
     let begin = lateness.iter().copied().find(|late| !late.is_nan());
     let begin = begin.unwrap_or(0.0);
-    let mut missing = 0i64;
-    // The last packet that is marked as corrupt and after which no time differed.
-    let mut corrupt = None;
+    let mut missing = 0;
+    // The last packet that is marked as corrupt, as long as packets after it may be misplaced.
+    let mut corrupt: Option<usize> = None;
     for number in 0..packets.len() {
+        corrupt = corrupt.filter(|corrupt| number - corrupt <= MISPLACED_PACKETS);
         // Times are rounded to ticks, and those of some demuxers are wrong for a few packets: only a
         // difference that stays is a gap.
-        let tolerance = (f64::from(packets[number].kept) / 2.0)
-            .max(2.0 * tick)
-            .max(LEAST_GAP_SECONDS * rate);
+        let tolerance = match corrupt {
+            Some(_) => LEAST_SHIFT_SECONDS * rate,
+            None => (f64::from(packets[number].kept) / 2.0).max(LEAST_GAP_SECONDS * rate),
+        };
+        let tolerance = tolerance.max(2.0 * tick);
         let ahead = |late: &f64| late - begin - missing as f64;
         let now = ahead(&lateness[number]);
         let following = lateness[number..lateness.len().min(number + PACKETS_OF_GAP)].iter();
-        // Where a packet is damaged, a demuxer may also return one too many.
-        let shift = match now > 0.0 || corrupt.is_none() {
-            true => following.map(ahead).fold(f64::INFINITY, f64::min),
-            false => following.map(ahead).fold(f64::NEG_INFINITY, f64::max),
-        };
-        let is_shift = now.abs() > tolerance && shift.abs() > tolerance;
-        if is_shift && (shift > 0.0 || corrupt.is_some()) && shift.abs() < MAX_GAP_SAMPLES {
-            let shifted = missing.saturating_add(shift.round() as i64);
-            if shifted < MAX_POSITION {
-                missing = shifted;
+        if now > tolerance {
+            let gap = following.map(ahead).fold(f64::INFINITY, f64::min);
+            if gap > tolerance && gap < MAX_GAP_SAMPLES && missing < MAX_POSITION {
+                missing += gap.round() as i64;
+                // The demuxer of a transport stream does not report lost headers, nor that it joins
+                // what was before them with what follows.
+                let damaged = corrupt.or_else(|| is_joined.then(|| number.saturating_sub(1)));
+                if let Some(damaged) = damaged {
+                    place_between(&mut packets, damaged..number, missing);
+                }
+                packets[number].is_corrupt |= is_joined;
             }
-            // The demuxer counts on from a packet to the next one that has a time: those between are
-            // elsewhere.
-            if let Some(corrupt) = corrupt.take() {
-                place_between(&mut packets, corrupt + 1..number, missing);
+        } else if now < -tolerance
+            && let Some(damaged) = corrupt
+        {
+            // Where a packet is damaged, a demuxer may also return one too many.
+            let shift = following.map(ahead).fold(f64::NEG_INFINITY, f64::max);
+            let next = packets[number].position + missing + shift.round() as i64;
+            if shift < -tolerance && next >= packets[damaged].position {
+                missing += shift.round() as i64;
+                place_between(&mut packets, damaged..number, missing);
             }
         }
         if packets[number].is_corrupt {

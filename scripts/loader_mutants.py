@@ -94,8 +94,8 @@ MUTANTS = [
     Mutant(
         "what-is-given-back-stays-in-hand",
         SCHEDULER,
-        "entry.state = RequestState::Pending;\n                    entry.spans = request.spans;",
-        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.spans = request.spans;",
+        "(entry.state, entry.stored) = (RequestState::Pending, false);",
+        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.stored = false;",
     ),
     Mutant(
         "complete-but-for-one",

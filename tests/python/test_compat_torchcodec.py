@@ -266,8 +266,26 @@ def test_lerobots_own_cache_and_error_can_stay_in_the_code(videos, monkeypatch):
     right = decode_video_frames_torchcodec(path, [0.5], 0.2)
     assert torch.equal(decode_video_frames_torchcodec(path, [0.5], 0.2, decoder_cache=cache), right)
     for error in (FrameTimestampError, video_utils.FrameTimestampError):
-        with pytest.raises(error, match="no frame within"):
+        with pytest.raises(error, match="no frame within") as raised:
             decode_video_frames_torchcodec(path, [1e3], 0.2)
+        # A worker of a DataLoader sends it to the training process, which may have imported no LeRobot.
+        sent = pickle.dumps(raised.value)
+        assert isinstance(pickle.loads(sent), error) and str(pickle.loads(sent)) == str(raised.value)
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "lerobot.datasets.video_utils")
+            assert type(pickle.loads(sent)) is FrameTimestampError
+
+
+@pytest.mark.parametrize("is_theirs", [False, True], ids=["without LeRobot", "theirs is ours"])
+def test_the_error_without_lerobots_own_can_be_sent(videos, monkeypatch, is_theirs):
+    torch_or_skip()
+    from framespool.compat.lerobot import FrameTimestampError, decode_video_frames_torchcodec
+
+    video_utils = types.SimpleNamespace(FrameTimestampError=FrameTimestampError) if is_theirs else None
+    monkeypatch.setitem(sys.modules, "lerobot.datasets.video_utils", video_utils)
+    with pytest.raises(FrameTimestampError) as raised:
+        decode_video_frames_torchcodec(str(videos / VFR), [1e3], 0.2)
+    assert type(pickle.loads(pickle.dumps(raised.value))) is FrameTimestampError
 
 
 def test_lerobots_tolerance_is_that_of_float32(videos, monkeypatch):

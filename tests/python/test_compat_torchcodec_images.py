@@ -125,7 +125,7 @@ def test_a_tensor_of_a_file_has_one_dimension_of_bytes(decode):
 @pytest.mark.parametrize("name", ["webp", "avif", "png"])
 def test_animations_are_refused_instead_of_their_first_frame(tmp_path, name):
     """torchcodec returns all frames of a WebP, an AVIF, and a PNG as a video."""
-    torch_or_skip()
+    torch = torch_or_skip()
     from framespool.compat.torchcodec import decoders
 
     path = tmp_path / f"a.{name}"
@@ -136,7 +136,16 @@ def test_animations_are_refused_instead_of_their_first_frame(tmp_path, name):
             with pytest.raises(RuntimeError, match="animated WebP|AVIF image sequence"):
                 decode(path)
     if name != "avif":
-        with pytest.raises(RuntimeError, match=f"a.{name}: framespool reads the first frame only"):
-            decoders.VideoDecoder(path)
+        data = path.read_bytes()
+        archive = tmp_path / "archive"
+        archive.write_bytes(b"before" + data + b"after")
+        member = fsp.datasets.ArchiveMember(archive, len(b"before"), len(data), f"a.{name}")
+        for source in (path, str(path), member):
+            with pytest.raises(RuntimeError, match=f"a.{name}: framespool reads the first frame only"):
+                decoders.VideoDecoder(source)
+        # Without the name of a file, no image is opened as a video.
+        for source in (data, torch.frombuffer(bytearray(data), dtype=torch.uint8), io.BytesIO(data)):
+            with pytest.raises(RuntimeError):
+                decoders.VideoDecoder(source)
         first.save(path)
     assert len(decoders.VideoDecoder(path)) == (2 if name == "avif" else 1)

@@ -48,7 +48,6 @@ _EXAMPLES = """\
   framespool index videos/ --export videos.jsonl       write their indexes to a file ...
   framespool index /data/videos --import videos.jsonl  ... and import it on another machine
   framespool index videos/ --check                     build all again and compare
-  framespool index prune                               remove what is no longer needed
 """
 
 

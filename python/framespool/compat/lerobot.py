@@ -48,6 +48,27 @@ def _of_lerobot(name: str) -> tuple[type, ...]:
     return () if theirs is None else (theirs,)
 
 
+#: For each class of LeRobot the one that is also ours.
+_shared_errors: dict[type, type[FrameTimestampError]] = {}
+
+
+def _error_class() -> type[FrameTimestampError]:
+    """Returns the class of the errors that are raised."""
+    theirs = next(iter(_of_lerobot("FrameTimestampError")), None)
+    if theirs is None or issubclass(theirs, FrameTimestampError):
+        return theirs or FrameTimestampError
+    named = {"__module__": __name__, "__doc__": FrameTimestampError.__doc__}
+    # One class only: pickle compares it with what the module has.
+    return _shared_errors.setdefault(theirs, type("LeRobotFrameTimestampError", (FrameTimestampError, theirs), named))
+
+
+def __getattr__(name: str) -> Any:
+    """Returns the class of an error that another process has sent; it is ours where LeRobot is not imported."""
+    if name == "LeRobotFrameTimestampError":
+        return _error_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 class VideoDecoderCache:
     """Caches the most recently used decoders by path.
 
@@ -151,8 +172,7 @@ def decode_video_frames_torchcodec(
             far.append(f"{wanted} s (nearest frame: {times[place]} s)")
         places.append(place)
     if far:
-        error = type("FrameTimestampError", (FrameTimestampError, *_of_lerobot("FrameTimestampError")), {})
-        raise error(
+        raise _error_class()(
             f"{display_path(os.fspath(video_path))}: no frame within {tolerance_s} s of {', '.join(far[:5])}"
             f"{f' and {len(far) - 5} more' if len(far) > 5 else ''}; check that the timestamps are this video's, "
             "skip the item, or increase tolerance_s"

@@ -218,8 +218,11 @@ class _EpochCounter(SharedTensors):
 
     The workers of an iteration start at different times, and must agree on its epoch without a lock: a worker that is
     killed would never release it. The first one that starts advances the epoch, the others find the iteration's key in
-    the shared memory, also if an iterator that is not used has advanced the epoch since. Key and number of an iteration
-    are one word, so they are read and written together. If two workers are the first, both write the same word.
+    the shared memory, also if an iterator that is not used has advanced the epoch since.
+
+    Key and number of an iteration are one word, so they are read and written together. If two of its workers are the
+    first, both write the same word. Only if the first workers of two iterations start within microseconds may one
+    overwrite the word of the other, whose next workers then have another epoch.
     """
 
     #: The number of an iteration, from 1, is the lower half of a word, its key, from 1, the upper half.

@@ -61,7 +61,8 @@ class VideoDataset(SharedTensors, MapBase):
     `torch.utils.data.default_collate` makes of them the batch of a `ClipDataset`, if the transforms give one size.
 
     No file is opened and no thread starts before the first access, so every start method works. Several threads may
-    request items, which are made one after another.
+    request items, which are made one after another; a function of the clip sampler that requests an item of the same
+    dataset therefore waits forever.
 
     Args:
         dataset: As for `framespool.ClipLoader`.

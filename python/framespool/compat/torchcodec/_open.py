@@ -12,6 +12,7 @@ from framespool.compat.torchcodec._images import is_animation
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import NoAudioError, NoVideoError
 from framespool.video._audio import AudioFile
+from framespool.video._sources import ArchiveMember
 from framespool.video._video import Video
 
 
@@ -31,6 +32,17 @@ def _source(source: Any) -> Any:
             "read(size) and seek(offset, whence)"
         )
     return found
+
+
+def _contents(source: Any) -> bytes:
+    """Returns the bytes of an image, which is a file or a member of one; none of a URL."""
+    is_member = isinstance(source, ArchiveMember)
+    path, offset, size = (source.file, source.offset_bytes, source.num_bytes) if is_member else (source, 0, -1)
+    if not os.path.isfile(path):
+        return b""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(size)
 
 
 def open_video(source: Any, stream_index: int | None, device: str, threads: int | None) -> Video:
@@ -54,10 +66,8 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
     _check_stream(stream_index)
     try:
         video = Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC")
-        if video.info.container in ("png", "webp") and os.path.isfile(video.info.path):
-            with open(video.info.path, "rb") as file:
-                if is_animation(file.read()):
-                    raise RuntimeError(f"{video.info.path}: framespool reads the first frame only; convert it to MP4")
+        if video.info.container in ("png", "webp") and is_animation(_contents(source)):
+            raise RuntimeError(f"{video.info.path}: framespool reads the first frame only; convert it to MP4")
         return video
     except NoVideoError as reason:
         if stream_index is None:

@@ -477,7 +477,7 @@ def test_a_window_with_a_corrupt_packet_is_an_error(name, audio_files):
 
 
 def test_wave_files_of_unknown_length_are_whole(encoder):
-    """The demuxer marks the last packet, which is shorter than it asked for."""
+    """The demuxer marks the last packet, which is shorter than the others."""
     source = ["-f", "lavfi", "-i", SIGNAL.format(rate=8000, seconds=1.37)]
     data = run([encoder, "-v", "error", *source, "-c:a", "pcm_s16le", "-f", "wav", "-"])
     samples = fsp.video.AudioFile(data).samples().numpy()

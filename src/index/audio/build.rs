@@ -157,14 +157,14 @@ fn read_all(
 /// The headers of corrupt packets may be parts of other data: they have as many samples as nearly all
 /// packets, if there is such a number.
 fn count_corrupt_as_usual(found: &mut [FoundPacket]) {
-    let sound = || found.iter().filter(|packet| !packet.is_corrupt);
-    let Some(usual) = sound()
-        .nth(sound().count() / 2)
+    let intact = || found.iter().filter(|packet| !packet.is_corrupt);
+    let Some(usual) = intact()
+        .nth(intact().count() / 2)
         .map(|packet| packet.samples)
     else {
         return;
     };
-    let others = sound().filter(|packet| packet.samples != usual).count();
+    let others = intact().filter(|packet| packet.samples != usual).count();
     if usual.is_some() && others <= found.len() / 16 {
         for packet in found.iter_mut().filter(|packet| packet.is_corrupt) {
             packet.samples = usual;

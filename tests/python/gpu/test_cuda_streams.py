@@ -20,6 +20,8 @@ def driver(monkeypatch):
         pytest.skip("needs the simulated GPU")
     for name in ("simulated_gpu_violations", "simulated_gpu_calls"):
         getattr(library, name).restype = ctypes.c_uint64
+    library.simulated_gpu_violation_text.restype = ctypes.c_char_p
+    library.simulated_gpu_violation_text.argtypes = [ctypes.c_uint64]
     # PyTorch as the engine sees it: its module, its library for CUDA and the current stream of each thread.
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: False)))
     ctypes.CDLL("libtorch_cuda.so")
@@ -27,9 +29,10 @@ def driver(monkeypatch):
     assert library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == library.cuCtxSetCurrent(context)
     library.simulated_gpu_reset()
     yield library
-    assert library.simulated_gpu_violations() == 0
     library.simulated_gpu_set_pytorch_stream(None)
     library.cuCtxSetCurrent(None)
+    count = library.simulated_gpu_violations()
+    assert [library.simulated_gpu_violation_text(number) for number in range(count)] == []
 
 
 @pytest.fixture

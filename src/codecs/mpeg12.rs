@@ -182,15 +182,6 @@ fn missing_field_row(data: &[u8], height: &mut u32) -> Option<usize> {
     const FIELDS: std::ops::RangeInclusive<u8> = 1..=2;
     // Of larger pictures, further bits of the row are in the slice header.
     const MAX_HEIGHT: u32 = 2800;
-    if let Some(at) = find_start_code(data, 0xb3..=0xb3)
-        && let Some(&[_, middle, low]) = data.get(at..at + 3)
-    {
-        *height = u32::from(middle & 15) << 8 | u32::from(low);
-    }
-    if !(1..=MAX_HEIGHT).contains(height) {
-        return None;
-    }
-    let rows = height.div_ceil(32) as usize;
     let missing = |seen: &[bool]| seen.iter().position(|&seen| !seen);
     // The rows of the field so far, from its header on.
     let mut field: Option<Vec<bool>> = None;
@@ -204,11 +195,15 @@ fn missing_field_row(data: &[u8], height: &mut u32) -> Option<usize> {
                     return Some(row);
                 }
             }
+            (0xb3, &[_, middle, low, ..]) => {
+                *height = u32::from(middle & 15) << 8 | u32::from(low);
+            }
             (0xb5, &[first, _, third, ..]) if first >> 4 == CODING_EXTENSION => {
-                if !FIELDS.contains(&(third & 3)) {
-                    return None; // a packet has one frame picture, or fields
+                // A packet has one frame picture, or fields.
+                if !FIELDS.contains(&(third & 3)) || !(1..=MAX_HEIGHT).contains(height) {
+                    return None;
                 }
-                field = Some(vec![false; rows]);
+                field = Some(vec![false; height.div_ceil(32) as usize]);
             }
             (0x01..=0xaf, _) => {
                 let seen = field.as_mut()?.get_mut(usize::from(code) - 1)?;

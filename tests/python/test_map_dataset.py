@@ -345,25 +345,23 @@ def test_workers_of_a_copy_follow_its_epoch(short_clips, copied):
 def test_threads_request_items_one_after_another(short_clips, monkeypatch):
     dataset, right = VideoDataset(short_clips, SAMPLING, **KEYWORDS), clips_of(short_clips, 0)
     len(dataset)
-    make, found, begun, meanwhile = fsp.ClipLoader._clips, {}, [], []
+    make, found, is_locked = fsp.ClipLoader._clips, {}, []
 
     def request(clip):
         found[clip] = dataset[clip]
 
     def make_later(self, epoch, clips):
         """While the first request is made, another thread has a request of its own."""
-        begun.append(clips)
-        if len(begun) == 1:
+        if not is_locked:
             other.start()
-            other.join(timeout=0.5)
-            meanwhile.extend(begun[1:])
+        is_locked.append(dataset._loader[1].locked())
         return make(self, epoch, clips)
 
     other = threading.Thread(target=request, args=(1,))
     monkeypatch.setattr(fsp.ClipLoader, "_clips", make_later)
     request(0)
     other.join()
-    assert not meanwhile and all(same(found[clip], right[clip]) for clip in (0, 1))
+    assert is_locked == [True, True] and all(same(found[clip], right[clip]) for clip in (0, 1))
 
 
 def test_video_metadata(videos):

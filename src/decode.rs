@@ -267,10 +267,8 @@ impl SoftwareDecoder {
         let Some(state) = self.state.take() else {
             return;
         };
-        // As at the end of a decode range; and a decoder of MPEG-2 waits for the second field even
-        // after it was flushed.
-        if state.index.changes_parameters || state.is_between_fields() {
-            self.open = None;
+        if state.index.changes_parameters {
+            self.open = None; // as at the end of a decode range
         } else if let Some((_, decoder)) = &mut self.open {
             decoder.flush();
         }

@@ -15,7 +15,7 @@ use crate::decode::PacketReader;
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::{Decoder, Frame, Packet, Received};
-use crate::index::{PacketRecord, VideoIndex};
+use crate::index::VideoIndex;
 use crate::units::DecodeIndex;
 
 /// Largest distance in packets from a start to a failure that may mean that the start is not a
@@ -344,12 +344,6 @@ impl RangeState {
             .binary_search(&at)
             .map(|place| self.missing.remove(place))
             .is_ok()
-    }
-
-    /// Whether the next packet completes the frame of the one that was processed last.
-    pub(super) fn is_between_fields(&self) -> bool {
-        let next = self.index.packets.get(self.next as usize);
-        next.is_some_and(PacketRecord::is_second_field)
     }
 
     /// The first packet of the decode range.

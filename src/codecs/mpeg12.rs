@@ -141,38 +141,50 @@ fn picture_info(data: &[u8]) -> PictureInfo {
         (false, true) => RandomAccessPoint::Inexact,
         _ => RandomAccessPoint::None,
     };
+    let (field, has_fields) = fields(&data[picture..]);
     PictureInfo {
         random_access,
         is_b_picture: kind == BIDIRECTIONAL,
         is_broken_link: kind == INTRA && group & (CLOSED | BROKEN) == BROKEN,
-        field: single_field(&data[picture..]),
+        field,
+        has_fields,
         ..PictureInfo::default()
     }
 }
 
-/// The field picture with this header, unless the packet holds the other field too.
-fn single_field(picture: &[u8]) -> Option<FieldInfo> {
-    const CODING_EXTENSION: u8 = 8;
+/// The field picture with this header, unless the packet holds the other field too; and whether it is
+/// a field picture.
+fn fields(picture: &[u8]) -> (Option<FieldInfo>, bool) {
     const BOTTOM: u8 = 2;
-    const FRAME: u8 = 3;
+    const FIELDS: std::ops::RangeInclusive<u8> = 1..=2;
+    let Some((structure, extension)) = picture_structure(picture) else {
+        return (None, false);
+    };
+    if !FIELDS.contains(&structure) {
+        return (None, false);
+    }
+    let &[high, low, ..] = picture else {
+        return (None, true);
+    };
+    let is_alone = find_start_code(extension, 0..=0).is_none();
+    let field = FieldInfo {
+        is_bottom: structure == BOTTOM,
+        frame_number: u32::from(high) << 2 | u32::from(low >> 6),
+    };
+    (is_alone.then_some(field), true)
+}
+
+/// `picture_structure` of the coding extension, and the data from the extension on.
+fn picture_structure(picture: &[u8]) -> Option<(u8, &[u8])> {
+    const CODING_EXTENSION: u8 = 8;
     // It directly follows the picture header (6.2.2.1), before any slice.
     let extension = &picture[find_start_code(picture, 0x00..=0xff)?.checked_sub(1)?..];
-    let &[0xb5, first, _, third, ..] = extension else {
-        return None;
-    };
-    let structure = if first >> 4 == CODING_EXTENSION {
-        third & 3
-    } else {
-        FRAME
-    };
-    if structure == 0 || structure == FRAME || find_start_code(extension, 0..=0).is_some() {
-        return None;
+    match *extension {
+        [0xb5, first, _, third, ..] if first >> 4 == CODING_EXTENSION => {
+            Some((third & 3, extension))
+        }
+        _ => None,
     }
-    let frame_number = u32::from(*picture.first()?) << 2 | u32::from(*picture.get(1)? >> 6);
-    Some(FieldInfo {
-        is_bottom: structure == BOTTOM,
-        frame_number,
-    })
 }
 
 /// The first row of macroblocks of a field picture in which no slice begins (ISO/IEC 13818-2 6.2.4

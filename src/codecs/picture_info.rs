@@ -38,6 +38,8 @@ pub struct PictureInfo {
     pub shows_again: bool,
     /// It is one field of a frame whose other field is in another packet.
     pub field: Option<FieldInfo>,
+    /// It is coded as fields, of which this packet holds one or both.
+    pub has_fields: bool,
     /// Its headers are not those of a picture: they are overwritten or missing. It counts as shown,
     /// so that no other frame moves.
     pub is_damaged: bool,
@@ -57,6 +59,7 @@ impl Default for PictureInfo {
             shows_again: false,
             is_b_picture: false,
             field: None,
+            has_fields: false,
             is_damaged: false,
             recovery_frames: 0,
             order_count: None,

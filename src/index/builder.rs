@@ -158,6 +158,7 @@ pub fn build_from_scan(
         if let Some(parsed) =
             parsed.filter(|parsed| parsed.is_field && codec.parser_reports_fields())
         {
+            picture.has_fields = true;
             picture.field = Some(FieldInfo {
                 is_bottom: parsed.is_bottom,
                 frame_number: 0,

@@ -164,7 +164,9 @@ fn incomplete(
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
             let spared = marked[n + 1] && !corrupt[n + 1];
             parsed_packets[n + 1].packet.after_gap |= corrupt[n] && starts[n + 1];
-            corrupt[n] &= !starts[n + 1] && !spared;
+            // Of a field, only a missing slice is detected.
+            let is_detected = !parsed_packets[n].picture.has_fields;
+            corrupt[n] &= !(is_detected && (starts[n + 1] || spared));
         }
     }
     corrupt

@@ -86,6 +86,10 @@ def bases() -> list[Base]:
     copies("h264.mp4", "h264", "ts:plain.ts", "raw:plain.h264", "avi:plain.avi", "ps:plain.mpg -f vob", bsf=annexb)
     add("h264open.mp4", "mp4", "h264", f"{X264} -x264-params open-gop=1:bframes=3:b-pyramid=normal:keyint=10")
     copies("h264open.mp4", "h264", "ts:plain.ts", "raw:plain.h264", bsf=annexb)
+    # Composition offsets below 0, with an edit list and without one.
+    copies("h264open.mp4", "h264", "mp4:negative.mp4 -movflags negative_cts_offsets")
+    copies("h264open.mp4", "h264", "mp4:unedited.mp4 -movflags negative_cts_offsets -use_editlist 0")
+    copies("h264open.mp4", "h264", "fragments:cmaf.mp4 -movflags cmaf+frag_keyframe")
     add("h264slices.mp4", "mp4", "h264", f"{X264} -x264-params slices=4:repeat-headers=1")
     copies("h264slices.mp4", "h264", "ts:plain.ts", "raw:plain.h264", bsf=annexb)
     add("h264refresh.mkv", "mkv", "h264", f"{X264} -bf 0 -x264-params intra-refresh=1:keyint=10")
@@ -94,6 +98,7 @@ def bases() -> list[Base]:
     add("h264intra.mp4", "mp4", "h264", f"{X264} -g 1 -bf 0")
     add("h264high10.mkv", "mkv", "h264", f"-pix_fmt yuv422p10le {X264}")
     add("h264paff.h264", "raw", "h264", "", write=lambda _: streams.paff())
+    copies("h264paff.h264", "h264", "ts:plain.ts", "mkv:plain.mkv", "mp4:plain.mp4")
     # HEVC
     add("hevc.mp4", "mp4", "hevc", f"{X265}:repeat-headers=0 -tag:v hvc1")
     annexb = "-bsf:v hevc_mp4toannexb"
@@ -104,6 +109,8 @@ def bases() -> list[Base]:
     copies("hevc.mp4", "hevc", "ts:plain.ts", "raw:plain.h265", bsf=annexb)
     add("hevcopen.mp4", "mp4", "hevc", f"{X265}:open-gop=1:bframes=3 -tag:v hev1")
     copies("hevcopen.mp4", "hevc", "ts:plain.ts", bsf=annexb)
+    add("hevcfields.mp4", "mp4", "hevc", f"{X265}:interlace=tff -tag:v hvc1")
+    copies("hevcfields.mp4", "hevc", "ts:plain.ts", bsf=annexb)
     add("hevc10.mkv", "mkv", "hevc", f"-pix_fmt yuv420p10le {X265}")
     # VP8, VP9, AV1
     add("vp8.webm", "mkv", "vp8", f"-c:v libvpx -b:v 300k {VPX}")

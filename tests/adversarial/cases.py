@@ -51,9 +51,13 @@ class Case:
         """Whether the container has presentation timestamps.
 
         ASF has one timestamp per packet; of a codec with B pictures, it is the decoding time. In program streams, most
-        packets have none.
+        packets have none. Releases of FFmpeg continue a table of durations in different ways if its counts are wrong.
         """
         changed = self.mutation != "intact"
+        if self.mutation == "table_number" and self.note.startswith("stts"):
+            return False
+        if self.mutation == "begun_late" and self.base.has_fields:
+            return False
         estimated = (self.base.container, self.base.codec) == ("asf", "h264") or self.base.container == "ps" and changed
         return self.base.container not in TIMELESS and not estimated
 

@@ -154,6 +154,8 @@ def begun_late(m: Material) -> tuple[bytes, str]:
     """A copy that starts inside a group of pictures."""
     start = round(m.draw.uniform(0.1, 0.9), 2)
     end = m.draw.choice(["", f" -t {m.draw.uniform(0.05, 0.4):.2f}"])
+    if m.base.has_fields:
+        m.rule = "lost"  # It may begin or end between two fields. The ffmpeg program then outputs fields of two frames.
     return m.remuxed(f"-c copy{end}", _suffix(m), before=f"-ss {start}"), f"-ss {start}{end}"
 
 

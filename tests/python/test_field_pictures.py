@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import framespool as fsp
+import imageio_ffmpeg
 import numpy as np
 import pytest
 
@@ -68,6 +70,28 @@ def test_an_overwritten_field_moves_no_other_frame(overwritten, intact, expected
         at, size = packets.avi_chunks(data)[number]
         data[at + 8 : at + 8 + size] = bytes(size)
     check(tmp_path / "fields.avi", bytes(data), {number // 2 for number in overwritten}, expected)
+
+
+@pytest.mark.parametrize("lost", range(5, 60, 6))
+def test_a_lost_transport_packet_is_an_error(lost, intact, expected, tmp_path):
+    source, target = tmp_path / "fields.m2v", tmp_path / "fields.ts"
+    source.write_bytes(b"".join(intact[at + 8 : at + 8 + size] for at, size in packets.avi_chunks(intact)))
+    program = imageio_ffmpeg.get_ffmpeg_exe()
+    subprocess.run([program, "-v", "error", "-fflags", "+genpts", "-i", source, "-c", "copy", target], check=True)
+    data = target.read_bytes()
+    of_video = [at for at in range(0, len(data), 188) if data[at + 1] & 0x1F == 1 and data[at + 2] == 0]
+    at = of_video[lost]
+    target.write_bytes(data[:at] + data[at + 188 :])
+    video = fsp.Video(target, index=False)
+    errors = 0
+    for n in range(len(video)):
+        try:
+            frame = video[n].numpy()
+        except fsp.errors.DecodeError:
+            errors += 1
+        else:
+            assert any(np.array_equal(frame, one) for one in expected), n
+    assert 1 <= errors <= 3
 
 
 @pytest.mark.parametrize("packet", [14, 15])

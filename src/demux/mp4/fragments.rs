@@ -31,7 +31,31 @@ fn track_runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Appends the samples of all fragments. `false` where the file is left to libavformat.
+///
+/// If composition offsets are negative, as in CMAF, libavformat moves all composition times of
+/// fragments so that none is before its decoding time. (Of samples that are not in fragments, it
+/// moves the decoding times.)
 pub(super) fn append(
+    samples: &mut Vec<Mp4Sample>,
+    site: &Site,
+    limits: &Limits,
+    top: &TopLevelBoxes,
+    movie: &Movie,
+    track_id: u32,
+) -> Result<bool> {
+    let listed = samples.len();
+    if !append_as_stated(samples, site, limits, top, movie, track_id)? {
+        return Ok(false);
+    }
+    let before_decoding = samples.iter().map(|s| s.dts.saturating_sub(s.cts)).max();
+    for s in &mut samples[listed..] {
+        s.cts = s.cts.saturating_add(before_decoding.unwrap_or(0).max(0));
+    }
+    Ok(true)
+}
+
+/// Appends the samples of all fragments with their times in the file.
+fn append_as_stated(
     samples: &mut Vec<Mp4Sample>,
     site: &Site,
     limits: &Limits,

@@ -885,6 +885,27 @@ def test_the_command_indexes_audio_ahead_of_time(audio_files, photos, tmp_path, 
     assert "videos only" in capsys.readouterr().err
 
 
+def test_the_command_counts_videos_without_audio(with_silent, bad_file, tmp_path, capsys):
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for path in with_silent[-2:]:
+        shutil.copy(path, folder)
+    command = ["index", str(folder), "--audio", "--index", str(tmp_path / "cache")]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert "2 files: 0 found, 1 indexed, 0 failed, 1 without audio; " in said.out and said.err == ""
+    assert main([*command, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["failed"], summary["without_audio"]) == ([], [str(folder / "silent.mp4")])
+    # A requested stream must be audio, and a damaged file is still a failure.
+    assert main([*command, "--stream", "0"]) == 1
+    assert "stream 0 is not one" in capsys.readouterr().err
+    shutil.copy(bad_file, folder / "bad.mp4")
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "3 files: 1 found, 0 indexed, 1 failed, 1 without audio; " in said.out and "bad.mp4" in said.err
+
+
 def test_sources(audio_files, videos_with_audio, tmp_path):
     path = audio_files / "tone.m4a"
     expected = fsp.video.AudioFile(path, index=False).samples(1.0, 0.25).numpy()

@@ -30,7 +30,8 @@ _DESCRIPTION = """\
 Fill the index cache, so that loaders need not index videos: packets, random access
 points and presentation times. Loaders index a video when they first open it; indexing
 ahead of time makes the first epoch as fast as later ones. Videos that are indexed and
-unchanged are skipped. A bad file is reported and does not stop the run.
+unchanged are skipped. A bad file is reported and does not stop the run. With --audio,
+files without audio are counted, and are no failures unless --stream selects a stream.
 
 In place of DATASET, one of these words (for a folder of that name, ./stats):
 
@@ -117,7 +118,11 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         index.flush()  # keeps finished indexes after Ctrl-C
     failed = [{"path": path, "kind": kind, "error": error} for path, kind, error in filled["failed"]]
-    summary |= {**filled, "failed": failed}
+    without_audio = []
+    if arguments.stream is None:  # a stream that was requested must be audio
+        without_audio = [entry["path"] for entry in failed if entry["kind"] == "no_audio"]
+        failed = [entry for entry in failed if entry["kind"] != "no_audio"]
+    summary |= {**filled, "failed": failed, "without_audio": without_audio}
     if arguments.check:
         summary["gone"] = sum(index.prune(place) for place in arguments.dataset if os.path.isdir(place))
         index.flush()
@@ -218,6 +223,8 @@ def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
     if arguments.check:
         parts += [f"{len(summary['wrong'])} wrong and replaced", f"{summary['gone']} missing and removed"]
     parts.append(f"{len(summary['failed'])} failed")
+    if summary["without_audio"]:
+        parts.append(f"{len(summary['without_audio'])} without audio")
     files, frames = "videos", f"{summary['frames']} frames, "
     if arguments.audio:
         files, frames = "files", ""

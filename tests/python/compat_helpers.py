@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +35,16 @@ def installed(*names: str) -> bool:
 
 def torch_or_skip():
     return pytest.importorskip("torch", exc_type=ImportError)
+
+
+def skip_if_ffmpeg_links_dangle(reason: RuntimeError, folder: Path = Path(sys.prefix) / "lib" / "ffmpeg") -> None:
+    """Skips a test whose torchcodec cannot load FFmpeg because the links of benches/peers/link_libraries.py dangle."""
+    dangling = [link.name for link in sorted(folder.glob("*")) if not link.exists()]
+    if dangling and "Could not load libtorchcodec" in str(reason):
+        pytest.skip(
+            f"torchcodec finds no FFmpeg: {', '.join(dangling)} in {folder} are links to missing files; run "
+            f"{sys.executable} benches/peers/link_libraries.py"
+        )
 
 
 def array(frame) -> np.ndarray:

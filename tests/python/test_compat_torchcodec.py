@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import record_compat
 import test_fork
-from compat_helpers import GOLDEN, VFR, installed, torch_or_skip
+from compat_helpers import GOLDEN, VFR, installed, skip_if_ffmpeg_links_dangle, torch_or_skip
 from framespool.compat import decord
 from framespool.compat._readahead import ReadaheadReader
 
@@ -536,15 +536,29 @@ def test_an_audio_decoder_states_what_the_library_says(videos):
             ask()
 
 
+def test_only_dangling_links_excuse_a_missing_ffmpeg(tmp_path):
+    missing = RuntimeError("Could not load libtorchcodec. Likely causes: ...")
+    skip_if_ffmpeg_links_dangle(missing, tmp_path)
+    (tmp_path / "library").touch()
+    (tmp_path / "libavutil.so.60").symlink_to(tmp_path / "library")
+    skip_if_ffmpeg_links_dangle(missing, tmp_path)
+    (tmp_path / "libavcodec.so.62").symlink_to(tmp_path / "removed")
+    skip_if_ffmpeg_links_dangle(RuntimeError("No audio frames were decoded"), tmp_path)
+    with pytest.raises(pytest.skip.Exception, match=r"libavcodec\.so\.62 in .* are links to missing files"):
+        skip_if_ffmpeg_links_dangle(missing, tmp_path)
+
+
 @pytest.mark.skipif(not installed("torch", "torchcodec"), reason="needs torchcodec")
 def test_samples_match_the_real_library(videos: Path):
     import torch
     from framespool.compat.torchcodec import decoders as ours
+    from torchcodec import decoders
 
     try:
-        from torchcodec import decoders
-    except RuntimeError as reason:
-        pytest.skip(f"torchcodec finds no FFmpeg: {reason}")
+        decoders.AudioDecoder(videos / compat_cases.AUDIO_VIDEO)
+    except RuntimeError as reason:  # torchcodec loads FFmpeg for its first decoder, not when it is imported
+        skip_if_ffmpeg_links_dangle(reason)
+        raise
     for name in (compat_cases.AUDIO_VIDEO, "odd/audio_only.mp4"):
         for options in ({}, {"num_channels": 2}, {"sample_rate": 16_000}):
             theirs, mine = (each.AudioDecoder(videos / name, **options) for each in (decoders, ours))

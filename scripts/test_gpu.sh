@@ -9,6 +9,8 @@
 #
 # FRAMESPOOL_GPU_LONG=1 tests more of every video.
 #
+# The Python tests import the installed framespool, or the one that PYTHONPATH names. The first line of output says which.
+#
 # All tests under all modes take 40 minutes. So that they take about five, each mode runs the tests on another part of the videos,
 # and without those that inject a fault into each call, that count calls, or that compare transforms, which no mode
 # concerns; nvJPEG is tested in the one mode that concerns its uploads. In Python only test_gpu.py runs, since the other files
@@ -32,6 +34,17 @@ else
   nextest+=(--test-threads 1) # tests of one GPU's memory
   python=(python)
 fi
+
+[ "${1:-}" = corpus ] || "${python[@]}" - <<'PROGRAM'
+import importlib.util
+import os
+
+package = importlib.util.find_spec("framespool")
+folder = os.path.dirname(package.origin) if package else "no folder: it is not installed"
+named = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+how = "named by PYTHONPATH" if os.path.dirname(folder) in named else "the installed one; PYTHONPATH selects another"
+print(f"test_gpu: the Python tests import framespool from {folder} ({how})", flush=True)
+PROGRAM
 
 # Runs the tests under mode $1, as part $2 of $3, with variables $4...; prints a line of the table.
 test_mode() {

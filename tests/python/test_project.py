@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -259,3 +260,27 @@ def test_sites_of_all_versions_are_one_site(tmp_path):
     shutil.rmtree(archives)
     run()
     assert "url=dev/index.html" in (pages / "index.html").read_text()
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_the_gpu_tests_say_which_framespool_they_import(is_named, tmp_path):
+    (tmp_path / "scripts").mkdir()
+    for name in ("test_gpu.sh", "env.sh"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
+    package = tmp_path / "packages" / "framespool"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    # In place of the builds and the tests: pytest exits with 5 if no test has the name. An interpreter that starts in
+    # the folder of the package finds it there first, as an installed one.
+    folder = tmp_path if is_named else package.parent
+    programs = {"cargo": "", "python": f'[ "$1" = -m ] && exit 5\ncd "{folder}"\nexec "{sys.executable}" "$@"'}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FRAMESPOOL_GPU": "real"}
+    environment["PYTHONPATH"] = str(package.parent) if is_named else ""
+    command = ["bash", "scripts/test_gpu.sh", "-k", "none"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    how = "named by PYTHONPATH" if is_named else "the installed one; PYTHONPATH selects another"
+    assert done.stdout == f"test_gpu: the Python tests import framespool from {package} ({how})\n", done.stderr
+    assert done.returncode == 0

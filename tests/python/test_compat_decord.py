@@ -21,6 +21,8 @@ from compat_helpers import DECORD_WRONG, DECORD_WRONG_AUDIO, GOLDEN, VFR, array,
 from framespool.compat import decord
 from framespool.compat._readahead import ReadaheadReader
 from framespool.video import AudioFile
+from PIL import Image
+from servers import FaultyServer
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +168,25 @@ def test_a_reader_opens_every_kind_of_source(videos):
     assert np.array_equal(loader.next()[0].asnumpy()[1], expected)
     with pytest.raises(decord.DECORDError, match="opened for bytes"):
         decord.VideoReader(io.StringIO(str(path)))
+
+
+@pytest.mark.parametrize("name", ["webp", "png"])
+def test_animations_are_refused_instead_of_their_first_frame(tmp_path, name):
+    path = tmp_path / f"a.{name}"
+    first, second = (Image.new("RGB", (32, 16), color) for color in ("red", "blue"))
+    first.save(path, save_all=True, append_images=[second], duration=100)
+    data = path.read_bytes()
+    with FaultyServer(data).running() as server:
+        for source, remedy in (
+            (path, "convert it to MP4"),
+            (data, "convert it to MP4"),
+            (io.BytesIO(data), "convert it to MP4"),
+            (server.url(f"a.{name}"), "download it"),
+        ):
+            with pytest.raises(RuntimeError, match=f"framespool reads the first frame only of an animated.*{remedy}"):
+                decord.VideoReader(source)
+    first.save(path)
+    assert len(decord.VideoReader(path)) == 1
 
 
 def test_another_thread_does_not_change_which_frame_is_returned(videos):

@@ -8,6 +8,7 @@ import framespool as fsp
 import pytest
 from compat_helpers import torch_or_skip
 from PIL import Image
+from servers import FaultyServer
 
 
 @pytest.mark.parametrize("mode", ["RGB", "gray", "RGB_ALPHA", "GRAY_ALPHA", "UNCHANGED"])
@@ -140,12 +141,21 @@ def test_animations_are_refused_instead_of_their_first_frame(tmp_path, name):
         archive = tmp_path / "archive"
         archive.write_bytes(b"before" + data + b"after")
         member = fsp.datasets.ArchiveMember(archive, len(b"before"), len(data), f"a.{name}")
+        first_only = "framespool reads the first frame only of an animated"
         for source in (path, str(path), member):
-            with pytest.raises(RuntimeError, match=f"a.{name}: framespool reads the first frame only"):
+            with pytest.raises(RuntimeError, match=rf"a\.{name}: {first_only}.*convert it to MP4"):
                 decoders.VideoDecoder(source)
-        # Without the name of a file, no image is opened as a video.
         for source in (data, torch.frombuffer(bytearray(data), dtype=torch.uint8), io.BytesIO(data)):
-            with pytest.raises(RuntimeError):
+            with pytest.raises(RuntimeError, match=rf"(bytes|file object): {first_only}.*convert it to MP4"):
                 decoders.VideoDecoder(source)
+        with FaultyServer(data).running() as server:
+            at_url = fsp.datasets.ArchiveMember(server.url("archive"), 0, len(data), f"a.{name}")
+            for source in (server.url(f"a.{name}"), at_url):
+                with pytest.raises(RuntimeError, match=rf"a\.{name}.*: {first_only}.*a URL.*download it"):
+                    decoders.VideoDecoder(source)
         first.save(path)
+        with pytest.raises(RuntimeError, match=rf"bytes: .*a file name that ends in \.{name}; give its path"):
+            decoders.VideoDecoder(path.read_bytes())
+        with pytest.raises(RuntimeError, match="bytes: no known container"):  # not one of the formats
+            decoders.VideoDecoder(b"damaged " * 9)
     assert len(decoders.VideoDecoder(path)) == (2 if name == "avif" else 1)

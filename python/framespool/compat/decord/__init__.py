@@ -24,6 +24,7 @@ Differences:
 - ``AudioReader`` decodes samples when they are requested, from FFmpeg's best audio stream; decord decodes the complete
   first one. decord loses samples when it resamples. ``AVReader`` has the audio of the time for which a frame is on
   screen; in decord it is shifted if the first frame is not at 0.
+- An animated PNG or WebP is refused with a RuntimeError, and so is any PNG or WebP at a URL, which may be one.
 - The bridges are "native" and "torch" (``bridge.torchdl``); MXNet, TensorFlow and TVM raise ImportError, and read the
   arrays of "native" by DLPack.
 """

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from framespool import transforms as ours
+from framespool.compat._image_files import open_video
 from framespool.compat._readahead import ReadaheadReader
 from framespool.compat.decord.base import DECORDError, source_of
 from framespool.compat.decord.bridge import bridge_out
 from framespool.compat.decord.ndarray import DECORDContext, NDArray, cpu
 from framespool.errors import ArgumentError, Error, GpuError
 from framespool.transforms import Transform
-from framespool.video._video import Video
 
 __all__ = ["VideoReader"]
 
@@ -33,7 +33,8 @@ class VideoReader:
             FFmpeg's best stream, as in decord.
 
     Raises:
-        RuntimeError: If the video cannot be opened, or has no such video stream.
+        RuntimeError: If the video cannot be opened, or has no such video stream; for an animated PNG or WebP, and for
+            any PNG or WebP at a URL.
         DECORDError: If frames cannot be decoded, or an argument has a wrong type.
         AssertionError: If ``ctx`` is not a context.
 
@@ -67,7 +68,7 @@ class VideoReader:
         try:
             threads = min(int(num_threads), 256) if num_threads > 0 else None
             # decord does not warn of HDR either
-            video = Video(source, device=device, num_threads=threads, stream=stream, hdr="ignore", layout="THWC")
+            video = open_video(source, device=device, num_threads=threads, stream=stream, hdr="ignore", layout="THWC")
             size = (height if height > 0 else video.info.height, width if width > 0 else video.info.width)
             resized = size != (video.info.height, video.info.width)
             steps: list[Transform] = [ours.Resize((int(size[0]), int(size[1])))] if resized else []

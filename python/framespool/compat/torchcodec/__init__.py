@@ -19,8 +19,10 @@ Differences:
   ValueError. They do not make decoding faster; framespool caches its own indices (see :class:`framespool.Video`).
 - A damaged frame is a RuntimeError, never an approximation.
 - Images: JPEG, PNG, WebP and AVIF; AVIF is converted to RGB as video. Refused with a RuntimeError: GIF, HEIC;
-  animated WebP and AVIF, and animated PNG and WebP as videos; alpha channels, and CMYK with ``mode="UNCHANGED"``; more
-  than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
+  animated WebP and AVIF; alpha channels, and CMYK with ``mode="UNCHANGED"``; more than 8 bits with an ``output_dtype``
+  other than ``torch.uint8``.
+- ``VideoDecoder`` refuses an animated PNG or WebP, of which framespool reads the first frame only; and any PNG or WebP
+  at a URL, which may be animated, or given as bytes.
 - Audio: sample *n* is the same after any other access. Gaps are silence; torchcodec omits them. Padding at the end is
   removed in MP4 as well. In Matroska and WebM, whose times are in milliseconds, torchcodec's ranges are up to 0.5 ms
   off. A new ``sample_rate`` is computed by framespool's own filter. ``num_channels`` is 1, 2 or that of the stream;

@@ -6,6 +6,7 @@ import os
 from enum import Enum
 from typing import Any, Literal
 
+from framespool.compat._image_files import image_format, is_animation
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import Error
 from framespool.loaders._images import decode_image as decode
@@ -52,7 +53,7 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
         torch.Size([3, 16, 32])
     """
     data = _bytes(source)
-    kind = _format(data)
+    kind = image_format(data)
     if kind is None:
         raise ValueError(
             "Unsupported or unrecognized image format: framespool decodes JPEG, PNG, WebP and AVIF; convert the image"
@@ -186,36 +187,6 @@ def _bytes(source: Any) -> bytes:
     raise TypeError(f"Unknown source type {type(source).__name__}: give a path, bytes or a uint8 tensor")
 
 
-def _format(data: bytes) -> str | None:
-    brands = data[8:64] if data[4:8] == b"ftyp" else b""
-    signatures = {
-        "jpeg": data[:3] == b"\xff\xd8\xff",
-        "png": data[:8] == b"\x89PNG\r\n\x1a\n",
-        "gif": data[:6] in (b"GIF87a", b"GIF89a"),
-        "webp": data[:4] == b"RIFF" and data[8:12] == b"WEBP",
-        "avif": b"avif" in brands or b"avis" in brands,
-        "heic": any(
-            brand in brands for brand in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
-        ),
-    }
-    return next((name for name, fits in signatures.items() if fits), None)
-
-
-def is_animation(data: bytes) -> bool:
-    """Reports whether a file is an animated WebP or PNG.
-
-    Args:
-        data: The file.
-
-    Returns:
-        Whether it is one, also of a single frame.
-    """
-    kind = _format(data)
-    if kind == "webp":
-        return data[12:16] == b"VP8X" and len(data) > 20 and bool(data[20] & 2)
-    return kind == "png" and b"acTL" in data[: data.find(b"IDAT")]
-
-
 def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: Any) -> Any:
     torch = needed()
     if output_dtype not in (None, torch.uint8, torch.uint16, "auto"):
@@ -226,7 +197,7 @@ def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: An
             f"framespool does not decode {kind.upper()} images, as it does not contain {MISSING[kind]}; convert "
             "them to JPEG, PNG, WebP or AVIF"
         )
-    if _format(data) != kind:
+    if image_format(data) != kind:
         raise RuntimeError(f"Not a {kind.upper()} file: starts with {data[:8]!r}")
     if kind == "webp" and is_animation(data):
         raise RuntimeError(

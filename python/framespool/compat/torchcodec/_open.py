@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import os
 from numbers import Integral
 from typing import Any
 
+from framespool.compat import _image_files
 from framespool.compat._readahead import readable
-from framespool.compat.torchcodec._images import is_animation
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import NoAudioError, NoVideoError
 from framespool.video._audio import AudioFile
-from framespool.video._sources import ArchiveMember
 from framespool.video._video import Video
 
 
@@ -34,17 +32,6 @@ def _source(source: Any) -> Any:
     return found
 
 
-def _contents(source: Any) -> bytes:
-    """Returns the bytes of an image, which is a file or a member of one; none of a URL."""
-    is_member = isinstance(source, ArchiveMember)
-    path, offset, size = (source.file, source.offset_bytes, source.num_bytes) if is_member else (source, 0, -1)
-    if not os.path.isfile(path):
-        return b""
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return file.read(size)
-
-
 def open_video(source: Any, stream_index: int | None, device: str, threads: int | None) -> Video:
     """Opens a video with torchcodec's arguments.
 
@@ -60,15 +47,14 @@ def open_video(source: Any, stream_index: int | None, device: str, threads: int 
     Raises:
         TypeError: If the source has another type.
         ValueError: If the source is another tensor, or there is no such video stream.
-        RuntimeError: If it is an animated PNG or WebP, whose first frame is all that framespool reads.
+        UnsupportedError: If it is, or may be, an animated PNG or WebP, of which framespool reads the first frame only.
     """
     source = _source(source)
     _check_stream(stream_index)
     try:
-        video = Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC")
-        if video.info.container in ("png", "webp") and is_animation(_contents(source)):
-            raise RuntimeError(f"{video.info.path}: framespool reads the first frame only; convert it to MP4")
-        return video
+        return _image_files.open_video(
+            source, device=device, num_threads=threads, stream=stream_index, hdr="ignore", layout="THWC"
+        )
     except NoVideoError as reason:
         if stream_index is None:
             raise

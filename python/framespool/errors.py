@@ -110,8 +110,8 @@ class GpuError(Error, RuntimeError):
     """The GPU or its driver failed: no driver, no such device, out of memory, or a failed call."""
 
 
-class CancelledError(Error):
-    """The work was canceled by the caller."""
+class CancelledError(Error, RuntimeError):
+    """The work was canceled by the caller, who closed the object or started a newer iterator of the same loader."""
 
 
 class InternalError(Error, RuntimeError):

@@ -41,6 +41,9 @@ def slow_loader(monkeypatch, dataset, wait, **keywords):
         def __getattr__(self, name):
             return getattr(loader_native, name)
 
+        def __len__(self):
+            return len(loader_native)
+
         def next_batch(self, number):
             batch = native(number)
             wait()

@@ -134,9 +134,11 @@ def test_abandoned_epoch_leaves_nothing_behind(cluster, few):
         for _ in range(3):
             loader.set_epoch(0)
             next(iter(loader))
-        iter(loader)
+        older = iter(loader)
         loader.set_epoch(0)
         assert digests(loader) == whole
+        with pytest.raises(fsp.errors.CancelledError, match="batch 0 and the later ones.*a newer iterator"):
+            next(older)
         loader.set_epoch(0)
         assert len(list(loader.cached_batches(2))) == len(loader)
         assert digests(loader) == whole

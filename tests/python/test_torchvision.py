@@ -815,6 +815,22 @@ def test_position_counts_delivered_batches_only(short_clips):
     assert [batch.clip_ids.tolist() for batch in loader] == clips
 
 
+def test_an_older_iterator_with_functions_on_workers_is_an_error(short_clips):
+    """It names the first batch that it has not delivered, also if that is with the functions already."""
+    _, loader = on_both_threads(short_clips, Noise(), count=10)
+    older = iter(loader)
+    next(older)
+    newer = iter(loader)
+    with pytest.raises(fsp.errors.CancelledError, match="batch 1 and the later ones"):
+        next(older)
+    assert len(list(newer)) == len(loader)
+    older = iter(loader)
+    for _ in range(len(loader)):
+        next(older)
+    iter(loader)
+    assert next(older, None) is None
+
+
 def test_errors_on_workers_are_in_place_of_their_batch(short_clips, tmp_path):
     damaged = tmp_path / "damaged.mkv"
     damaged.write_bytes(b"no video")

@@ -577,12 +577,16 @@ class BaseLoader(Generic[B]):
         return {}
 
     def _cancel(self) -> None:
-        self._cancel_ahead()
+        batches = None if self._iterator is None else self._iterator()
+        if batches is not None:
+            batches.cancel()
         for native in [self._native, *self._companions]:
             native.cancel()
 
     def _start(self, epoch: int, batch: int, known: Callable[[], bytes] | None = None) -> tuple[int, EpochIterator[B]]:
         """Starts a pass: returns its number and its batches. `known`: see `_iterate()`."""
+        older = None if self._iterator is None else self._iterator()
+        undelivered = None if older is None else older.undelivered()
         if known is not None or self._delivers_known:
             self._local().set_known_clips(b"" if known is None else known())
             self._delivers_known = known is not None
@@ -595,17 +599,12 @@ class BaseLoader(Generic[B]):
         check = self._gpu_check() if self._uses_nvdec else self._end_check()
         fetch = self._index_progress.fetch(self._native)
         make = self._maker(epoch) if known is None else functools.partial(self._batch_of_known, epoch)
-        self._cancel_ahead()
+        if older is not None:
+            older.supersede(undelivered)
         start, ahead = self._functions_on_workers(epoch), self._settings["options"]["prefetch_batches"]
-        batches = EpochIterator(self._running, make, check, fetch, start, ahead, known)
+        batches = EpochIterator(self._running, make, check, fetch, start, ahead, known, self._num_batches(epoch))
         self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
         return self._running[0][1], batches
-
-    def _cancel_ahead(self) -> None:
-        """Ends an iteration that has taken batches for functions on workers, and has not delivered them."""
-        batches = None if self._iterator is None else self._iterator()
-        if self._clip_workers is not None and batches is not None:
-            batches.cancel()
 
     def _functions_on_workers(self, epoch: int) -> Callable[[list[dict[str, Any]]], Future[Any]] | None:
         """What starts the functions on workers for a batch of an epoch, whose result is its frames; `None` without."""
@@ -765,7 +764,7 @@ class BaseLoader(Generic[B]):
         return check
 
     def __iter__(self) -> Iterator[B]:
-        """Starts an epoch; an iteration in progress ends.
+        """Starts an epoch; `next` of an older iterator that has not reached its end raises `CancelledError`.
 
         If no batch was taken from the previous iterator, its epoch starts again: some frameworks create iterators that
         they do not use.
@@ -830,7 +829,7 @@ class BaseLoader(Generic[B]):
 
         Run the training loop over this iterator and over the loader. If both take equally long, faster loading gains
         nothing. The tensors are not copied, so a loop that changes them in place sees its changes. The position of the
-        loader stays the same; an iteration in progress ends.
+        loader stays the same; `next` of an iterator that has not reached its end raises `CancelledError`.
 
         Args:
             batches: Number of batches to make.

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framespool.errors import CancelledError
 from framespool.loaders._engine import Engine
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class EpochIterator(Iterator[B]):
             its frames. `None`: nothing is awaited.
         ahead: Batches that are taken before the one that is delivered, with `start`.
         known: What `BaseLoader._iterate()` was called with.
+        length: Number of batches of the epoch. `None`: no newer iterator is started.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class EpochIterator(Iterator[B]):
         start: Callable[[list[dict[str, Any]]], Future[Any]] | None = None,
         ahead: int = 0,
         known: Callable[[], bytes] | None = None,
+        length: int | None = None,
     ) -> None:
         self._loaders = loaders
         self._native = loaders[0][0]
@@ -59,6 +62,9 @@ class EpochIterator(Iterator[B]):
         self._start = start
         self._ahead = ahead
         self.known = known
+        self._length = length
+        #: The first batch that is not delivered because a newer iterator was started.
+        self._superseded_at: int | None = None
         #: Batches that were taken and not delivered: number, results of the loaders, and what is awaited or an error.
         self._waiting: deque[tuple[int, list[dict[str, Any]], Future[Any] | Exception]] = deque()
         #: Their numbers. The loader shares them, and nothing else: they outlive the iterator.
@@ -73,6 +79,11 @@ class EpochIterator(Iterator[B]):
         vars(self).update(vars(other))
 
     def __next__(self) -> B:
+        if self._superseded_at is not None:
+            raise CancelledError(
+                f"batch {self._superseded_at} and the later ones of this iteration are not delivered, since a newer "
+                "iterator of the loader was started: a loader serves one iterator at a time; create a loader for each"
+            )
         if self._start is None:
             made = self._take() if self._unmade is None else self._unmade
             try:
@@ -106,9 +117,34 @@ class EpochIterator(Iterator[B]):
         return self._make(made)
 
     def cancel(self) -> None:
-        """Ends the pass: batches that were taken ahead are not delivered."""
-        self._loaders, self._unmade = [], None
+        """Ends the pass: batches that were taken ahead are not delivered, and `next` raises StopIteration."""
+        self._loaders, self._given, self._unmade = [], [], None
         self._waiting.clear()
+
+    def undelivered(self) -> int | None:
+        """Returns the next batch.
+
+        Returns:
+            Its number, or `None` if all batches of the epoch are delivered or the pass has ended.
+        """
+        if self._waiting:
+            return self._waiting[0][0]
+        if self._unmade is not None:
+            return int(self._unmade[0]["batch_index"])
+        numbers = [native.next_batch_index(number) for native, number in self._loaders]
+        found = [number for number in numbers if number is not None]
+        if not found or len(found) < len(numbers) or self._length is None:
+            return None
+        return number if (number := min(found)) < self._length else None
+
+    def supersede(self, undelivered: int | None) -> None:
+        """Ends the pass because a newer iterator of the loader was started.
+
+        Args:
+            undelivered: What `undelivered()` returned before the loader started its pass.
+        """
+        self.cancel()
+        self._superseded_at = undelivered
 
     def _made(self) -> None:
         self._unmade = None

@@ -115,8 +115,8 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
 
     The first batch, for which files are opened and decoders created, is timed separately. Before it, the expected cost
     is estimated, which opens up to 32 videos. With a disk cache, the measurement begins after a whole epoch, since the
-    first one decodes each video for several epochs. The loader advances, epoch after epoch; an iteration in progress
-    ends.
+    first one decodes each video for several epochs. The loader advances, epoch after epoch; `next` of an iterator that
+    has not reached its end raises `CancelledError`.
 
     Args:
         loader: A `ClipLoader` or an `ImageLoader`.

@@ -113,6 +113,9 @@ def depth_codes(feature: Mapping[str, Any]) -> DepthCodes | None:
 
     Returns:
         `None` if it is no depth camera, or if the distances of its codes are not stated.
+
+    Raises:
+        ArgumentError: If they are stated wrongly.
     """
     if not is_depth(feature):
         return None

@@ -192,11 +192,11 @@ def docs_block(records: Records) -> str:
         found = records.newest(each.bench, each.table)
         sentences += [row] if found and (row := sentence(each.words, each.label, found, notes)) else []
     legend = wrapped(
-        "Figures are medians of the CPU time of the whole process, unless the row has another unit. The output of "
-        "every library is verified; the libraries run in turns. The ratio is the peer's figure divided by "
-        "framespool's: the median over pairs measured side by side, in brackets the middle half or the range, where "
-        "the record has them. Below 1 the peer is faster. The fastest peer is that of all peers, also of those with "
-        "wrong output. `cache=` limits the memory of framespool's clip cache; peers have none. "
+        "Figures are medians of the CPU time of the whole process, unless the row has another unit. The ratio is the "
+        "peer's figure divided by framespool's; below 1 the peer is faster. In brackets is the middle half of the "
+        "ratios of all repeats, or their full range, if the record has it. The fastest peer is the fastest of all "
+        "peers, including those with wrong output. `cache=` limits the memory of framespool's clip cache; peers have "
+        "no such cache. [Method](#method) describes the measurement. "
         f"{notes.machines_in_words()}"
     )
     return "\n".join(["", DOCS_HEADER, *rows, "", *sentences, "", legend, "", *PLOTS_IN_DOCS])

@@ -20,7 +20,7 @@ use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Frame, Packet};
-use crate::index::VideoIndex;
+use crate::index::{PacketRecord, VideoIndex};
 use crate::media::CodecParams;
 use crate::source::check_interrupt;
 use crate::units::DecodeIndex;
@@ -127,7 +127,14 @@ impl SoftwareDecoder {
         // libavcodec also conceals damage differently with several threads than with one, without
         // reporting it.
         let conceals_errors = !codec.reports_damage_with_threads() && !is_intra_only(params);
-        let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors;
+        // Threads of H.264 do not share what the first field of a frame did to the reference pictures.
+        let has_fields = || {
+            let packets = index
+                .packets
+                .get(range.start.as_usize()..=range.end.as_usize());
+            packets.is_some_and(|packets| packets.iter().any(PacketRecord::is_second_field))
+        };
+        let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors || has_fields();
         let threads = if alone { 1 } else { self.threads };
         // A decoder keeps what the packets of a video sent it (parameter sets, the SEI message by
         // which libavcodec works around errors of x264): another video with the same extradata must

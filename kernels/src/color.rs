@@ -75,6 +75,9 @@ fn base_matrix(
             [[luma, 0.0, 0.0], [0.0, luma, 0.0], [0.0, 0.0, luma]],
             [black; 3],
         ),
+        ComponentModel::Yuv if color.matrix == MatrixCoefficients::Luma => {
+            ([[luma, 0.0, 0.0]; 3], [black, CHROMA_ZERO, CHROMA_ZERO])
+        }
         ComponentModel::Yuv => {
             let zero = [black, CHROMA_ZERO, CHROMA_ZERO];
             let Some((kr, kb)) = color.matrix.luma_weights() else {

@@ -1,6 +1,6 @@
 //! The meaning of a frame's code values: matrix, range and components.
 
-/// The luma weights of a YUV format.
+/// How R, G and B follow from the components of a YUV format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MatrixCoefficients {
@@ -16,6 +16,8 @@ pub enum MatrixCoefficients {
     Smpte240m,
     /// Green and orange differences instead of Cb and Cr: no luma weights.
     YCgCo,
+    /// R, G and B are luma, for planes that hold no colors, such as depth maps.
+    Luma,
     /// The planes are R, G, B.
     Rgb,
 }
@@ -66,13 +68,14 @@ impl ComponentModel {
 
 impl MatrixCoefficients {
     /// All matrices except that of R, G, B planes.
-    pub const ALL_YUV: [Self; 6] = [
+    pub const ALL_YUV: [Self; 7] = [
         Self::Bt601,
         Self::Bt709,
         Self::Bt2020Ncl,
         Self::Fcc,
         Self::Smpte240m,
         Self::YCgCo,
+        Self::Luma,
     ];
 
     /// Kr and Kb; `None` for matrices that are not defined by them.
@@ -83,7 +86,7 @@ impl MatrixCoefficients {
             Self::Bt2020Ncl => Some((0.2627, 0.0593)),
             Self::Fcc => Some((0.30, 0.11)),
             Self::Smpte240m => Some((0.212, 0.087)),
-            Self::YCgCo | Self::Rgb => None,
+            Self::YCgCo | Self::Luma | Self::Rgb => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::codec::{
     Reordering, SampleEntry,
 };
 use super::nal::{
-    BitReader, Framing, NalSyntax, has_valid_units, parse_sei_messages, split_nal_units,
+    BitReader, Framing, NalSyntax, parse_sei_messages, split_nal_units, valid_nal_units,
 };
 use super::nal::{ParameterSetId, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
@@ -218,10 +218,9 @@ impl PictureParser for H264PictureParser {
 fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
     let mut recovery = None;
     let (mut random_access, mut is_b_picture) = (RandomAccessPoint::None, false);
-    let units = split_nal_units(framing, data);
-    if !has_valid_units(&units) {
+    let Some(units) = valid_nal_units(framing, data) else {
         return PictureInfo::damaged();
-    }
+    };
     // A packet of parameter sets alone shows nothing.
     let mut shown = false;
     for unit in units {

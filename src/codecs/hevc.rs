@@ -19,7 +19,7 @@ use super::codec::{
     ReferenceParser, Reordering, SampleEntry,
 };
 use super::nal::{
-    BitReader, Framing, NalSyntax, has_persistent_sei, has_valid_units, split_nal_units,
+    BitReader, Framing, NalSyntax, has_persistent_sei, split_nal_units, valid_nal_units,
 };
 use super::nal::{ParameterSetId, config_nal_units, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
@@ -237,10 +237,9 @@ fn layer(unit: &[u8]) -> u8 {
 
 /// Reads a packet's picture from the type of its first NAL unit of the base layer.
 fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
-    let units = split_nal_units(framing, data);
-    if !has_valid_units(&units) {
+    let Some(units) = valid_nal_units(framing, data) else {
         return PictureInfo::damaged();
-    }
+    };
     for unit in units {
         let kind = unit[0] >> 1 & 63;
         if kind >= 32 || layer(unit) > 0 {

@@ -205,10 +205,15 @@ pub(crate) fn without_alternative_transfer(params: &CodecParams, data: &[u8]) ->
     out
 }
 
-/// Whether a packet has a unit without the forbidden bit (H.264 7.4.1, and the same in later
-/// standards), which overwritten data usually do not have.
-pub(super) fn has_valid_units(units: &[&[u8]]) -> bool {
-    units.iter().any(|unit| unit[0] & 0x80 == 0)
+/// The NAL units of a packet, unless its beginning is overwritten: it states an empty unit, or no
+/// unit is without the forbidden bit (H.264 7.4.1, and the same in later standards).
+pub(super) fn valid_nal_units(framing: Framing, data: &[u8]) -> Option<Vec<&[u8]>> {
+    if let Framing::LengthPrefixed(n) = framing {
+        data.get(..n.into())?.iter().find(|&&byte| byte > 0)?;
+    }
+    let units = split_nal_units(framing, data);
+    units.iter().find(|unit| unit[0] & 0x80 == 0)?;
+    Some(units)
 }
 
 /// Whether a unit contains bytes that no encoder writes inside a unit (H.264 and H.265 7.4.1: 00 00

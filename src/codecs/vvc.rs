@@ -10,7 +10,7 @@ use headers::{HeaderSets, PictureHeader};
 use super::codec::{
     Codec, OrderRule, PacketDependencyParser, PacketFlags, PictureParser, Reordering,
 };
-use super::nal::{Framing, NalSyntax, has_valid_units, split_nal_units};
+use super::nal::{Framing, NalSyntax, valid_nal_units};
 use super::nal::{ParameterSetId, config_nal_units, take_units};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 use super::references::derive_poc;
@@ -234,10 +234,9 @@ impl PictureParser for VvcPictureParser {
     }
 
     fn parse(&mut self, data: &[u8], _flags: PacketFlags) -> PictureInfo {
-        let units = split_nal_units(self.framing, data);
-        if !has_valid_units(&units) {
+        let Some(units) = valid_nal_units(self.framing, data) else {
             return PictureInfo::damaged();
-        }
+        };
         let mut ends_sequence = false;
         let mut header = None;
         let mut slice = None;

@@ -384,6 +384,7 @@ fn build_index(
         .iter()
         .filter(|k| k.picture.is_damaged && !k.packet.corrupt)
         .count();
+    let is_hidden = parsed_packets.iter().all(|k| k.packet.discard);
     let FrameTable {
         packets,
         frames,
@@ -396,6 +397,7 @@ fn build_index(
     if frames.is_empty() {
         let reason = match count {
             0 => "its video stream contains no packets".to_owned(),
+            n if is_hidden => format!("its edit list hides all of its {n} frames"),
             n => format!(
                 "none of its {n} {} packets can be decoded: it has no random access point",
                 info.params.codec.name

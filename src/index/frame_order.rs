@@ -73,7 +73,7 @@ pub(super) fn build_frame_table(
             order
         }
         None => {
-            let order = order_by_decoder_output(&mut parsed_packets, &decoded_order()?);
+            let order = order_by_decoder_output(rule, &mut parsed_packets, &decoded_order()?);
             unplaced = reordered_before_damage(&parsed_packets, &order);
             order
         }
@@ -172,8 +172,13 @@ fn incomplete(
     corrupt
 }
 
-/// The output order of a decoder; packets for which it output nothing are marked as not shown.
-fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeIndex]) -> Vec<i64> {
+/// The output order of a decoder; packets for which it output nothing are marked as not shown. Of a
+/// codec with picture order counts, each picture is output unless it is damaged: it stays a frame.
+fn order_by_decoder_output(
+    rule: OrderRule,
+    parsed_packets: &mut [ParsedPacket],
+    shown: &[DecodeIndex],
+) -> Vec<i64> {
     let mut order: Vec<Option<i64>> = vec![None; parsed_packets.len()];
     for (place, at) in shown.iter().enumerate() {
         if let Some(order) = order.get_mut(at.as_usize()) {
@@ -185,7 +190,11 @@ fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeI
         .into_iter()
         .zip(parsed_packets)
         .map(|(order, k)| {
-            k.picture.shown &= order.is_some();
+            if order.is_none() && rule == OrderRule::PictureOrderCounts && last >= 0 {
+                k.picture.is_damaged |= k.picture.shown;
+            } else {
+                k.picture.shown &= order.is_some();
+            }
             last = order.unwrap_or(last);
             last
         })
@@ -574,21 +583,22 @@ fn find_sync_points(
         .collect();
     let first = starts.iter().position(|&s| s);
     let before = first.unwrap_or(parsed_packets.len());
+    // A damaged packet at the beginning may have been the start: its frames stay, as errors.
+    let soft = parsed_packets
+        .first()
+        .is_some_and(|k| k.picture.is_damaged && !container.may_be_cut)
+        .then_some(0);
     // Before the first exact start, an inexact one is used, as in a decoder, but only at the
     // beginning of the stream.
-    let soft = parsed_packets[..before]
+    let soft = soft.or(parsed_packets[..before]
         .iter()
-        .position(|k| k.picture.random_access == RandomAccessPoint::Inexact);
+        .position(|k| k.picture.random_access == RandomAccessPoint::Inexact));
     // For codecs whose headers are not parsed.
     let begins = first.is_none() || container.begins_with_stream;
     let soft = soft.or((begins
         && !codec.parses_random_access_points()
         && !parsed_packets.is_empty())
     .then_some(0));
-    let soft = soft.or(parsed_packets
-        .first()
-        .is_some_and(|k| k.picture.is_damaged && !container.may_be_cut)
-        .then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
         starts[soft] = true;
     }

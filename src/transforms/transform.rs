@@ -203,6 +203,7 @@ enum MatrixName {
     Fcc,
     Smpte240m,
     YCgCo,
+    Luma,
 }
 
 #[derive(Deserialize)]

@@ -51,9 +51,12 @@ class Case:
         """Whether the container has presentation timestamps.
 
         ASF has one timestamp per packet; of a codec with B pictures, it is the decoding time. In program streams, most
-        packets have none. Releases of FFmpeg continue a table of durations in different ways if its counts are wrong.
+        packets have none. Releases of FFmpeg continue a table of durations in different ways if its counts are wrong,
+        and the ffmpeg program moves packets whose decoding times go back.
         """
         changed = self.mutation != "intact"
+        if self.mutation == "flv_edited" and self.note.endswith("time"):
+            return False
         if self.mutation == "table_number" and self.note.startswith("stts"):
             return False
         if self.mutation == "begun_late" and self.base.has_fields:

@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 from adversarial import mp4
+from adversarial.bases import Base
 from adversarial.mutation import Material, mutation
 
 #: Containers into which the ffmpeg program can copy packets.
@@ -109,8 +110,18 @@ def concatenated(m: Material) -> tuple[bytes, str]:
     """Two files concatenated."""
     if m.draw.random() < 0.3:
         return m.data * 2, "twice"
-    other, data = m.partner(lambda base: (base.container, base.codec) == (m.base.container, m.base.codec))
+
+    def fits(base: Base) -> bool:
+        """Whether its packets are of the same codec; those of "intra" are of several."""
+        same = (base.container, base.codec) == (m.base.container, m.base.codec)
+        return same and (base.codec != "intra" or _stem(base) == _stem(m.base))
+
+    other, data = m.partner(fits)
     return m.data + data, f"{other.name} behind it"
+
+
+def _stem(base: Base) -> str:
+    return base.name.partition(".")[0].partition("_")[0]
 
 
 # ---- files that the ffmpeg program writes ----------------------------------------------------------------------------

@@ -51,14 +51,15 @@ def _payloads(m: Material) -> list[tuple[int, int]]:
     weight=3,
 )
 def packet_overwritten(m: Material) -> tuple[bytes, str]:
-    """The payload of a packet, or of two, consists of zeros."""
+    """The payload of a packet, or of two, consists of zeros, or only its beginning does."""
     every = [(at, size) for at, size in _payloads(m) if size > 20]  # not a placeholder
     chosen = sorted(m.draw.sample(range(len(every)), m.draw.choice([1, 1, 2])))
-    out = bytearray(m.data)
+    most, out = m.draw.choice([None, None, 20, 200]), bytearray(m.data)
     for n in chosen:
         at, size = every[n]
-        out[at : at + size] = bytes(size)
-    return bytes(out), f"packets {chosen} are zeros"
+        zeros = size if most is None else min(size, most)
+        out[at : at + zeros] = bytes(zeros)
+    return bytes(out), f"{'all' if most is None else most} bytes of packets {chosen} are zeros"
 
 
 @mutation("changed", "mp4", "mkv", "avi", weight=1.5)

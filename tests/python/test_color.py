@@ -65,6 +65,16 @@ def test_colors_follow_the_streams_matrix_and_range(videos, encoder, matrix, ran
     assert np.abs(found - np.stack([red, green, blue], axis=-1)).max() <= 1
 
 
+@pytest.mark.parametrize("name", ["squares_bt709_tv_8bit", "squares_smpte170m_pc_8bit", "squares_bt2020nc_tv_10bit"])
+def test_luma_alone_is_delivered_with_all_codes(videos, name):
+    bits = 10 if name.endswith("10bit") else 8
+    video = fsp.Video(videos / "odd" / f"{name}.mp4", layout="THWC")
+    as_stored = [fsp.transforms.AssumeColor(matrix="luma", range="full")]
+    found = video.frames([0], transforms=as_stored, dtype="uint16").frames.numpy()[0]
+    codes = np.rint(found * ((2**bits - 1) / 65535))
+    assert np.array_equal(codes, np.repeat(squares(bits)[0][..., None], 3, axis=-1))
+
+
 def test_unsupported_matrix_is_named_in_the_error(videos):
     path = videos / "odd" / "squares_bt2020c.mp4"
     with pytest.raises(

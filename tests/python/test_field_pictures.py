@@ -1,4 +1,4 @@
-"""MPEG-2 with a field in each packet: a frame is two fields, and one without the other is an error."""
+"""Video with a field in each packet: a frame is two fields, and one without the other is an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from adversarial import packets  # noqa: E402
+from adversarial import mp4, packets  # noqa: E402
 
 FRAMES = 20
 MISSING = "a part of its picture is missing"
@@ -102,3 +102,23 @@ def test_a_slice_that_is_missing_from_a_field_is_an_error(packet, intact, expect
     after = data.index(b"\0\0\1", slice_at + 4, at + size)
     data[slice_at:after] = bytes(after - slice_at)
     check(tmp_path / "fields.avi", bytes(data), {packet // 2}, expected, "row 1 of macroblocks of a field has no slice")
+
+
+def test_threads_find_the_same_damage_in_fields_of_h264(videos, tmp_path):
+    """libavcodec's threads do not: with one thread, it reports what a repeated field does to reference pictures."""
+    data = (videos / "odd" / "h264_paff.mp4").read_bytes()
+    placed = mp4.samples(data)
+    placed[4] = placed[3]
+    path = tmp_path / "repeated.mp4"
+    path.write_bytes(mp4.with_samples(data, placed))
+    found = []
+    for threads in (1, 2, 4):
+        video = fsp.Video(path, index=False, num_threads=threads)
+        frames = []
+        for n in range(len(video)):
+            try:
+                frames.append(video[n].numpy().tobytes())
+            except fsp.errors.DecodeError:
+                frames.append(None)
+        found.append(frames)
+    assert found[0] == found[1] == found[2] and None in found[0]

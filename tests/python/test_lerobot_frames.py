@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
 from pathlib import Path
 
 import framespool as fsp
@@ -322,15 +323,105 @@ def test_in_a_data_loader(tmp_path, videos):
     assert sorted(rows) == list(range(42))
 
 
-def test_depth_maps_are_reported(tmp_path, videos):
-    write(tmp_path, videos)
-    path = tmp_path / "meta/info.json"
+DEPTH = "observation.depth"
+SIZE = (48, 64)
+
+
+def depth_of(row: int) -> np.ndarray:
+    """Meters, (H, W) float64; the first frames have all of 0 to 10 m."""
+    y, x = np.mgrid[0 : SIZE[0], 0 : SIZE[1]]
+    return (x * SIZE[0] + y) / (SIZE[0] * SIZE[1]) * 9.9 / (1 + row / 20) + 0.02
+
+
+def write_depth(root: Path, encoder: str, codes: np.ndarray, encoding: str, info: dict) -> None:
+    """A dataset whose camera has these codes as luma, (N, H, W) uint16, with chroma that is not neutral."""
+    stored = "gray16le" if "gray" in encoding else "yuv420p12le"
+    planes = [codes]
+    if stored == "yuv420p12le":
+        planes += [np.full((len(codes), SIZE[0] // 2, SIZE[1] // 2), value, np.uint16) for value in (700, 3000)]
+    data = b"".join(plane[n].tobytes() for n in range(len(codes)) for plane in planes)
+    size = f"{SIZE[1]}x{SIZE[0]}"
+    source = ["-f", "rawvideo", "-pix_fmt", stored, "-s", size, "-r", str(FPS), "-i", "-"]
+    video = root.with_suffix(".mov")
+    subprocess.run([encoder, "-v", "error", *source, *encoding.split(), video], input=data, check=True)
+    write(root, root.parent, cameras={DEPTH: (video.name, SIZE)})
+    path = root / "meta/info.json"
+    said = json.loads(path.read_text())
+    said["features"][DEPTH]["info"] = {"is_depth_map": True} | info
+    path.write_text(json.dumps(said))
+
+
+RANGES = {
+    "log": {"video.depth_min": 0.01, "video.depth_max": 10.0, "video.shift": 3.5, "video.use_log": True},
+    "linear": {"video.depth_min": 0.0, "video.depth_max": 10.0, "video.shift": 0.0, "video.use_log": False},
+}
+
+
+def quantized(meters: np.ndarray, info: dict) -> np.ndarray:
+    """Codes of LeRobot 0.6 (`quantize_depth`)."""
+    low, high, shift, use_log = info.values()
+    place = np.log([low + shift, high + shift, *(meters + shift).ravel()]) if use_log else [low, high, *meters.ravel()]
+    low, high, place = place[0], place[1], np.asarray(place[2:]).reshape(meters.shape)
+    return np.rint((place - low) / (high - low) * 4095).clip(0, 4095).astype(np.uint16)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+@pytest.mark.parametrize("range_", RANGES)
+def test_depth_of_12_bits_is_in_meters(tmp_path, encoder, range_, dtype):
+    info, meters = RANGES[range_], np.stack([depth_of(row) for row in range(sum(LENGTHS))])
+    codes = quantized(meters, info)
+    assert codes.min() < 150 and codes.max() > 3900, "beyond the limited range"
+    write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1 -color_range tv", info)
+    dataset = fsp.datasets.lerobot(tmp_path / "dataset", delta_timestamps={DEPTH: [0.0, 1 / FPS]})
+    loader = fsp.ClipLoader(dataset, batch_size=7, dtype=dtype, index=False)
+    for batch in loader:
+        frames = batch[DEPTH]
+        assert frames.shape == (7, 2, 3, *SIZE)
+        found = dataset.depth[DEPTH].meters(frames)
+        assert found.dtype == np.float32 and found.shape == (7, 2, 1, *SIZE)
+        torch = pytest.importorskip("torch")
+        tensor = dataset.depth[DEPTH].meters(frames.torch())
+        assert tensor.dtype == torch.float32 and np.abs(tensor.numpy() - found).max() < 1e-5
+        for place, row in enumerate(batch["index"].tolist()):
+            low, high, shift, use_log = info.values()
+            exact = codes[row] / 4095
+            if use_log:
+                exact = np.exp(exact * np.log((high + shift) / (low + shift)) + np.log(low + shift)) - shift
+            else:
+                exact = exact * (high - low) + low
+            assert np.abs(found[place, 0, 0] - exact).max() < 1e-5
+            assert np.abs(found[place, 0, 0] - meters[row]).max() < 0.003
+
+
+def test_depth_of_16_bits_is_in_meters(tmp_path, encoder):
+    meters = np.stack([depth_of(row) for row in range(sum(LENGTHS))])
+    codes = np.rint(meters * 1000).astype(np.uint16)
+    info = {"video.pix_fmt": "gray16le"}
+    write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1 -pix_fmt gray16le", info)
+    dataset = fsp.datasets.lerobot(tmp_path / "dataset", delta_timestamps={})
+    loader = fsp.ClipLoader(dataset, batch_size=7, dtype="uint16", layout="NTHWC", index=False)
+    for batch in loader:
+        found = dataset.depth[DEPTH].meters(batch[DEPTH], channel_dim=-1)
+        for place, row in enumerate(batch["index"].tolist()):
+            assert np.abs(found[place, ..., 0] * 1000 - codes[row]).max() < 2.5
+
+
+def test_depth_that_a_loader_would_cut_is_reported(tmp_path, videos, encoder):
+    codes = np.zeros((sum(LENGTHS), *SIZE), np.uint16)
+    write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1", RANGES["log"])
+    dataset = fsp.datasets.lerobot(tmp_path / "dataset", delta_timestamps={})
+    with pytest.warns(UserWarning, match=f"^{DEPTH} is a depth camera, whose codes uint8 does not keep"):
+        batch = next(iter(fsp.ClipLoader(dataset, batch_size=2, index=False)))
+    with pytest.raises(fsp.errors.ArgumentError, match="uint16 or float32, got uint8"):
+        dataset.depth[DEPTH].meters(batch[DEPTH])
+    with pytest.raises(fsp.errors.ArgumentError, match="depth_min must be less than depth_max"):
+        fsp.datasets.DepthCodes(3, 2)
+    write(tmp_path / "unknown", videos)
+    path = tmp_path / "unknown/meta/info.json"
     info = json.loads(path.read_text())
     info["features"][WRIST]["info"] = {"video.is_depth_map": True, "video.pix_fmt": "yuv420p12le"}
     info["features"][TOP]["info"] = {"video.is_depth_map": False}
     path.write_text(json.dumps(info))
-    with pytest.warns(
-        UserWarning, match=rf"^{WRIST} is a depth map, but frames are delivered as colors, not in meters"
-    ):
-        fsp.datasets.lerobot(tmp_path, delta_timestamps={})
-    fsp.datasets.lerobot(tmp_path, camera=[TOP])
+    with pytest.warns(UserWarning, match=rf"^{WRIST} is a depth map, but meta/info.json does not say in which unit"):
+        fsp.datasets.lerobot(tmp_path / "unknown", delta_timestamps={})
+    fsp.datasets.lerobot(tmp_path / "unknown", camera=[TOP])

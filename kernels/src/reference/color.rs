@@ -131,6 +131,8 @@ fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
             [[l, -l, l], [l, l, 0.0], [l, -l, -l]],
             [black, 16_384, 16_384],
         )
+    } else if is_yuv(frame) && frame.color.matrix == MatrixCoefficients::Luma {
+        ([[l, 0.0, 0.0]; 3], [black, 16_384, 16_384])
     } else if is_yuv(frame) {
         let (kr, kb): (f64, f64) = match frame.color.matrix {
             MatrixCoefficients::Bt601 => (0.299, 0.114),
@@ -138,7 +140,9 @@ fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
             MatrixCoefficients::Bt2020Ncl => (0.2627, 0.0593),
             MatrixCoefficients::Fcc => (0.3, 0.11),
             MatrixCoefficients::Smpte240m => (0.212, 0.087),
-            MatrixCoefficients::YCgCo | MatrixCoefficients::Rgb => (0.0, 0.0),
+            MatrixCoefficients::YCgCo | MatrixCoefficients::Luma | MatrixCoefficients::Rgb => {
+                (0.0, 0.0)
+            }
         };
         let kg = 1.0 - kr - kb;
         let rows = [

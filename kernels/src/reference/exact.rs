@@ -39,6 +39,7 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
                 let b = y + 2.0 * (1.0 - kb) * pb;
                 [r, (y - kr * r - kb * b) / (1.0 - kr - kb), b]
             }
+            None if frame.color.matrix == MatrixCoefficients::Luma => [y; 3],
             // YCgCo: t is the mean of red and blue.
             None => {
                 let t = y - pb;

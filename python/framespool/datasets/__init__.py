@@ -9,6 +9,7 @@ from framespool.datasets._activitynet import activitynet
 from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._ava import ava
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._depth import DepthCodes
 from framespool.datasets._epic_kitchens import epic_kitchens
 from framespool.datasets._folders import audio_folder, folder, frame_folder, image_folder
 from framespool.datasets._hmdb51 import hmdb51
@@ -29,6 +30,7 @@ from framespool.video._sources import ArchiveMember, ImageSequence, Sources, Tab
 __all__ = [
     "TableCell",
     "Dataset",
+    "DepthCodes",
     "ImageSequence",
     "ArchiveMember",
     "MixtureDataset",

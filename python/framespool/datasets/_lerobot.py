@@ -14,6 +14,7 @@ from typing import Any
 from framespool import _framespool
 from framespool._common.validate_args import as_sequence, display_repr, integer, is_url, number, user_stacklevel
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._depth import DepthCodes, depth_codes, is_depth
 from framespool.datasets._normalization import Normalization, chosen_modes, read_stats
 from framespool.datasets._readers import annotated_dataset
 from framespool.datasets._robot_frames import RobotFrames, RobotSource
@@ -171,6 +172,7 @@ class LeRobotFrames(Dataset):
         delta_timestamps: Distances in seconds by name in a batch.
         tolerance_s: Tolerance in seconds.
         normalization: What normalizes numbers, by name in a batch; `None` without.
+        depth: Of each depth camera in a batch the meaning of its codes: `depth[name].meters(batch[name])`.
 
     Raises:
         ArgumentError: If there is no such feature, or a distance is no multiple of the duration of a frame.
@@ -217,6 +219,8 @@ class LeRobotFrames(Dataset):
                         f"tolerance_s={self.tolerance_s:g}"
                     )
             self.delta_timestamps[new_names.get(name, name)] = own
+        codes = {new_names[name]: depth_codes(features[name]) for name in cameras}
+        self.depth: dict[str, DepthCodes] = {name: each for name, each in codes.items() if each is not None}
         _warn_of_depth(features, cameras)
         lengths: list[int] = self.columns["length"]
         self._source = RobotSource(
@@ -228,6 +232,7 @@ class LeRobotFrames(Dataset):
             tolerance_s=self.tolerance_s,
             deltas=self.delta_timestamps,
             normalization=None,
+            depth_cameras={*self.depth},
             firsts=self.columns.get("dataset_from_index") or _first_rows(root, cameras[0], self.columns),
             lengths=lengths,
         )
@@ -262,13 +267,12 @@ def _new_names(features: Mapping[str, Any], used: Sequence[str], rename: Mapping
 
 
 def _warn_of_depth(features: Mapping[str, Mapping[str, Any]], cameras: Sequence[str]) -> None:
-    """Warns of depth maps, whose codes RGB does not keep."""
+    """Warns of depth maps without the meaning of their codes."""
     for name in cameras:
-        info = features[name].get("info") or features[name].get("video_info") or {}
-        if isinstance(info, Mapping) and (info.get("video.is_depth_map") or info.get("is_depth_map")):
+        if is_depth(features[name]) and depth_codes(features[name]) is None:
             warnings.warn(
-                f"{name} is a depth map, but frames are delivered as colors, not in meters; omit it by camera=, "
-                "see docs/howto/robotics.md",
+                f"{name} is a depth map, but meta/info.json does not say in which unit, so that its frames are colors; "
+                "omit it by camera=, see docs/howto/robotics.md",
                 stacklevel=user_stacklevel(),
             )
 

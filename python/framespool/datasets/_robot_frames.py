@@ -38,6 +38,7 @@ class RobotSource:
         tolerance_s: Tolerance of presentation times in seconds.
         deltas: By name in a batch the distances from the frame in seconds.
         normalization: What is applied to numbers, by name in a batch.
+        depth_cameras: Names in a batch of the cameras whose frames are distances.
         firsts: First row of each episode in the tables of the whole dataset.
         lengths: Frames of each episode.
     """
@@ -50,6 +51,7 @@ class RobotSource:
     tolerance_s: float
     deltas: Mapping[str, list[float]]
     normalization: Normalization | None
+    depth_cameras: set[str]
     firsts: list[int]
     lengths: list[int]
     #: First row of each episode in the tables as they were read.
@@ -314,6 +316,17 @@ class RobotFrames:
                 "give transforms=[Resize((height, width))]"
             )
         return sizes[0] if len(sizes) == 1 else None
+
+    def is_depth(self, camera: str) -> bool:
+        """Whether a camera measures depth, in any of the datasets.
+
+        Args:
+            camera: Its name.
+
+        Returns:
+            Whether it does.
+        """
+        return any(camera in source.depth_cameras for source in self.sources)
 
     def has_deltas(self, camera: str) -> bool:
         """Whether a clip of a camera has a dimension of time.

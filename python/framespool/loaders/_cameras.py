@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from framespool._common.validate_args import display_repr
+from framespool._common.validate_args import display_repr, user_stacklevel
 from framespool.datasets import Dataset
 from framespool.datasets._robot_frames import RobotFrames
 from framespool.errors import ArgumentError
 from framespool.loaders import _checkpoint
 from framespool.options._loader import LoaderOptions
-from framespool.transforms import Resize
+from framespool.transforms import AssumeColor, Resize
 from framespool.transforms._compose import split
 from framespool.video._sources import VideoSegment
 
@@ -32,6 +33,13 @@ class Cameras:
     def __init__(self, robots: RobotFrames, options: LoaderOptions) -> None:
         if len(robots.cameras) > 1 and (action := options.on_error.action) != "raise":
             raise ArgumentError(f'several cameras need on_error="raise", got {action!r}; they fail together')
+        for name in filter(robots.is_depth, robots.cameras):
+            if options.dtype not in ("uint16", "float32"):
+                warnings.warn(
+                    f"{name} is a depth camera, whose codes {options.dtype} does not keep; give the loader "
+                    'dtype="uint16" or "float32", see docs/howto/robotics.md',
+                    stacklevel=user_stacklevel(),
+                )
         self._robots = robots
         self._options = options
         #: The transforms of each camera.
@@ -55,7 +63,9 @@ class Cameras:
 
     def _steps(self, name: str, size: tuple[int, int] | None) -> Sequence[Any] | None:
         # Without transforms the size is known only from the metadata. The resize changes no frame: see values().
-        return [Resize(size)] if not self._transforms[name] and size is not None else self._transforms[name]
+        steps = [Resize(size)] if not self._transforms[name] and size is not None else self._transforms[name]
+        # Depth is stored as luma of all codes, although most files declare a range of colors.
+        return [AssumeColor("luma", "full"), *(steps or ())] if self._robots.is_depth(name) else steps
 
     def first(self) -> tuple[Any, LoaderOptions]:
         """The clip sampler of the first camera, and the options of its native loader.

@@ -182,8 +182,9 @@ class AssumeColor(Transform):
     """Override the color metadata of the stream; `None` uses the stream's own.
 
     Args:
-        matrix: Matrix between YUV and RGB, by its name in ITU-T H.273. JPEG files that are decoded with `exact=True`
-            are RGB already and not affected.
+        matrix: Matrix between YUV and RGB, by its name in ITU-T H.273. `"luma"` is for planes that are no colors, such
+            as depth maps: R, G and B are luma. JPEG files that are decoded with `exact=True` are RGB already and not
+            affected.
         range: `"limited"` has black at 16 and white at 235 (of 8 bits), `"full"` uses all values.
 
     Example:
@@ -193,7 +194,7 @@ class AssumeColor(Transform):
         (1, 3, 360, 640)
     """
 
-    matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None = None
+    matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco", "luma"] | None = None
     range: Literal["limited", "full"] | None = None
 
 

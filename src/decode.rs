@@ -12,6 +12,7 @@ mod skip_analysis;
 mod stats;
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -134,7 +135,8 @@ impl SoftwareDecoder {
                 .get(range.start.as_usize()..=range.end.as_usize());
             packets.is_some_and(|packets| packets.iter().any(PacketRecord::is_second_field))
         };
-        let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors || has_fields();
+        let single = conceals_errors || has_fields();
+        let alone = single || range.packets() < MIN_THREADED_PACKETS;
         let threads = if alone { 1 } else { self.threads };
         // A decoder keeps what the packets of a video sent it (parameter sets, the SEI message by
         // which libavcodec works around errors of x264): another video with the same extradata must
@@ -144,7 +146,8 @@ impl SoftwareDecoder {
             self.open = None;
         }
         self.last_index = last_index;
-        self.ensure_open(index, range.start, threads)?;
+        let most = if single { 1 } else { u32::MAX };
+        self.ensure_open(index, range.start, threads..=most)?;
         self.stats.decode_ranges += 1;
         let threaded = self
             .open
@@ -186,7 +189,7 @@ impl SoftwareDecoder {
                         || state.retry_from_earlier_sync_point())
                 {
                     self.stats.ranges_repeated += 1;
-                    self.ensure_open(&state.index, state.start(), 1)?;
+                    self.ensure_open(&state.index, state.start(), 1..=u32::MAX)?;
                     self.state = Some(state);
                     return Ok(Step::More);
                 }
@@ -283,21 +286,26 @@ impl SoftwareDecoder {
 
     /// Opens a decoder with the parameters in force at packet `start`, unless the open one can be
     /// used.
-    fn ensure_open(&mut self, index: &VideoIndex, start: DecodeIndex, threads: u32) -> Result<()> {
+    fn ensure_open(
+        &mut self,
+        index: &VideoIndex,
+        start: DecodeIndex,
+        threads: RangeInclusive<u32>,
+    ) -> Result<()> {
         let params = index.params_at(start);
         // A decoder with several threads is also used for short ranges; one with a single thread is
         // not kept for long ranges.
         let fits = self
             .open
             .as_ref()
-            .is_some_and(|(have, d)| *have == *params && d.threads() >= threads);
+            .is_some_and(|(have, d)| *have == *params && threads.contains(&d.threads()));
         if !fits {
             self.open = None; // free the memory of the old decoder before the new one allocates its own
             let site = match params {
                 Cow::Borrowed(_) => index.site.clone(),
                 Cow::Owned(_) => index.site_of_packet(start), // its packets contain the parameters
             };
-            let decoder = Decoder::open(&site, &params, threads)?;
+            let decoder = Decoder::open(&site, &params, *threads.start())?;
             self.stats.decoders_opened += 1;
             self.open = Some((params.into_owned(), decoder));
         }

@@ -55,7 +55,7 @@ fn read(
 ) -> Result<()> {
     let (mut messages, schema) = MessageReader::open(source::open(path)?)?;
     if let Some(text) = schema.metadata().get(FEATURES_KEY) {
-        *names = class_names_from_features(text, &options.keys.label);
+        *names = class_names_from_features(text, options.keys.label.as_deref().unwrap_or_default());
     }
     let (bytes, wanted) = options.select(path, &values::top_level_columns(&schema))?;
     let converter = RowConverter::new(path, options, &wanted, on_error);

@@ -56,6 +56,7 @@ pub(crate) enum CellLocation {
 
 /// What labels a file has.
 struct FileLabels {
+    num_samples: usize,
     has_numbers: bool,
     has_names: bool,
     /// The names of its integer labels, if the file states them.
@@ -91,6 +92,7 @@ pub(crate) fn read_tables(
             .iter()
             .any(|sample| sample.label_name.is_some());
         let of_file = FileLabels {
+            num_samples: found.samples.len(),
             has_numbers,
             has_names,
             class_names,
@@ -115,7 +117,7 @@ pub(crate) fn read_tables(
             "labels are numbers in {} and names in {}: '{}' must be one kind in all files",
             display_name(numbers),
             display_name(names),
-            options.keys.label
+            options.keys.label.as_deref().unwrap_or_default()
         )));
     }
     let names = packed
@@ -128,9 +130,16 @@ pub(crate) fn read_tables(
             sample.label = classes.label(name).map_err(Error::Argument)?;
         }
     }
+    let label = options.keys.label.as_deref().unwrap_or_default();
     let named = match first(|labels| labels.has_names) {
         Some(_) => classes.names,
-        None => common_class_names(&in_order, &options.keys.label)?,
+        None => match common_class_names(&in_order, label) {
+            Err(_) if options.classes.is_some() => {
+                renumber(&mut packed.samples, &in_order, &classes)?;
+                Vec::new()
+            }
+            names => names?,
+        },
     };
     Ok((packed, named))
 }
@@ -146,8 +155,8 @@ fn common_class_names(files: &[(&Path, &FileLabels)], label: &str) -> Result<Vec
     let names = &labels.class_names;
     if let Some((other, labels)) = stated.find(|(_, labels)| labels.class_names != *names) {
         return Err(Error::Argument(format!(
-            "the classes of '{label}' are {} in {} and {} in {}: read these files apart, and join the datasets with \
-             +, which joins classes by their names",
+            "the classes of '{label}' are {} in {} and {} in {}: give classes=, or read these files apart, and join \
+             the datasets with +, which joins classes by their names",
             shortened(&names.join(", ")),
             display_name(file),
             shortened(&labels.class_names.join(", ")),
@@ -155,6 +164,35 @@ fn common_class_names(files: &[(&Path, &FileLabels)], label: &str) -> Result<Vec
         )));
     }
     Ok(names.clone())
+}
+
+/// Numbers integer labels by the given classes, where files state different names for them.
+fn renumber(
+    samples: &mut [ArchiveSample],
+    files: &[(&Path, &FileLabels)],
+    classes: &Classes,
+) -> Result<()> {
+    let mut left = samples.iter_mut();
+    for (file, labels) in files {
+        for sample in left.by_ref().take(labels.num_samples) {
+            if sample.label == NO_LABEL {
+                continue;
+            }
+            let name = usize::try_from(sample.label)
+                .ok()
+                .and_then(|label| labels.class_names.get(label));
+            let label = match name {
+                Some(name) => classes.label(name),
+                None => Err(format!(
+                    "the file states no name of label {}, and the other files have different names",
+                    sample.label
+                )),
+            };
+            sample.label = label
+                .map_err(|reason| Error::Argument(format!("{}: {reason}", display_name(file))))?;
+        }
+    }
+    Ok(())
 }
 
 /// Names of the labels of a column, from the feature description of the library `datasets`.
@@ -227,16 +265,16 @@ impl TableOptions {
         if bytes.is_none() {
             wanted.push(source.clone());
         }
-        for (name, usual) in [&self.keys.label, &self.keys.start, &self.keys.end]
-            .into_iter()
-            .zip(DEFAULT_COLUMNS)
-        {
+        let label = self.keys.label.as_ref();
+        let roles = [label, Some(&self.keys.start), Some(&self.keys.end)];
+        let roles = roles.into_iter().zip(DEFAULT_COLUMNS);
+        for (name, usual) in roles.filter_map(|(name, usual)| Some((name?, usual))) {
             match find_column(columns, name) {
-                Some(column) if *name == self.keys.label => {
+                Some(column) if label == Some(name) => {
                     if let Some(kind) = column.type_without_labels() {
                         return Err(Error::Argument(format!(
-                            "{}: column '{name}' of type {kind} has no labels; convert it to integers or text, or give \
-                             the column of labels as label=",
+                            "{}: column '{name}' of type {kind} has no labels; convert it to integers or text, give \
+                             the column of labels as label=, or label=None if there are none",
                             display_name(path)
                         )));
                     }

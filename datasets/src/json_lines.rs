@@ -17,8 +17,8 @@ use crate::{Dataset, NO_LABEL, Sample, SegmentBounds};
 pub struct SampleKeys {
     /// The path, or `file:` URI, of the video.
     pub source: String,
-    /// The label: a number, a name, or a list of numbers.
-    pub label: String,
+    /// The label: a number, a name, or a list of numbers. `None`: there are no labels.
+    pub label: Option<String>,
     /// The start of the segment.
     pub start: String,
     /// The end of the segment.
@@ -91,7 +91,7 @@ pub fn json_lines(
                 columns.set(lines.len(), name, value.clone())?;
             }
         }
-        if let Some(label) = object.get(&keys.label) {
+        if let Some(label) = keys.label.as_ref().and_then(|label| object.get(label)) {
             let kind = std::mem::discriminant(label);
             let (first, first_kind) = *first_label.get_or_insert((line, kind));
             if first_kind != kind {
@@ -134,7 +134,13 @@ impl SampleKeys {
     /// # Errors
     /// `Argument` if two roles have the same key.
     pub(crate) fn check(&self) -> Result<()> {
-        let names = [&self.source, &self.label, &self.start, &self.end];
+        let roles = [
+            Some(&self.source),
+            self.label.as_ref(),
+            Some(&self.start),
+            Some(&self.end),
+        ];
+        let names: Vec<&String> = roles.into_iter().flatten().collect();
         for (number, name) in names.iter().enumerate() {
             if names[..number].contains(name) {
                 return Err(Error::Argument(format!(
@@ -147,13 +153,15 @@ impl SampleKeys {
 
     /// The label of an object: a number, or a name.
     pub(crate) fn label(&self, object: &Value) -> Result<(i64, Option<String>), String> {
-        match object.get(&self.label) {
+        let Some(label) = &self.label else {
+            return Ok((NO_LABEL, None));
+        };
+        match object.get(label) {
             None | Some(Value::List(_)) => Ok((NO_LABEL, None)),
             Some(Value::Integer(label)) => Ok((*label, None)),
             Some(Value::Text(name)) => Ok((NO_LABEL, Some(name.clone()))),
             Some(other) => Err(format!(
-                "\"{}\" is {}, expected an integer, a name or a list of integers",
-                self.label,
+                "\"{label}\" is {}, expected an integer, a name or a list of integers",
                 other.shown()
             )),
         }
@@ -162,7 +170,7 @@ impl SampleKeys {
     /// Whether an item of an object belongs in a column: all except source, label and segment, but
     /// including a list of labels.
     pub(crate) fn is_column(&self, name: &str, value: &Value) -> Result<bool, String> {
-        if name == self.label && matches!(value, Value::List(_)) {
+        if self.label.as_deref() == Some(name) && matches!(value, Value::List(_)) {
             return match value {
                 Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))) => {
                     Ok(true)
@@ -172,9 +180,13 @@ impl SampleKeys {
                 )),
             };
         }
-        Ok(![&self.source, &self.label, &self.start, &self.end]
-            .iter()
-            .any(|key| *key == name))
+        let roles = [
+            Some(&self.source),
+            self.label.as_ref(),
+            Some(&self.start),
+            Some(&self.end),
+        ];
+        Ok(!roles.into_iter().flatten().any(|key| key == name))
     }
 
     /// The segment of the video that an object selects.
@@ -294,7 +306,7 @@ mod tests {
         let [source, label, start, end] = ["uri", "label", "start", "end"].map(str::to_owned);
         SampleKeys {
             source,
-            label,
+            label: Some(label),
             start,
             end,
             in_frames,

@@ -113,7 +113,7 @@ fn read(
     names: &mut Vec<String>,
 ) -> Result<()> {
     let file = ParquetFile::open(path)?;
-    *names = schema::class_names(&file, &options.keys.label);
+    *names = schema::class_names(&file, options.keys.label.as_deref().unwrap_or_default());
     let mut reader = RangeReader::new(file.chunk_source.0.clone());
     let (bytes, wanted) = options.select(path, &top_level_columns(&file))?;
     let converter = RowConverter::new(path, options, &wanted, on_error);

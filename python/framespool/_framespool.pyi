@@ -609,7 +609,7 @@ def read_lmdb(
 def read_tables(
     kind: str,
     files: list[str],
-    keys: tuple[str, str, str, str],
+    keys: tuple[str, str | None, str, str],
     in_frames: bool,
     classes: list[str] | None,
     columns: list[str] | None,

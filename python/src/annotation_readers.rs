@@ -234,7 +234,7 @@ pub(crate) fn read_json_lines(
     let (source, label, start, end) = keys;
     let keys = SampleKeys {
         source,
-        label,
+        label: Some(label),
         start,
         end,
         in_frames,

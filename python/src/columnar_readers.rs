@@ -43,7 +43,7 @@ pub(crate) fn read_tables<'py>(
     py: Python<'py>,
     kind: &str,
     files: Vec<PathBuf>,
-    keys: (String, String, String, String),
+    keys: (String, Option<String>, String, String),
     in_frames: bool,
     classes: Option<Vec<String>>,
     columns: Option<Vec<String>>,

@@ -379,17 +379,13 @@ fn build_index(
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let count = parsed_packets.len();
-    // The others are counted where packets are read.
-    let damaged = parsed_packets
-        .iter()
-        .filter(|k| k.picture.is_damaged && !k.packet.corrupt)
-        .count();
     let is_hidden = parsed_packets.iter().all(|k| k.packet.discard);
     let FrameTable {
         packets,
         frames,
         end_pts,
         time_base,
+        damaged,
     } = build_frame_table(&info, &container, parsed_packets, || {
         decoded_order(source, &info)
     })?;
@@ -397,7 +393,7 @@ fn build_index(
     if frames.is_empty() {
         let reason = match count {
             0 => "its video stream contains no packets".to_owned(),
-            n if is_hidden => format!("its edit list hides all of its {n} frames"),
+            n if is_hidden => format!("its edit list hides all of its {n} packets"),
             n => format!(
                 "none of its {n} {} packets can be decoded: it has no random access point",
                 info.params.codec.name

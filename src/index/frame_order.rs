@@ -34,6 +34,8 @@ pub(super) struct FrameTable {
     pub end_pts: i64,
     /// Unit of the frame times.
     pub time_base: TimeBase,
+    /// Damaged pictures that the demuxer did not mark.
+    pub damaged: usize,
 }
 
 /// Builds the tables of one video. `decoded_order` returns decode indices in a decoder's output
@@ -73,7 +75,8 @@ pub(super) fn build_frame_table(
             order
         }
         None => {
-            let order = order_by_decoder_output(rule, &mut parsed_packets, &decoded_order()?);
+            let has_fields = parts.contains(&true);
+            let order = order_by_decoder_output(has_fields, &mut parsed_packets, &decoded_order()?);
             unplaced = reordered_before_damage(&parsed_packets, &order);
             order
         }
@@ -84,6 +87,10 @@ pub(super) fn build_frame_table(
             order[n] = order[n - 1];
         }
     }
+    let damaged = parsed_packets
+        .iter()
+        .filter(|k| k.picture.is_damaged && !k.packet.corrupt)
+        .count();
     locate_damage(container, &mut parsed_packets);
     let starts = find_sync_points(codec, container, &parsed_packets, &order);
     let hidden = undecodable(rule, &parsed_packets, &order, &starts);
@@ -120,6 +127,7 @@ pub(super) fn build_frame_table(
         frames,
         end_pts,
         time_base,
+        damaged,
     })
 }
 
@@ -164,18 +172,19 @@ fn incomplete(
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
             let spared = marked[n + 1] && !corrupt[n + 1];
             parsed_packets[n + 1].packet.after_gap |= corrupt[n] && starts[n + 1];
-            // Of a field, only a missing slice is detected.
-            let is_detected = !parsed_packets[n].picture.has_fields;
-            corrupt[n] &= !(is_detected && (starts[n + 1] || spared));
+            // Decoders do not detect that the end of a slice is missing from a field picture.
+            let is_certain = parsed_packets[n].picture.has_fields;
+            corrupt[n] &= is_certain || !(starts[n + 1] || spared);
         }
     }
     corrupt
 }
 
-/// The output order of a decoder; packets for which it output nothing are marked as not shown. Of a
-/// codec with picture order counts, each picture is output unless it is damaged: it stays a frame.
+/// The output order of a decoder; packets for which it output nothing are marked as not shown. In a
+/// stream with fields in packets of their own, they are damaged, and stay frames: libavcodec does not
+/// output a field without the other one.
 fn order_by_decoder_output(
-    rule: OrderRule,
+    has_fields: bool,
     parsed_packets: &mut [ParsedPacket],
     shown: &[DecodeIndex],
 ) -> Vec<i64> {
@@ -190,7 +199,7 @@ fn order_by_decoder_output(
         .into_iter()
         .zip(parsed_packets)
         .map(|(order, k)| {
-            if order.is_none() && rule == OrderRule::PictureOrderCounts && last >= 0 {
+            if order.is_none() && has_fields && last >= 0 {
                 k.picture.is_damaged |= k.picture.shown;
             } else {
                 k.picture.shown &= order.is_some();
@@ -667,7 +676,9 @@ fn undecodable(
     };
     let loses = |n: &usize| {
         let picture = &parsed_packets[*n].picture;
-        picture.is_broken_link || *n == first && picture.random_access != RandomAccessPoint::Closed
+        let is_open = picture.random_access != RandomAccessPoint::Closed;
+        // The leading pictures of a damaged start may have been decodable: they are errors.
+        picture.is_broken_link || *n == first && is_open && !picture.is_damaged
     };
     for start in (first..parsed_packets.len())
         .filter(|&n| starts[n])

@@ -83,6 +83,7 @@ def test_a_lost_transport_packet_is_an_error(lost, intact, expected, tmp_path):
     at = of_video[lost]
     target.write_bytes(data[:at] + data[at + 188 :])
     video = fsp.Video(target, index=False)
+    is_whole = len(video) == FRAMES  # otherwise the packet was the first one of a picture
     errors = 0
     for n in range(len(video)):
         try:
@@ -90,7 +91,7 @@ def test_a_lost_transport_packet_is_an_error(lost, intact, expected, tmp_path):
         except fsp.errors.DecodeError:
             errors += 1
         else:
-            assert any(np.array_equal(frame, one) for one in expected), n
+            assert any(np.array_equal(frame, one) for one in (expected[n : n + 1] if is_whole else expected)), n
     assert 1 <= errors <= 3
 
 

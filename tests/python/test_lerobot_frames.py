@@ -406,6 +406,50 @@ def test_depth_of_16_bits_is_in_meters(tmp_path, encoder):
             assert np.abs(found[place, ..., 0] * 1000 - codes[row]).max() < 2.5
 
 
+@pytest.mark.parametrize("layout", ["NTCHW", "NTHWC", "NCTHW"])
+def test_depth_in_every_layout_with_transforms_for_colors(tmp_path, encoder, layout):
+    torchvision = pytest.importorskip("torchvision.transforms.v2")
+    codes = quantized(np.stack([depth_of(row) for row in range(sum(LENGTHS))]), RANGES["log"])
+    write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1", RANGES["log"])
+    dataset = fsp.datasets.lerobot(tmp_path / "dataset", delta_timestamps={})
+    for transforms in (
+        None,
+        [fsp.transforms.AssumeColor(matrix="bt709"), fsp.transforms.Resize(SIZE)],
+        torchvision.Compose([torchvision.Resize(SIZE)]),
+    ):
+        options = {"dtype": "uint16", "layout": layout, "transforms": transforms, "index": False}
+        batch = next(iter(fsp.ClipLoader(dataset, batch_size=3, **options)))
+        frames = batch[DEPTH]
+        channels = -1 if layout == "NTHWC" else -3
+        assert frames.shape == ((3, *SIZE, 3) if layout == "NTHWC" else (3, 3, *SIZE))
+        found = dataset.depth[DEPTH].meters(frames, channel_dim=channels)
+        exact = [dataset.depth[DEPTH].meters((codes[row] / np.float32(4095))[None]) for row in batch["index"].tolist()]
+        assert np.abs(np.moveaxis(found, channels, 1) - np.stack(exact)).max() < 1e-5
+        wrong = -3 if layout == "NTHWC" else -1
+        with pytest.raises(fsp.errors.ArgumentError, match="have no channels in dimension"):
+            dataset.depth[DEPTH].meters(frames, channel_dim=wrong)
+        assert len(dataset.depth[DEPTH].meters([frames[0], frames[1]], channel_dim=channels)) == 2
+
+
+def test_depth_of_some_datasets_only_is_refused(tmp_path, videos, encoder):
+    codes = np.zeros((sum(LENGTHS), *SIZE), np.uint16)
+    write_depth(tmp_path / "one", encoder, codes, "-c:v ffv1", RANGES["log"])
+    write_depth(tmp_path / "two", encoder, codes, "-c:v ffv1", {"is_depth_map": False})
+    parts = [fsp.datasets.lerobot(tmp_path / name, delta_timestamps={}) for name in ("one", "two")]
+    with pytest.raises(fsp.errors.ArgumentError, match="depth camera with a stated range in some of the datasets only"):
+        fsp.ClipLoader(fsp.datasets.mix((parts[0], 1), (parts[1], 1)), batch_size=2, dtype="uint16")
+    with pytest.warns(UserWarning, match=f"^{DEPTH} is a depth map, whose frames are colors in a dataset of videos"):
+        fsp.datasets.lerobot(tmp_path / "one", camera=DEPTH)
+
+
+@pytest.mark.parametrize("wrong", [{"video.depth_max": 0}, {"video.depth_min": "near"}, {"video.use_log": "no"}])
+def test_a_wrong_range_of_depth_names_the_file(tmp_path, encoder, wrong):
+    codes = np.zeros((sum(LENGTHS), *SIZE), np.uint16)
+    write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1", RANGES["log"] | wrong)
+    with pytest.raises(fsp.errors.ArgumentError, match=r"^meta/info\.json: the range of depth"):
+        fsp.datasets.lerobot(tmp_path / "dataset", delta_timestamps={})
+
+
 def test_depth_that_a_loader_would_cut_is_reported(tmp_path, videos, encoder):
     codes = np.zeros((sum(LENGTHS), *SIZE), np.uint16)
     write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1", RANGES["log"])

@@ -223,10 +223,34 @@ def test_files_must_have_the_same_class_names(tmp_path, kind):
     reason = rf"'label' are cat, dog in .*1\.{kind} and dog, cat in .*3\.{kind}: .*join the datasets with \+"
     with pytest.raises(fsp.errors.ArgumentError, match=reason):
         read(tmp_path)
-    with pytest.raises(fsp.errors.ArgumentError, match=reason):
+    renumbered = read(tmp_path, classes=["bird", "cat", "dog"])
+    assert renumbered.classes == ["bird", "cat", "dog"] and [label for _, label in renumbered] == [-1, 2, 1, 2]
+    with pytest.raises(fsp.errors.ArgumentError, match=rf"1\.{kind}: 'dog' is not one of the 1 classes"):
+        read(tmp_path, classes=["cat"])
+    write(f"4.{kind}", None, [1])
+    with pytest.raises(fsp.errors.ArgumentError, match=rf"4\.{kind}: the file states no name of label 1"):
         read(tmp_path, classes=["cat", "dog"])
     joined = read(tmp_path / f"1.{kind}") + read(tmp_path / f"3.{kind}")
     assert [joined.classes[label] for _, label in joined] == ["dog", "dog"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_table_without_labels_may_have_a_column_of_that_name(tmp_path, kind):
+    masks = pa.array([{"a": 1}, {"a": 2}], pa.struct({"a": pa.int64()}))
+    for name, values in (("struct", masks), ("bytes", [b"1", b"2"]), ("text", ["x", "y"])):
+        rows, path = pa.table({"uri": ["a.mp4", "b.mp4"], "label": values}), tmp_path / f"{name}.{kind}"
+        if kind == "parquet":
+            pq.write_table(rows, path)
+        else:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+        read = getattr(fsp.datasets, kind)
+        dataset = read(path, label=None)
+        assert [label for _, label in dataset] == [-1, -1] and dataset.classes == []
+        assert dataset.columns == ({"label": ["x", "y"]} if name == "text" else {})
+        if name != "text":
+            with pytest.raises(fsp.errors.ArgumentError, match=f"of type {name} has no labels.*label=None if there"):
+                read(path)
 
 
 def test_invalid_arguments_are_rejected(tmp_path):

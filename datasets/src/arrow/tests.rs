@@ -107,7 +107,7 @@ fn read(path: &Path, source: &str, others: &[&str]) -> Result<ArchiveListing> {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
     let keys = SampleKeys {
         source: source.to_owned(),
-        label,
+        label: Some(label),
         start,
         end,
         in_frames: false,

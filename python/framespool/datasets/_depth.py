@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
+from framespool._common.validate_args import boolean, integer, number
 from framespool.errors import ArgumentError
 
 #: Bits of LeRobot's codes, and its default range in meters.
@@ -48,8 +49,11 @@ class DepthCodes:
     bits: int = _CODE_BITS
 
     def __post_init__(self) -> None:
-        numbers = (self.depth_min, self.depth_max, self.shift)
-        if not all(math.isfinite(value) for value in numbers) or self.depth_min >= self.depth_max:
+        for name in ("depth_min", "depth_max", "shift"):
+            number(name, getattr(self, name))
+        boolean("use_log", self.use_log)
+        integer("bits", self.bits, least=1, most=16)
+        if self.depth_min >= self.depth_max:
             raise ArgumentError(f"depth_min must be less than depth_max, got {self!r}")
         if self.use_log and self.depth_min + self.shift <= 0:
             raise ArgumentError(f"depth_min + shift must be above 0 for use_log=True, got {self!r}")
@@ -59,23 +63,29 @@ class DepthCodes:
 
         Args:
             frames: (…, C, H, W) frames of the depth camera, uint16 or float32, not normalized: a tensor of PyTorch or
-                framespool, or an array. Of the channels, which are equal, the first is used.
-            channel_dim: Dimension of the channels; -1 for the layout `"NTHWC"`.
+                framespool, or an array; or a list of these. Of the channels, which are equal, the first is used.
+            channel_dim: Dimension of the channels; -1 for the layout `"NTHWC"`, and 1 for clips of `"NCTHW"`.
 
         Returns:
             (…, 1, H, W) float32 in meters: an array of the same kind and on the same device; for a tensor of framespool
-            one of NumPy.
+            one of NumPy, or of PyTorch if it is on a GPU. For a list a list.
 
         Raises:
-            ArgumentError: If the frames have another dtype.
+            ArgumentError: If the frames have another dtype, or this dimension is not that of channels.
         """
+        if isinstance(frames, list):
+            return [self.meters(each, channel_dim=channel_dim) for each in frames]
         if isinstance(frames, _framespool.Tensor):
-            frames = frames.numpy()
+            frames = frames.numpy() if frames.device == "cpu" else frames.torch()
         dtype = str(frames.dtype).rpartition(".")[2]
         if dtype not in ("uint16", "float32", "float64"):
             raise ArgumentError(
                 f"frames must be uint16 or float32, got {frames.dtype}, which does not keep the codes; use "
                 'dtype="uint16" or dtype="float32" for the loader'
+            )
+        if not -frames.ndim <= channel_dim < frames.ndim or frames.shape[channel_dim] not in (1, 3):
+            raise ArgumentError(
+                f"frames of shape {tuple(frames.shape)} have no channels in dimension {channel_dim}; give channel_dim="
             )
         take = [slice(None)] * frames.ndim
         take[channel_dim] = slice(0, 1)
@@ -100,6 +110,8 @@ def _as_float32(values: Any) -> Any:
 def _exp(values: Any) -> Any:
     if _is_torch(values):
         return values.exp()
+    if hasattr(values, "__array_namespace__"):  # such as arrays of JAX
+        return values.__array_namespace__().exp(values)
     import numpy as np
 
     return np.exp(values)
@@ -112,7 +124,8 @@ def depth_codes(feature: Mapping[str, Any]) -> DepthCodes | None:
         feature: The camera in `info.json`.
 
     Returns:
-        `None` if it is no depth camera, or if the distances of its codes are not stated.
+        `None` if it is no depth camera, or if the distances of its codes are not stated. Those of `video.depth_min` and
+        so on are of 12 bits.
 
     Raises:
         ArgumentError: If they are stated wrongly.
@@ -120,17 +133,15 @@ def depth_codes(feature: Mapping[str, Any]) -> DepthCodes | None:
     if not is_depth(feature):
         return None
     info = _info(feature)
-    stated = {name: info.get(f"video.{name}") for name in _DEFAULTS}
-    if any(value is not None for value in stated.values()):
-        values = {name: _DEFAULTS[name] if value is None else value for name, value in stated.items()}
+    stated = {name: info[f"video.{name}"] for name in _DEFAULTS if info.get(f"video.{name}") is not None}
+    pix_fmt, unit = str(info.get("video.pix_fmt") or ""), str(info.get("depth_unit") or "mm")
+    if stated and (not pix_fmt or "12" in pix_fmt):
         try:
-            low, high, shift = (float(values[name]) for name in ("depth_min", "depth_max", "shift"))
-            return DepthCodes(low, high, shift, bool(values["use_log"]))
-        except (TypeError, ValueError) as error:
+            return DepthCodes(**_DEFAULTS | stated)
+        except ArgumentError as error:
             raise ArgumentError(f"meta/info.json: the range of depth {stated!r} is wrong: {error}") from None
-    unit = _METERS.get(info.get("depth_unit") or "mm")
-    if info.get("video.pix_fmt") in ("gray16le", "gray16be") and unit is not None:
-        return DepthCodes(0.0, 65535 * unit, use_log=False, bits=16)
+    if not stated and pix_fmt in ("gray16le", "gray16be") and unit in _METERS:
+        return DepthCodes(0.0, 65535 * _METERS[unit], use_log=False, bits=16)
     return None
 
 

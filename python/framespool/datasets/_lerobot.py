@@ -25,6 +25,7 @@ _TAKEN = frozenset(
     (
         *("frames", "labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "requested_ids", "view_ids"),
         *("padding", "geometry", "video", "columns", "content_keys", "unpadded_sizes", "mixed_with", "mix_weights"),
+        *("audio", "audio_mask"),
         *("task", "dataset_index", "episode_index", "length", "tasks", "fps"),
         *("dataset_from_index", "dataset_to_index"),
     )
@@ -130,7 +131,16 @@ def lerobot(
         numbers = [integer("episodes", number, most=2**63 - 1) for number in given]
     one = camera if isinstance(camera, str) else None
     if cameras is None and delta_timestamps is None and normalize is None and rename is None:
-        return annotated_dataset(_framespool.read_lerobot(root, one, numbers))
+        episodes_only = annotated_dataset(_framespool.read_lerobot(root, one, numbers))
+        features = json.loads(_framespool.read_text(os.path.join(root, "meta/info.json")))["features"]
+        for name in [one] if one is not None else features:
+            if is_depth(features[name]):
+                warnings.warn(
+                    f"{name} is a depth map, whose frames are colors in a dataset of videos; delta_timestamps={{}} "
+                    "makes one of frames with depth, see docs/howto/robotics.md",
+                    stacklevel=user_stacklevel(),
+                )
+        return episodes_only
     chosen = cameras if one is None else [one]
     return LeRobotFrames(root, chosen, numbers, delta_timestamps, tolerance_s, rename, normalize, stats)
 

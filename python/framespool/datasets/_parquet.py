@@ -28,7 +28,7 @@ def parquet(
     path: StrPaths,
     *,
     source: str = "uri",
-    label: str = "label",
+    label: str | None = "label",
     start: str = "start",
     end: str = "end",
     in_frames: bool = False,
@@ -54,7 +54,8 @@ def parquet(
             in `webdataset()`), a URL, optionally with braces, or a list of them.
         source: Column of the videos or images.
         label: Column of the labels, if it exists: an integer or a name, or a list of integers, which becomes a column.
-            Names of `datasets`' class labels are `Dataset.classes`; all files must have the same.
+            Names of `datasets`' class labels are `Dataset.classes`; all files must have the same, unless `classes` is
+            given. `None`: there are no labels, and a column `label` is one like the others.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
@@ -96,7 +97,7 @@ def arrow(
     path: StrPaths,
     *,
     source: str = "uri",
-    label: str = "label",
+    label: str | None = "label",
     start: str = "start",
     end: str = "end",
     in_frames: bool = False,
@@ -154,7 +155,7 @@ def arrow(
 def _read(
     kind: Literal["parquet", "arrow"],
     path: StrPaths,
-    names: tuple[str, str, str, str],
+    names: tuple[str, str | None, str, str],
     in_frames: bool,
     classes: Sequence[str] | None,
     columns: str | Sequence[str] | None,
@@ -166,7 +167,7 @@ def _read(
     source, label, start, end = names
     keys = (
         string_list("source", [source])[0],
-        string_list("label", [label])[0],
+        None if label is None else string_list("label", [label])[0],
         string_list("start", [start])[0],
         string_list("end", [end])[0],
     )

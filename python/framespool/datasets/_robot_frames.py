@@ -318,15 +318,24 @@ class RobotFrames:
         return sizes[0] if len(sizes) == 1 else None
 
     def is_depth(self, camera: str) -> bool:
-        """Whether a camera measures depth, in any of the datasets.
+        """Whether a camera measures depth.
 
         Args:
             camera: Its name.
 
         Returns:
             Whether it does.
+
+        Raises:
+            ArgumentError: If it does in some of the datasets only.
         """
-        return any(camera in source.depth_cameras for source in self.sources)
+        found = {camera in source.depth_cameras for source in self.sources}
+        if len(found) > 1:
+            raise ArgumentError(
+                f"{camera} is a depth camera with a stated range in some of the datasets only; give it another name in "
+                "the others by rename=, or leave it out by keys="
+            )
+        return True in found
 
     def has_deltas(self, camera: str) -> bool:
         """Whether a clip of a camera has a dimension of time.

@@ -14,7 +14,7 @@ from framespool.errors import ArgumentError
 from framespool.loaders import _checkpoint
 from framespool.options._loader import LoaderOptions
 from framespool.transforms import AssumeColor, Resize
-from framespool.transforms._compose import split
+from framespool.transforms._compose import listed, split
 from framespool.video._sources import VideoSegment
 
 
@@ -64,8 +64,11 @@ class Cameras:
     def _steps(self, name: str, size: tuple[int, int] | None) -> Sequence[Any] | None:
         # Without transforms the size is known only from the metadata. The resize changes no frame: see values().
         steps = [Resize(size)] if not self._transforms[name] and size is not None else self._transforms[name]
+        if not self._robots.is_depth(name):
+            return steps
         # Depth is stored as luma of all codes, although most files declare a range of colors.
-        return [AssumeColor("luma", "full"), *(steps or ())] if self._robots.is_depth(name) else steps
+        given = [step for step in listed(steps) or () if not isinstance(step, AssumeColor)]
+        return [AssumeColor("luma", "full"), *given]
 
     def first(self) -> tuple[Any, LoaderOptions]:
         """The clip sampler of the first camera, and the options of its native loader.
@@ -131,10 +134,17 @@ class Cameras:
                         )
             frames = batch["frames"]
             if not self._robots.has_deltas(name):
-                frames = [clip[0] for clip in frames] if isinstance(frames, list) else frames[:, 0]
+                frames = self._without_time(frames)
             found[name] = frames
         episodes, frames = made[0]["video_ids"].tolist(), made[0]["view_ids"].tolist()
         return {**found, **self._robots.values(episodes, frames)}
+
+    def _without_time(self, frames: Any) -> Any:
+        """Frames of clips of one frame, without the dimension of time."""
+        time_is_third = self._options.layout == "NCTHW"
+        if isinstance(frames, list):
+            return [clip[:, 0] if time_is_third else clip[0] for clip in frames]
+        return frames[:, :, 0] if time_is_third else frames[:, 0]
 
 
 def _by_camera(transforms: Any, cameras: Sequence[str]) -> dict[str, Sequence[Any] | None]:

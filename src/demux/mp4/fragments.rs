@@ -32,30 +32,10 @@ fn track_runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Appends the samples of all fragments. `false` where the file is left to libavformat.
 ///
-/// If composition offsets are negative, as in CMAF, libavformat moves all composition times of
-/// fragments so that none is before its decoding time. (Of samples that are not in fragments, it
-/// moves the decoding times.)
+/// If composition offsets are negative, as in CMAF, libavformat adds the largest one so far to the
+/// composition times of a fragment, so that none is before its decoding time. (Of samples that are
+/// not in fragments, it moves the decoding times.)
 pub(super) fn append(
-    samples: &mut Vec<Mp4Sample>,
-    site: &Site,
-    limits: &Limits,
-    top: &TopLevelBoxes,
-    movie: &Movie,
-    track_id: u32,
-) -> Result<bool> {
-    let listed = samples.len();
-    if !append_as_stated(samples, site, limits, top, movie, track_id)? {
-        return Ok(false);
-    }
-    let before_decoding = samples.iter().map(|s| s.dts.saturating_sub(s.cts)).max();
-    for s in &mut samples[listed..] {
-        s.cts = s.cts.saturating_add(before_decoding.unwrap_or(0).max(0));
-    }
-    Ok(true)
-}
-
-/// Appends the samples of all fragments with their times in the file.
-fn append_as_stated(
     samples: &mut Vec<Mp4Sample>,
     site: &Site,
     limits: &Limits,
@@ -67,7 +47,9 @@ fn append_as_stated(
         return Ok(false);
     };
     let mut next_dts = samples.last().map_or(0, |s| s.dts + s.duration);
+    let mut negative_offset = largest_negative_offset(samples);
     for (at, moof) in &top.moofs {
+        let first_of_fragment = samples.len();
         // Data offset of a run that has none: the end of the previous run of this fragment.
         let mut implicit = *at;
         let Some((_, body)) = children(moof).next() else {
@@ -122,8 +104,19 @@ fn append_as_stated(
                 None => return Ok(false),
             }
         }
+        let fragment = &mut samples[first_of_fragment..];
+        negative_offset = negative_offset.max(largest_negative_offset(fragment));
+        for s in fragment {
+            s.cts = s.cts.saturating_add(negative_offset);
+        }
     }
     Ok(true)
+}
+
+/// How much the largest negative composition offset is below 0.
+fn largest_negative_offset(samples: &[Mp4Sample]) -> i64 {
+    let offsets = samples.iter().map(|s| s.dts.saturating_sub(s.cts));
+    offsets.fold(0, i64::max)
 }
 
 struct TrackFragment {

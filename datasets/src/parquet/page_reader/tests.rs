@@ -73,7 +73,7 @@ fn options(source: &str) -> TableOptions {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
     let keys = SampleKeys {
         source: source.to_owned(),
-        label,
+        label: Some(label),
         start,
         end,
         in_frames: false,

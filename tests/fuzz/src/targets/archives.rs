@@ -186,7 +186,7 @@ fn table(input: &[u8], name: &str, read: Reader) {
     let source = ["video", "image", "path", "number"][usize::from(option & 3)];
     let keys = SampleKeys {
         source: source.into(),
-        label: "label".into(),
+        label: Some("label".into()),
         start: "start".into(),
         end: "end".into(),
         in_frames: option & 4 == 4,

@@ -82,7 +82,7 @@ pub const JSON_LINES: Target = Target {
         let path = scratch::write("fuzzed.jsonl", text);
         let keys = SampleKeys {
             source: "video".into(),
-            label: "label".into(),
+            label: Some("label".into()),
             start: "start".into(),
             end: "end".into(),
             in_frames: option & 1 == 1,

@@ -260,6 +260,7 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
                     MatrixCoefficients::Bt2020Ncl,
                     MatrixCoefficients::Smpte240m,
                     MatrixCoefficients::YCgCo,
+                    MatrixCoefficients::Luma,
                     MatrixCoefficients::Rgb,
                 ])
             }),

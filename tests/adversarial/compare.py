@@ -105,7 +105,7 @@ def _internal_findings(result: dict[str, Any]) -> list[tuple[str, str]]:
             clip = {index: set(range(index - index % length, index - index % length + length)) for index in refused}
             refused = [n for n in refused if clip[n] & {int(index) for index in answers} <= good]
             if len(good) * 8 < result["length"]:
-                refused = []  # a loader gives up where nearly all clips fail
+                refused = []  # a loader ends with an error where nearly all clips fail
         elif not way.startswith(("sequential", "at a time")) and not set(refused) <= good:
             refused = []  # one request for all of them
         for index in [index for index in refused if index in good][:1]:

@@ -109,7 +109,7 @@ def appended(m: Material) -> tuple[bytes, str]:
 def concatenated(m: Material) -> tuple[bytes, str]:
     """Two files concatenated."""
     if m.base.has_fields and m.base.container == "ts":
-        m.rule = "lost"  # The counters jump, and of fields no decoder tells whether something is missing there.
+        m.rule = "lost"  # The counters jump, and no decoder reports what is missing from a field.
     if m.draw.random() < 0.3:
         return m.data * 2, "twice"
 

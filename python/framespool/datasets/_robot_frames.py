@@ -333,7 +333,7 @@ class RobotFrames:
         if len(found) > 1:
             raise ArgumentError(
                 f"{camera} is a depth camera with a stated range in some of the datasets only; give it another name in "
-                "the others by rename=, or leave it out by keys="
+                "the others by rename=, or omit it by keys="
             )
         return True in found
 

@@ -85,10 +85,11 @@ fn output_is_independent_of_loader_settings() {
                 "{what}: {decoded} frames decoded, {plainly} without a budget"
             );
             if memory_budget == MEMORY_BUDGET {
-                assert!(
-                    stats.clip_cache_hits > 0 && stats.gops_shared > 0,
-                    "{what}: {stats:?}"
-                );
+                assert!(stats.gops_shared > 0, "{what}: {stats:?}");
+                // With views, all clips of a video are in one batch: only workers that are ahead of
+                // the open batches use the cache.
+                let is_grouped = base().options.group_clips;
+                assert!(is_grouped || stats.clip_cache_hits > 0, "{what}: {stats:?}");
             }
         }
     }

@@ -184,7 +184,8 @@ fn renumber(
             let label = match name {
                 Some(name) => classes.label(name),
                 None => Err(format!(
-                    "the file states no name of label {}, and the other files have different names",
+                    "the file states no name of label {}, and the other files have different names; read these \
+                     files apart",
                     sample.label
                 )),
             };

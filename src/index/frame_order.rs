@@ -180,8 +180,8 @@ fn incomplete(
     corrupt
 }
 
-/// The output order of a decoder; packets for which it output nothing are marked as not shown. In a
-/// stream with fields in packets of their own, they are damaged, and stay frames: libavcodec does not
+/// The output order of a decoder; packets for which it output nothing are marked as not shown, unless
+/// they are damaged. In a stream with fields in packets of their own, they are: libavcodec does not
 /// output a field without the other one.
 fn order_by_decoder_output(
     has_fields: bool,
@@ -201,7 +201,7 @@ fn order_by_decoder_output(
         .map(|(order, k)| {
             if order.is_none() && has_fields && last >= 0 {
                 k.picture.is_damaged |= k.picture.shown;
-            } else {
+            } else if !k.picture.is_damaged {
                 k.picture.shown &= order.is_some();
             }
             last = order.unwrap_or(last);
@@ -676,16 +676,16 @@ fn undecodable(
     };
     let loses = |n: &usize| {
         let picture = &parsed_packets[*n].picture;
-        let is_open = picture.random_access != RandomAccessPoint::Closed;
-        // The leading pictures of a damaged start may have been decodable: they are errors.
-        picture.is_broken_link || *n == first && is_open && !picture.is_damaged
+        picture.is_broken_link || *n == first && picture.random_access != RandomAccessPoint::Closed
     };
     for start in (first..parsed_packets.len())
         .filter(|&n| starts[n])
         .filter(loses)
     {
+        // Those of a damaged start may have been decodable: they are errors, unless they are RASL.
+        let is_damaged = parsed_packets[start].picture.is_damaged;
         for n in leading_pictures(rule, parsed_packets, order, start, end_of(start)) {
-            hidden[n] = true;
+            hidden[n] |= !is_damaged || parsed_packets[n].picture.is_rasl;
         }
     }
     hidden

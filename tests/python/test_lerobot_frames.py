@@ -442,7 +442,7 @@ def test_depth_of_some_datasets_only_is_refused(tmp_path, videos, encoder):
         fsp.datasets.lerobot(tmp_path / "one", camera=DEPTH)
 
 
-@pytest.mark.parametrize("wrong", [{"video.depth_max": 0}, {"video.depth_min": "near"}, {"video.use_log": "no"}])
+@pytest.mark.parametrize("wrong", [{"video.depth_max": 0}, {"video.depth_min": "near"}, {"video.shift": -1}])
 def test_a_wrong_range_of_depth_names_the_file(tmp_path, encoder, wrong):
     codes = np.zeros((sum(LENGTHS), *SIZE), np.uint16)
     write_depth(tmp_path / "dataset", encoder, codes, "-c:v ffv1", RANGES["log"] | wrong)
@@ -466,6 +466,6 @@ def test_depth_that_a_loader_would_cut_is_reported(tmp_path, videos, encoder):
     info["features"][WRIST]["info"] = {"video.is_depth_map": True, "video.pix_fmt": "yuv420p12le"}
     info["features"][TOP]["info"] = {"video.is_depth_map": False}
     path.write_text(json.dumps(info))
-    with pytest.warns(UserWarning, match=rf"^{WRIST} is a depth map, but meta/info.json does not say in which unit"):
+    with pytest.warns(UserWarning, match=rf"^{WRIST} is a depth map, but meta/info.json states no range of depth"):
         fsp.datasets.lerobot(tmp_path / "unknown", delta_timestamps={})
     fsp.datasets.lerobot(tmp_path / "unknown", camera=[TOP])

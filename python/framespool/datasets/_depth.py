@@ -64,7 +64,7 @@ class DepthCodes:
         Args:
             frames: (…, C, H, W) frames of the depth camera, uint16 or float32, not normalized: a tensor of PyTorch or
                 framespool, or an array; or a list of these. Of the channels, which are equal, the first is used.
-            channel_dim: Dimension of the channels; -1 for the layout `"NTHWC"`, and 1 for clips of `"NCTHW"`.
+            channel_dim: Dimension of the channels; -1 for the layout `"NTHWC"`, and -4 for clips of `"NCTHW"`.
 
         Returns:
             (…, 1, H, W) float32 in meters: an array of the same kind and on the same device; for a tensor of framespool
@@ -135,11 +135,14 @@ def depth_codes(feature: Mapping[str, Any]) -> DepthCodes | None:
     info = _info(feature)
     stated = {name: info[f"video.{name}"] for name in _DEFAULTS if info.get(f"video.{name}") is not None}
     pix_fmt, unit = str(info.get("video.pix_fmt") or ""), str(info.get("depth_unit") or "mm")
-    if stated and (not pix_fmt or "12" in pix_fmt):
+    if stated and (not pix_fmt or pix_fmt.endswith(("12le", "12be", "p12"))):
         try:
-            return DepthCodes(**_DEFAULTS | stated)
+            values = _DEFAULTS | stated
+            return DepthCodes(**values | {"use_log": bool(values["use_log"])})
         except ArgumentError as error:
-            raise ArgumentError(f"meta/info.json: the range of depth {stated!r} is wrong: {error}") from None
+            raise ArgumentError(
+                f"meta/info.json: the range of depth {stated!r} is wrong: {error}; correct it"
+            ) from None
     if not stated and pix_fmt in ("gray16le", "gray16be") and unit in _METERS:
         return DepthCodes(0.0, 65535 * _METERS[unit], use_log=False, bits=16)
     return None

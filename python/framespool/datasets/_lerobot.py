@@ -133,8 +133,9 @@ def lerobot(
     if cameras is None and delta_timestamps is None and normalize is None and rename is None:
         episodes_only = annotated_dataset(_framespool.read_lerobot(root, one, numbers))
         features = json.loads(_framespool.read_text(os.path.join(root, "meta/info.json")))["features"]
-        for name in [one] if one is not None else features:
-            if is_depth(features[name]):
+        videos = [name for name, feature in features.items() if dict(feature).get("dtype") == "video"]
+        for name in videos if one is None else [one]:
+            if depth_codes(features[name]) is not None:
                 warnings.warn(
                     f"{name} is a depth map, whose frames are colors in a dataset of videos; delta_timestamps={{}} "
                     "makes one of frames with depth, see docs/howto/robotics.md",
@@ -281,8 +282,8 @@ def _warn_of_depth(features: Mapping[str, Mapping[str, Any]], cameras: Sequence[
     for name in cameras:
         if is_depth(features[name]) and depth_codes(features[name]) is None:
             warnings.warn(
-                f"{name} is a depth map, but meta/info.json does not say in which unit, so that its frames are colors; "
-                "omit it by camera=, see docs/howto/robotics.md",
+                f"{name} is a depth map, but meta/info.json states no range of depth for its pixel format, so that its "
+                "frames are colors; omit it by camera=, see docs/howto/robotics.md",
                 stacklevel=user_stacklevel(),
             )
 

@@ -118,7 +118,7 @@ class EpochIterator(Iterator[B]):
 
     def cancel(self) -> None:
         """Ends the pass: batches that were taken ahead are not delivered, and `next` raises StopIteration."""
-        self._loaders, self._given, self._unmade = [], [], None
+        self._loaders, self._given, self._unmade, self._check = [], [], None, None
         self._waiting.clear()
 
     def undelivered(self) -> int | None:

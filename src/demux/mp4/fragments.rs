@@ -32,9 +32,10 @@ fn track_runs(traf: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Appends the samples of all fragments. `false` where the file is left to libavformat.
 ///
-/// If composition offsets are negative, as in CMAF, libavformat adds the largest one so far to the
-/// composition times of a fragment, so that none is before its decoding time. (Of samples that are
-/// not in fragments, it moves the decoding times.)
+/// If composition offsets are negative, as in CMAF, libavformat adds the largest one of the file to
+/// all composition times of fragments, so that none is before its decoding time. (Of samples that
+/// are not in fragments, it moves the decoding times. With an index of all fragments in the file, it
+/// adds the largest offset so far, which is not done here: frames would be unevenly spaced.)
 pub(super) fn append(
     samples: &mut Vec<Mp4Sample>,
     site: &Site,
@@ -47,9 +48,8 @@ pub(super) fn append(
         return Ok(false);
     };
     let mut next_dts = samples.last().map_or(0, |s| s.dts + s.duration);
-    let mut negative_offset = largest_negative_offset(samples);
+    let listed = samples.len();
     for (at, moof) in &top.moofs {
-        let first_of_fragment = samples.len();
         // Data offset of a run that has none: the end of the previous run of this fragment.
         let mut implicit = *at;
         let Some((_, body)) = children(moof).next() else {
@@ -104,19 +104,13 @@ pub(super) fn append(
                 None => return Ok(false),
             }
         }
-        let fragment = &mut samples[first_of_fragment..];
-        negative_offset = negative_offset.max(largest_negative_offset(fragment));
-        for s in fragment {
-            s.cts = s.cts.saturating_add(negative_offset);
-        }
+    }
+    let before_decoding = samples.iter().map(|s| s.dts.saturating_sub(s.cts));
+    let largest = before_decoding.fold(0, i64::max);
+    for s in &mut samples[listed..] {
+        s.cts = s.cts.saturating_add(largest);
     }
     Ok(true)
-}
-
-/// How much the largest negative composition offset is below 0.
-fn largest_negative_offset(samples: &[Mp4Sample]) -> i64 {
-    let offsets = samples.iter().map(|s| s.dts.saturating_sub(s.cts));
-    offsets.fold(0, i64::max)
 }
 
 struct TrackFragment {

@@ -134,13 +134,7 @@ impl SampleKeys {
     /// # Errors
     /// `Argument` if two roles have the same key.
     pub(crate) fn check(&self) -> Result<()> {
-        let roles = [
-            Some(&self.source),
-            self.label.as_ref(),
-            Some(&self.start),
-            Some(&self.end),
-        ];
-        let names: Vec<&String> = roles.into_iter().flatten().collect();
+        let names: Vec<&String> = self.names().collect();
         for (number, name) in names.iter().enumerate() {
             if names[..number].contains(name) {
                 return Err(Error::Argument(format!(
@@ -149,6 +143,18 @@ impl SampleKeys {
             }
         }
         Ok(())
+    }
+
+    /// The keys that have a role.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        let label = self.label.as_ref();
+        let roles = [
+            Some(&self.source),
+            label,
+            Some(&self.start),
+            Some(&self.end),
+        ];
+        roles.into_iter().flatten()
     }
 
     /// The label of an object: a number, or a name.
@@ -180,13 +186,7 @@ impl SampleKeys {
                 )),
             };
         }
-        let roles = [
-            Some(&self.source),
-            self.label.as_ref(),
-            Some(&self.start),
-            Some(&self.end),
-        ];
-        Ok(!roles.into_iter().flatten().any(|key| key == name))
+        Ok(!self.names().any(|key| key == name))
     }
 
     /// The segment of the video that an object selects.

@@ -6,6 +6,7 @@ pub(crate) mod av1;
 pub(crate) mod codec;
 pub(crate) mod configuration;
 pub mod disposable;
+mod gif;
 pub(crate) mod h264;
 pub mod header_parser;
 pub(crate) mod hevc;
@@ -47,6 +48,7 @@ const REGISTRY: &[(&str, &dyn Codec)] = &[
     ("wmv3", &vc1::Vc1 { is_advanced: false }),
     ("theora", &theora::Theora),
     ("mjpeg", &mjpeg::Mjpeg),
+    ("gif", &gif::Gif),
     ("prores", &intra::IndependentPictures),
     ("dnxhd", &intra::IndependentPictures),
     ("v210", &intra::IndependentPictures),

@@ -1,10 +1,10 @@
-//! Motion JPEG: a picture may use the quantizer and Huffman tables of an earlier one.
+//! Motion JPEG: a picture may use the quantizer and Huffman tables of an earlier one. One that has
+//! all its tables itself is a random access point, whatever the container says.
 
 use framespool_nvdec::session;
 
-use super::codec::{Codec, INEXACT, PacketDependencyParser, PacketFlags, PictureParser};
-use super::picture_info::{Dependency, PictureInfo, RandomAccessPoint};
-use crate::media::CodecParams;
+use super::codec::{Codec, INEXACT, PacketFlags, PictureParser};
+use super::picture_info::{PictureInfo, RandomAccessPoint};
 
 pub(crate) struct Mjpeg;
 
@@ -22,8 +22,9 @@ impl Codec for Mjpeg {
         (!data.starts_with(&START_OF_IMAGE)).then_some("it does not begin with a JPEG image")
     }
 
-    fn dependency_parser(&self, _params: &CodecParams) -> Option<Box<dyn PacketDependencyParser>> {
-        Some(Box::new(MjpegDependencyParser::default()))
+    /// The tables may follow segments that are longer than the bytes that were read.
+    fn is_header_missing(&self, picture: &PictureInfo, _container_key: bool) -> bool {
+        picture.random_access == RandomAccessPoint::None
     }
 
     fn harmless_messages(&self) -> &'static [&'static str] {
@@ -60,75 +61,153 @@ impl Codec for Mjpeg {
 
 impl PictureParser for MjpegTableTracker {
     fn parse(&mut self, data: &[u8], flags: PacketFlags) -> PictureInfo {
-        let borrows = !self.is_self_contained(data);
+        let source = self.source(data);
         PictureInfo {
-            random_access: match borrows && !flags.is_first {
-                true => RandomAccessPoint::None,
-                false => flags.random_access(),
+            random_access: match source == TableSource::Own || flags.is_first {
+                true => RandomAccessPoint::Open,
+                false => RandomAccessPoint::None,
             },
+            is_damaged: source == TableSource::Lost && !flags.is_first,
             ..PictureInfo::default()
         }
     }
 }
 
-/// Pictures without quantizer tables use those of an earlier picture.
-#[derive(Default)]
-struct MjpegDependencyParser {
-    /// Whether pictures contain Huffman tables, or all use the default ones.
-    own_huffman_tables: Option<bool>,
-    inconsistent: bool,
-}
-
-impl PacketDependencyParser for MjpegDependencyParser {
-    fn parse(&mut self, data: &[u8]) -> Option<Dependency> {
-        let (quantisers, codes) = find_tables(data)?;
-        self.inconsistent |= !quantisers || *self.own_huffman_tables.get_or_insert(codes) != codes;
-        (!self.inconsistent).then_some(Dependency::Disposable { layer: 0 })
-    }
+/// Where the tables that a picture uses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TableSource {
+    /// The picture itself, or the default Huffman tables.
+    Own,
+    /// Pictures since the last one that has all its tables itself; or they are unknown.
+    Earlier,
+    /// A picture before that one, or none.
+    Lost,
 }
 
 /// In decode order: which pictures can be decoded without earlier ones.
 #[derive(Default)]
 struct MjpegTableTracker {
-    seen_huffman_tables: bool,
+    /// Tables that any picture has defined.
+    seen: Tables,
+    /// Those that are defined since the last picture that has all its tables itself.
+    available: Tables,
 }
 
 impl MjpegTableTracker {
-    /// Whether a picture contains all tables that it needs: it may rely on the default Huffman
-    /// tables until a picture contains its own.
-    fn is_self_contained(&mut self, data: &[u8]) -> bool {
-        let Some((quantisers, codes)) = find_tables(data) else {
-            return true;
+    fn source(&mut self, data: &[u8]) -> TableSource {
+        let Some(PictureTables { defined, missing }) = find_tables(data) else {
+            return TableSource::Earlier;
         };
-        let alone = quantisers && (codes || !self.seen_huffman_tables);
-        self.seen_huffman_tables |= codes;
-        alone
+        let missing = missing & !(DEFAULT_TABLES & !self.seen);
+        let source = if missing == 0 {
+            self.available = defined;
+            TableSource::Own
+        } else if missing & !self.available == 0 {
+            TableSource::Earlier
+        } else {
+            TableSource::Lost
+        };
+        self.available |= defined;
+        self.seen |= defined;
+        source
     }
 }
 
-/// Whether quantizer and Huffman tables precede the first scan (ITU-T T.81 B.2).
-fn find_tables(data: &[u8]) -> Option<(bool, bool)> {
-    const HUFFMAN: u8 = 0xc4;
-    const QUANTISERS: u8 = 0xdb;
-    const SCAN: u8 = 0xda;
+/// A set of tables: bit n stands for the quantizer table n, bit 4 + n for the Huffman table n of DC
+/// coefficients, bit 8 + n for that of AC coefficients.
+type Tables = u16;
+
+/// Two Huffman tables of each class exist without a definition: those of ITU-T T.81 K.3.
+const DEFAULT_TABLES: Tables = 0b0011_0011_0000;
+
+/// The table with number `table` of class 0 (quantizer), 1 (DC) or 2 (AC); `None` for others.
+fn table_of(class: u8, table: u8) -> Option<Tables> {
+    (class < 3 && table < 4).then(|| 1 << (4 * class + table))
+}
+
+/// Tables of one picture.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct PictureTables {
+    defined: Tables,
+    /// Used by a scan, and not defined before it.
+    missing: Tables,
+}
+
+/// The tables that a picture defines and uses (ITU-T T.81 B.2). `None` if that cannot be known
+/// because its headers are damaged.
+fn find_tables(data: &[u8]) -> Option<PictureTables> {
+    const END_OF_IMAGE: u8 = 0xd9;
+    const DEFINE_HUFFMAN_TABLES: u8 = 0xc4;
+    const DEFINE_QUANTIZER_TABLES: u8 = 0xdb;
+    const START_OF_SCAN: u8 = 0xda;
+    const LOSSLESS: u8 = 0xc3;
+    const PROGRESSIVE: u8 = 0xc2;
     let mut rest = data.strip_prefix(&START_OF_IMAGE)?;
-    let (mut quantisers, mut codes) = (false, false);
+    let mut tables = PictureTables::default();
+    let mut frame: Option<(u8, Vec<(u8, u8)>)> = None; // process, and (identifier, quantizer table)
+    let mut has_scan = false;
     loop {
-        let (&[prefix, marker, high, low], _) = rest.split_first_chunk::<4>()?;
-        if prefix != 0xff {
-            return None;
+        // As the decoder does, bytes that are no marker are skipped, such as those of a scan.
+        let next = memchr::memchr_iter(0xff, rest)
+            .find_map(|at| Some((at, *rest.get(at + 1).filter(|m| (0xc0..0xff).contains(*m))?)));
+        let Some((at, marker)) = next.filter(|&(_, marker)| marker != END_OF_IMAGE) else {
+            return has_scan.then_some(tables);
+        };
+        rest = &rest[at + 2..];
+        if (0xd0..=0xd8).contains(&marker) {
+            continue; // restart markers and START_OF_IMAGE have no content
         }
+        let (&length, _) = rest.split_first_chunk::<2>()?;
+        let length = usize::from(u16::from_be_bytes(length));
+        let mut content = rest.get(2..length)?;
+        rest = &rest[length..];
         match marker {
-            0xff => {
-                rest = &rest[1..]; // fill byte
-                continue;
+            DEFINE_QUANTIZER_TABLES => {
+                while let Some(&head) = content.first() {
+                    content = content.get(1 + (64 << (head >> 4).min(1))..)?;
+                    tables.defined |= table_of(0, head & 15)?;
+                }
             }
-            SCAN => return Some((quantisers, codes)),
-            QUANTISERS => quantisers = true,
-            HUFFMAN => codes = true,
+            DEFINE_HUFFMAN_TABLES => {
+                while let Some(&head) = content.first() {
+                    let values: usize = content.get(1..17)?.iter().map(|&n| usize::from(n)).sum();
+                    content = content.get(17 + values..)?;
+                    tables.defined |= table_of(1 + (head >> 4), head & 15)?;
+                }
+            }
+            0xc0..=LOSSLESS => {
+                let components = content.get(6..)?.chunks_exact(3);
+                frame = Some((marker, components.map(|c| (c[0], c[2])).collect()));
+            }
+            START_OF_SCAN => {
+                has_scan = true;
+                // Of other processes, nothing is known.
+                let (process, components) = frame.as_ref()?;
+                let (&count, selected) = content.split_first()?;
+                let (selected, spectral) = selected.split_at_checked(2 * usize::from(count))?;
+                let [first, _, approximation] = *spectral.first_chunk::<3>()?;
+                let is_progressive = *process == PROGRESSIVE;
+                for scan in selected.chunks_exact(2) {
+                    let (_, quantizer) = components.iter().find(|(id, _)| *id == scan[0])?;
+                    let (dc, ac) = (scan[1] >> 4, scan[1] & 15);
+                    let mut used = 0;
+                    if *process != LOSSLESS {
+                        used |= table_of(0, *quantizer)?;
+                    }
+                    if !is_progressive || (first == 0 && approximation >> 4 == 0) {
+                        used |= table_of(1, dc)?;
+                    }
+                    if *process != LOSSLESS && (!is_progressive || first > 0) {
+                        used |= table_of(2, ac)?;
+                    }
+                    tables.missing |= used & !tables.defined;
+                }
+                if !is_progressive && usize::from(count) == components.len() {
+                    return Some(tables);
+                }
+            }
             _ => {}
         }
-        rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..)?;
     }
 }
 
@@ -136,31 +215,113 @@ fn find_tables(data: &[u8]) -> Option<(bool, bool)> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn jpeg_without_own_tables_is_no_keyframe() {
-        let (image, scan) = ([0xff, 0xd8], [0xff, 0xda, 0, 2]);
-        let (quantisers, codes) = ([0xff, 0xdb, 0, 3, 0], [0xff, 0xc4, 0, 3, 0]);
-        let usual = [&image[..], &quantisers, &scan].concat();
-        let own = [&image[..], &quantisers, &codes, &scan].concat();
-        let bare = [&image[..], &scan].concat();
-        let mut jpeg = MjpegTableTracker::default();
-        let alone =
-            [&usual, &bare, &usual, &own, &usual, &own].map(|data| jpeg.is_self_contained(data));
-        assert_eq!(alone, [true, false, true, true, false, true]);
+    const IMAGE: &[u8] = &[0xff, 0xd8];
+    const END: &[u8] = &[0xff, 0xd9];
+
+    fn segment(marker: u8, content: &[u8]) -> Vec<u8> {
+        let length = (2 + content.len() as u16).to_be_bytes();
+        [&[0xff, marker], &length[..], content].concat()
+    }
+
+    fn quantizers(tables: &[u8]) -> Vec<u8> {
+        let content = tables
+            .iter()
+            .flat_map(|&table| [&[table], &[1; 64][..]].concat());
+        segment(0xdb, &content.collect::<Vec<u8>>())
+    }
+
+    fn codes(tables: &[u8]) -> Vec<u8> {
+        let one = |&table: &u8| [&[table, 1], &[0; 15][..], &[7]].concat();
+        segment(0xc4, &tables.iter().flat_map(one).collect::<Vec<u8>>())
+    }
+
+    /// Two components with tables 0 and 1; a scan of both.
+    fn picture(process: u8) -> Vec<u8> {
+        let frame = segment(process, &[8, 0, 8, 0, 8, 2, 1, 0x11, 0, 2, 0x11, 1]);
+        [
+            frame,
+            segment(0xda, &[2, 1, 0x00, 2, 0x11, 0, 63, 0]),
+            vec![0xff, 0, 9],
+        ]
+        .concat()
+    }
+
+    fn sources(images: &[&[Vec<u8>]]) -> Vec<TableSource> {
+        let mut tracker = MjpegTableTracker::default();
+        let images = images
+            .iter()
+            .map(|parts| [IMAGE, &parts.concat(), END].concat());
+        images.map(|image| tracker.source(&image)).collect()
     }
 
     #[test]
-    fn jpeg_with_own_tables_is_disposable() {
-        let quantisers = [0xff, 0xdb, 0, 3, 0];
-        let scan = [0xff, 0xda, 0, 2];
-        let whole = [&[0xff, 0xd8][..], &quantisers, &scan].concat();
-        let mut jpeg = MjpegDependencyParser::default();
+    fn pictures_use_their_own_tables_or_earlier_ones() {
+        use TableSource::{Earlier, Lost, Own};
+        let (both, all) = (quantizers(&[0, 1]), codes(&[0x00, 0x10, 0x01, 0x11]));
+        let usual = [both.clone(), picture(0xc0)];
+        let own = [both.clone(), all.clone(), picture(0xc0)];
+        let bare = [picture(0xc0)];
+        let half = [quantizers(&[0]), picture(0xc0)];
+        let found = sources(&[&usual, &bare, &half, &usual, &own, &usual, &own, &bare]);
         assert_eq!(
-            jpeg.parse(&whole),
-            Some(Dependency::Disposable { layer: 0 })
+            found,
+            [Own, Earlier, Earlier, Own, Own, Earlier, Own, Earlier]
         );
-        assert_eq!(jpeg.parse(&whole[..4]), None);
-        assert_eq!(jpeg.parse(&[&[0xff, 0xd8][..], &scan].concat()), None);
-        assert_eq!(jpeg.parse(&whole), None);
+        // Only default Huffman tables may be undefined, and two of each class have a default.
+        let high = segment(0xda, &[2, 1, 0x22, 2, 0x22, 0, 63, 0]);
+        let frame = segment(0xc0, &[8, 0, 8, 0, 8, 2, 1, 0x11, 0, 2, 0x11, 1]);
+        assert_eq!(sources(&[&bare]), [Lost]);
+        assert_eq!(sources(&[&[both.clone(), frame, high]]), [Lost]);
+        // Table 2 was defined before a picture that has all its tables itself.
+        let second = segment(0xc0, &[8, 0, 8, 0, 8, 1, 1, 0x11, 2]);
+        let scan = segment(0xda, &[1, 1, 0, 0, 63, 0]);
+        let first = [quantizers(&[0, 1, 2]), picture(0xc0)];
+        assert_eq!(
+            sources(&[&first, &[second.clone(), scan.clone()]]),
+            [Own, Earlier]
+        );
+        assert_eq!(
+            sources(&[&first, &usual, &[second, scan]]),
+            [Own, Own, Lost]
+        );
+    }
+
+    #[test]
+    fn every_scan_of_a_picture_counts() {
+        use TableSource::{Earlier, Own};
+        let frame = segment(0xc2, &[8, 0, 8, 0, 8, 1, 1, 0x11, 0]);
+        let scan = |first: u8, last: u8| segment(0xda, &[1, 1, 0x00, first, last, 0]);
+        let (dc, ac) = (codes(&[0x00]), codes(&[0x10]));
+        let start = [
+            quantizers(&[0]),
+            frame,
+            dc,
+            scan(0, 0),
+            vec![0xff, 0, 0xff, 0xd0, 9],
+        ];
+        let whole = [&start[..], &[ac, scan(1, 63)]].concat();
+        let part = [&start[..], &[scan(1, 63)]].concat();
+        assert_eq!(sources(&[&whole, &part, &whole]), [Own, Earlier, Own]);
+    }
+
+    #[test]
+    fn damaged_headers_are_read_as_the_decoder_reads_them() {
+        use TableSource::{Earlier, Own};
+        let own = [quantizers(&[0, 1]), picture(0xc0)];
+        // The segment is longer than its data: what precedes the next marker is skipped.
+        let junk = vec![0xff, 0xe0, 0, 2, 1, 2, 3, 0xff, 0xff];
+        let found = sources(&[&own, &[junk.clone(), picture(0xc0)], &[junk, own.concat()]]);
+        assert_eq!(found, [Own, Earlier, Own]);
+        let mut cut = quantizers(&[0, 1]);
+        cut[3] -= 1;
+        for damaged in [
+            cut,
+            quantizers(&[4]),
+            codes(&[0x20]),
+            codes(&[0x04]),
+            vec![0xff, 0xdb],
+        ] {
+            assert_eq!(sources(&[&own, &[damaged, own.concat()]]), [Own, Earlier]);
+        }
     }
 }

@@ -33,6 +33,25 @@ def test_damaged_file_gives_named_error_or_frames(manifest):
     assert {"InvalidDataError", "DecodeError", "TruncatedError"} <= set(errors.values())
 
 
+def test_a_cut_gif_image_is_an_error(encoder, tmp_path):
+    """The decoder leaves out the rows that are missing, without a message."""
+    path = tmp_path / "cut.gif"
+    source = "testsrc2=size=96x64:rate=10,trim=end_frame=4"
+    subprocess.run([encoder, "-v", "error", "-f", "lavfi", "-i", source, path], check=True)
+    data = path.read_bytes()
+    expected = fsp.Video(path).frames(range(4)).frames.numpy()
+    assert data.endswith(b"\0;")
+    last = data.rindex(b"\x21\xf9\x04")
+    for kept in [*range(last + 30, len(data) - 2, 37), len(data) - 2]:
+        path.write_bytes(data[:kept])
+        video = fsp.Video(path, index=False)
+        assert np.array_equal(video.frames(range(3)).frames.numpy(), expected[:3])
+        with pytest.raises(fsp.errors.DecodeError, match="the end of its image is missing"):
+            video[3]
+    path.write_bytes(data[:-1])  # without the last byte of the file, which ends no image
+    assert np.array_equal(fsp.Video(path, index=False).frames(range(4)).frames.numpy(), expected)
+
+
 def test_an_overwritten_first_packet_of_a_gradual_refresh_moves_no_frame(encoder, tmp_path):
     path = tmp_path / "refresh.mkv"
     source = "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 30 -c:v libx264 -bf 0"

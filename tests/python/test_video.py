@@ -202,6 +202,27 @@ def test_parameter_sets_that_change_inside_a_stream(videos):
         assert np.array_equal(video.frames([wanted], **small).frames.numpy()[0], in_order[wanted]), wanted
 
 
+@pytest.mark.parametrize("container", ["avi", "mkv", "mov", "mjpeg"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_jpeg_picture_without_own_tables_uses_those_before_it(videos, encoder, tmp_path, container, damaged):
+    """Its tables have another marker, or none, and the decoder finds the next one."""
+    data = bytearray((videos / "codecs" / "mjpeg_320x240.avi").read_bytes())
+    images = [at for at in range(len(data)) if data[at : at + 4] == b"\xff\xd8\xff\xe0"]
+    borrowing = (5, 6, 9)
+    for n in borrowing:
+        at = data.index(b"\xff\xdb", images[n], images[n + 1])  # the quantizer tables, equal in all pictures
+        data[at : at + 2] = b"\0\0" if damaged else b"\xff\xe5"
+    source, path = tmp_path / "source.avi", tmp_path / f"copy.{container}"
+    source.write_bytes(data)
+    subprocess.run([encoder, "-v", "error", "-i", source, "-c", "copy", path], check=True)
+    video = fsp.Video(path, index=False)
+    assert not {*borrowing} & {*video.info.keyframes} and {0, 4, 7, 8, 10} <= {*video.info.keyframes}
+    expected = fsp.Video(videos / "codecs" / "mjpeg_320x240.avi").frames(range(12)).frames.numpy()
+    assert np.array_equal(video.frames(range(12)).frames.numpy(), expected)
+    for n in (9, 6, 5, 4, 10, 6):
+        assert np.array_equal(video[n].numpy(), expected[n]), n
+
+
 def test_iteration_stops_at_damage_and_not_before(videos):
     video = fsp.Video(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
     delivered = 0

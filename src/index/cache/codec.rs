@@ -18,7 +18,7 @@ use crate::units::{DecodeIndex, TimeBase};
 /// Must be incremented whenever the encoding changes or `build` returns a different index for the
 /// same file: entries of another format are rebuilt. `tests/engine/index_cache.rs` compares indices
 /// of real files with recorded ones.
-pub const FORMAT: u8 = 13;
+pub const FORMAT: u8 = 14;
 
 /// Maximum reorder depth of a decoder.
 const MAX_REORDER_DEPTH: u8 = 16;

@@ -272,6 +272,13 @@ pub(crate) fn invalid_argument<T>(text: impl Into<String>) -> Result<T> {
     Err(Error::Argument(text.into()))
 }
 
+/// Errors with the same text are equal: an error of the system has no other comparison.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
 impl Error {
     /// Name of the error's kind: the key in statistics. Each kind maps to one Python class.
     pub fn kind(&self) -> &'static str {

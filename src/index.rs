@@ -155,10 +155,10 @@ pub struct VideoIndex {
     /// their order is unknown. Not part of the stored index: `PacketReader::load_first_field` reads
     /// it, and only deinterlacing needs it.
     pub first_field: OnceLock<Option<Field>>,
-    /// Set once the GPU has met something in the video that it does not decode, has reported damage
-    /// or has confused pictures: only the CPU decodes the video from then on, since of later damage
-    /// the GPU may report less. Not part of the stored index.
-    pub cpu_only: OnceLock<()>,
+    /// The error by which the GPU has refused something in the video, has reported damage or has
+    /// confused pictures: only the CPU decodes the video from then on, since of later damage the GPU
+    /// may report less. Not part of the stored index.
+    pub cpu_only: OnceLock<Error>,
 }
 
 impl VideoIndex {

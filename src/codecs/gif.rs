@@ -1,4 +1,4 @@
-//! GIF: whether the data of an image are complete. The decoder leaves out rows that are missing,
+//! GIF: whether the data of an image are complete. The decoder omits rows that are missing,
 //! without a message.
 
 use super::codec::Codec;

@@ -1,5 +1,5 @@
 //! Motion JPEG: a picture may use the quantizer and Huffman tables of an earlier one. One that has
-//! all its tables itself is a random access point, whatever the container says.
+//! all its tables itself is a random access point, also if the container does not mark it.
 
 use framespool_nvdec::session;
 

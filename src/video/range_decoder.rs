@@ -104,13 +104,16 @@ impl RangeDecoder {
         decoders: &mut dyn DecoderProvider,
     ) -> Result<()> {
         self.range = Some(range.clone());
-        let cpu_only = index.cpu_only.get().is_some();
-        if self.is_on_gpu() && (cpu_only || !decoders.keeps_gpu_decoder(index)) {
+        let cpu_only = index.cpu_only.get();
+        if self.is_on_gpu() && (cpu_only.is_some() || !decoders.keeps_gpu_decoder(index)) {
             self.release(decoders);
         }
         if self.decoder.is_none() {
             let prefers_gpu = decoders.prefers_gpu();
-            let decoder = decoders.acquire(index, prefers_gpu && !cpu_only);
+            if let Some(error) = cpu_only.filter(|_| prefers_gpu) {
+                decoders.record_fallback(index, error, true); // another decoder met it
+            }
+            let decoder = decoders.acquire(index, prefers_gpu && cpu_only.is_none());
             self.is_fallback = prefers_gpu && matches!(decoder, AnyDecoder::Software(_));
             self.decoder = Some(decoder);
         }
@@ -166,7 +169,7 @@ impl RangeDecoder {
         };
         let index = reader.index().clone();
         if let Error::Unsupported { .. } | Error::Decode { .. } | Error::Internal { .. } = error {
-            let _ = index.cpu_only.set(()); // it may have been set before
+            let _ = index.cpu_only.set(error.clone()); // it may have been set before
         }
         match &error {
             _ if is_about_gpu(&error) && !missing.is_empty() => {

@@ -34,7 +34,7 @@ def test_damaged_file_gives_named_error_or_frames(manifest):
 
 
 def test_a_cut_gif_image_is_an_error(encoder, tmp_path):
-    """The decoder leaves out the rows that are missing, without a message."""
+    """The decoder omits the rows that are missing, without a message."""
     path = tmp_path / "cut.gif"
     source = "testsrc2=size=96x64:rate=10,trim=end_frame=4"
     subprocess.run([encoder, "-v", "error", "-f", "lavfi", "-i", source, path], check=True)

@@ -35,6 +35,8 @@ pub(crate) struct Container {
     /// Whether a stream has no beginning of its own, so that it may be cut inside a picture.
     pub may_be_cut: bool,
     pub damage_mark: DamageMark,
+    /// Whether a part is missing within the packet at this position, which libavformat has marked.
+    pub is_cut: fn(&dyn ByteSource, u64) -> Result<bool>,
 
     // ---- Times ----
     /// Whether presentation times are stored. Otherwise the times that libavformat generates for
@@ -104,6 +106,7 @@ const REGISTRY: &[Container] = &[
         drops_scrambled_packets: true,
         may_be_cut: true,
         damage_mark: DamageMark::PacketOrNext,
+        is_cut: mpeg::is_pes_cut,
         ..new("mpegts", &["ts", "mts", "m2t", "m2ts"])
     },
     Container {
@@ -160,6 +163,7 @@ const fn new(name: &'static str, extensions: &'static [&'static str]) -> Contain
         begins_with_stream: false,
         may_be_cut: false,
         damage_mark: DamageMark::Packet,
+        is_cut: |_, _| Ok(false),
         stores_times: true,
         starts_at_zero: false,
         has_laces: false,

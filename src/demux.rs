@@ -27,6 +27,9 @@ pub struct PacketInfo {
     pub discard: bool,
     /// A part of its payload is missing.
     pub corrupt: bool,
+    /// If the demuxer's mark of damage may mean this packet or another one: a part is missing within
+    /// this one.
+    pub cut: bool,
     /// Data before it could not be read: a picture that it refers to may be missing.
     pub after_gap: bool,
 }

@@ -439,7 +439,7 @@ impl VideoIndex {
         };
         let codec = Codec {
             id: 0,
-            name: "none".into(),
+            name: "vp9".into(),
             is_image: false,
         };
         let color = ColorTags::default();

@@ -1,4 +1,5 @@
-//! Recognizes scrambled packets of MPEG program and transport streams (ISO/IEC 13818-1).
+//! Recognizes scrambled packets of MPEG program and transport streams, and damage within packets of
+//! transport streams (ISO/IEC 13818-1).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +20,60 @@ fn is_scrambled_pes(head: &[u8]) -> bool {
         && head
             .get(6)
             .is_some_and(|flags| flags & 0xc0 == 0x80 && flags & 0x30 != 0)
+}
+
+/// Whether something is missing within the PES packet whose first transport packet is at `at`, or is
+/// marked as damaged (2.4.3.2, 2.4.3.3). What is missing at its end looks like a joint of two
+/// recordings, and is not found.
+pub(super) fn is_pes_cut(source: &dyn ByteSource, at: u64) -> Result<bool> {
+    const MAX_BYTES: u64 = 64 << 20;
+    let read = |at| -> Result<Vec<u8>> {
+        let mut data = vec![0; 1 << 16];
+        let got = source.read_at(at, &mut data)?;
+        data.truncate(got);
+        Ok(data)
+    };
+    let mut data = read(at)?;
+    let has_sync_byte = |at: usize| data.get(at).is_none_or(|&byte| byte == SYNC_BYTE);
+    let size = PACKET_SIZES
+        .into_iter()
+        .find(|size| (0..8).all(|n| has_sync_byte(n * size)));
+    let Some(size) = size else {
+        return Ok(false);
+    };
+    let mut begin = at;
+    let mut stream = None;
+    let mut last_counter = None;
+    loop {
+        for packet in data.chunks(size) {
+            let [SYNC_BYTE, high, low, flags, body @ ..] = packet else {
+                return Ok(false); // the end, or what the demuxer has to search through
+            };
+            if *stream.get_or_insert((high & 0x1f, *low)) != (high & 0x1f, *low) {
+                continue;
+            }
+            let (is_damaged, begins_pes) = (high & 0x80 != 0, high & 0x40 != 0);
+            if begins_pes && last_counter.is_some() {
+                return Ok(false);
+            }
+            let has_adaptation = flags & 0x20 != 0 && body.first().is_some_and(|&n| n > 0);
+            let is_discontinuous = has_adaptation && body.get(1).is_some_and(|f| f & 0x80 != 0);
+            let (has_payload, counter) = (flags & 0x10 != 0, flags & 15);
+            // A packet may be repeated, and one without a payload does not count.
+            let continues = |last: u8| {
+                counter == last || (has_payload && counter == (last + 1) & 15) || is_discontinuous
+            };
+            if is_damaged || last_counter.is_some_and(|last| !continues(last)) {
+                return Ok(true);
+            }
+            last_counter = Some(counter);
+        }
+        begin += (data.len() / size * size) as u64;
+        if data.len() < size || begin - at > MAX_BYTES {
+            return Ok(false);
+        }
+        data = read(begin)?;
+    }
 }
 
 /// Passes reads on, and records which streams of an MPEG transport stream are scrambled:
@@ -102,7 +157,7 @@ impl ScrambledStreams {
             .chunks(size as usize)
         {
             // One that continues in the next read is not needed.
-            let [0x47, high, low, flags, body @ ..] = packet else {
+            let [SYNC_BYTE, high, low, flags, body @ ..] = packet else {
                 continue;
             };
             let (id, has_payload) = (
@@ -133,14 +188,89 @@ impl ScrambledStreams {
     }
 }
 
+/// First byte of a transport packet.
+const SYNC_BYTE: u8 = 0x47;
+
+/// Lengths of transport packets: as such, with an arrival time (M2TS), with parity bytes.
+const PACKET_SIZES: [usize; 3] = [188, 192, 204];
+
 /// Length of the packets of a transport stream, and where the first one begins in `data`.
 fn layout(data: &[u8]) -> Option<(u64, u64)> {
     const PACKETS: usize = 8;
-    let fits =
-        |size: usize, first: usize| (0..PACKETS).all(|n| data.get(first + n * size) == Some(&0x47));
-    [188, 192, 204].into_iter().find_map(|size: usize| {
+    let fits = |size: usize, first: usize| {
+        (0..PACKETS).all(|n| data.get(first + n * size) == Some(&SYNC_BYTE))
+    };
+    PACKET_SIZES.into_iter().find_map(|size: usize| {
         (0..size)
             .find(|&first| fits(size, first))
             .map(|first| (size as u64, first as u64))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    /// Packets of streams 256 and 17, each with its counter, flags of the second byte, and whether it
+    /// has a payload.
+    fn stream(size: usize, packets: &[(u16, u8, u8, bool)]) -> Vec<u8> {
+        let packet = |&(id, counter, flags, has_payload): &(u16, u8, u8, bool)| {
+            let [high, low] = id.to_be_bytes();
+            let control = if has_payload { 0x10 } else { 0x20 } | counter;
+            let mut packet = vec![SYNC_BYTE, flags | high, low, control];
+            packet.resize(size, 0);
+            packet
+        };
+        packets.iter().flat_map(packet).collect()
+    }
+
+    #[test]
+    fn only_damage_within_a_pes_packet_counts() {
+        const BEGINS: u8 = 0x40;
+        const DAMAGED: u8 = 0x80;
+        let video = |counter, flags| (256, counter, flags, true);
+        let whole = [
+            video(15, BEGINS),
+            (17, 3, BEGINS, true),
+            video(0, 0),
+            (17, 9, DAMAGED, true),
+            (256, 0, 0, false),
+            video(1, 0),
+            video(1, 0),
+        ];
+        let cases: [(&[_], bool); 6] = [
+            (&[], false),
+            (&[video(2, 0), video(3, BEGINS)], false),
+            (&[video(5, BEGINS), video(9, 0)], false), // a joint, or lost at its end
+            (&[video(2, DAMAGED)], true),
+            (&[video(3, 0), video(4, BEGINS)], true),
+            (&[(256, 2, 0, false)], true), // the counter of a packet without a payload
+        ];
+        for size in PACKET_SIZES {
+            for (rest, expected) in &cases {
+                let mut bytes = vec![7; 40];
+                bytes.extend(stream(size, &[&whole[..], rest].concat()));
+                let source = MemorySource::new("a.ts", bytes);
+                assert_eq!(
+                    is_pes_cut(&source, 40).unwrap(),
+                    *expected,
+                    "{size} {rest:?}"
+                );
+                assert!(!is_pes_cut(&source, 39).unwrap(), "no transport packet");
+                assert!(!is_pes_cut(&source, source.len()).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn long_pes_packets_are_read_in_parts() {
+        for lost in [None, Some(1000), Some(2999)] {
+            let numbers = (0..3000).filter(|n| Some(*n) != lost.filter(|n| *n < 2999));
+            let packets = numbers.map(|n| (256, (n % 16) as u8, u8::from(n == 0) << 6, true));
+            let bytes = stream(188, &packets.collect::<Vec<_>>());
+            let found = is_pes_cut(&MemorySource::new("a.ts", bytes), 0).unwrap();
+            assert_eq!(found, lost == Some(1000));
+        }
+    }
 }

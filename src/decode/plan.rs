@@ -2,6 +2,8 @@
 //! Each range starts at a random access point and ends at its last wanted picture.
 //! Reads only the index: it opens no decoder and reads no payload.
 
+use crate::codecs;
+use crate::ffmpeg::decoder::is_intra_only;
 use crate::index::VideoIndex;
 use crate::units::{DecodeIndex, PresentationIndex};
 
@@ -61,6 +63,10 @@ pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> V
         .collect();
     needs.sort_unstable();
     needs.dedup();
+    // What a decoder kept from before a random access point can have an effect behind it: of damage
+    // that the decoder does not notice, or in a codec whose key flags are taken from the container.
+    let params = &index.info.params;
+    let keeps_state = !codecs::of(&params.codec).is_reset_at_sync(params) && !is_intra_only(params);
     let mut ranges: Vec<DecodeRange> = Vec::new();
     for (start, end, packet) in needs {
         // A range cannot continue across missing packets: a start after a gap needs a range of its
@@ -68,7 +74,8 @@ pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> V
         let behind_gap = index.packets[start.as_usize()].is_after_gap();
         let continues = |range: &&mut DecodeRange| {
             range.start == start
-                || !behind_gap
+                || !keeps_state
+                    && !behind_gap
                     && index.extradata_changes(range.start) == index.extradata_changes(start)
         };
         match ranges.last_mut().filter(continues) {
@@ -120,6 +127,14 @@ mod tests {
     fn gop_is_entered_once_up_to_the_last_needed_frame() {
         let ranges = plan_decode_ranges(&closed_gops(), &frames(&[2, 1, 2, 1]));
         assert_eq!(summary(&ranges), [(0, 2, vec![1, 2])]);
+    }
+
+    #[test]
+    fn a_decoder_that_keeps_state_decodes_one_gop() {
+        let mut index = closed_gops();
+        index.info.params.codec.name = "cinepak".into();
+        let ranges = plan_decode_ranges(&index, &frames(&[3, 4]));
+        assert_eq!(summary(&ranges), [(0, 3, vec![3]), (4, 4, vec![4])]);
     }
 
     #[test]

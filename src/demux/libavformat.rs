@@ -98,6 +98,12 @@ pub(crate) fn read_packets(
         last_position = packet.position();
         let after_gap = demuxer.skipped_corrupt() > skipped_corrupt;
         skipped_corrupt = demuxer.skipped_corrupt();
+        // The mark is on it or on the one before.
+        let is_marked = packet.is_corrupt() || packets.last().is_some_and(|last| last.corrupt);
+        let cut = match packet.position().filter(|_| is_marked) {
+            Some(at) => (container.is_cut)(&**source, at)?,
+            None => false,
+        };
         packets.push(PacketInfo {
             offset,
             size: packet.data().len() as u32,
@@ -107,6 +113,7 @@ pub(crate) fn read_packets(
             key: packet.is_key(),
             discard: packet.is_discard(),
             corrupt: packet.is_corrupt(),
+            cut,
             after_gap,
         });
         visit(&info, &packet)?;

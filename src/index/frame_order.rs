@@ -172,8 +172,9 @@ fn incomplete(
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
             let spared = marked[n + 1] && !corrupt[n + 1];
             parsed_packets[n + 1].packet.after_gap |= corrupt[n] && starts[n + 1];
-            // Decoders do not detect that the end of a slice is missing from a field picture.
-            let is_certain = parsed_packets[n].picture.has_fields;
+            // Decoders do not detect that the end of a slice is missing from a field picture, nor
+            // all damage within a picture.
+            let is_certain = parsed_packets[n].picture.has_fields || parsed_packets[n].packet.cut;
             corrupt[n] &= is_certain || !(starts[n + 1] || spared);
         }
     }

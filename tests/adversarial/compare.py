@@ -19,8 +19,8 @@ ORACLE_MISREADS = {"repeated_ts_packet"}
 #: of versions without checksums. Of uncompressed pictures, any bytes are valid.
 TOLERANT_BASES = ("mjpeg", "ffv1.avi", "raw")
 #: Codecs whose frames depend on previous ones without a way to notice that these are missing; decoder releases then
-#: differ in pixels too.
-UNNUMBERED_CODECS = {"intra", "vp8", "ffv1"}
+#: differ in pixels too. Damaged vectors of Cinepak refer to codes from before the keyframe.
+UNNUMBERED_CODECS = {"intra", "vp8", "ffv1", "cinepak"}
 #: Limits for one file: processor time of one way of reading it, and resident memory.
 SECONDS, MIB = 10.0, 1024.0
 #: Maximum number of findings of one kind per case.
@@ -266,8 +266,8 @@ def _damaged(
     if wrong:
         context = f"the oracle: {expected.decoder_error}" if expected.decoder_error else "not noticed by the oracle"
         return [f"damaged: {len(wrong)} of {len(frames)} frames, first {wrong[0]} of {result['length']} ({context})"]
-    # The times of a second file begin again, and continue those of the first one instead.
-    if not case.timed or case.rule != "lost" or len(intact) > 1:
+    # The times of a file that is appended begin again; framespool continues those of the first one instead.
+    if not case.timed or case.rule != "lost" or case.mutation == "concatenated":
         return []
     known = {pair for source in [expected, *intact] for pair in source.frames}
     times = dict(enumerate(result["pts"]))

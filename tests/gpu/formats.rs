@@ -395,7 +395,11 @@ fn a_video_with_reported_damage_stays_on_the_cpu() {
                 clip_decoder = clip_decoder.with_nvdec(&gpu).expect("a session");
             }
             let decoded = frames(&video, &mut clip_decoder, wanted).is_ok();
-            assert_eq!(clip_decoder.cpu_fallback.is_some(), on_gpu, "every decoder says why");
+            assert_eq!(
+                clip_decoder.cpu_fallback.is_some(),
+                on_gpu,
+                "every decoder says why"
+            );
             decoded
         };
         wanted.iter().map(decode).collect()

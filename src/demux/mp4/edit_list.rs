@@ -97,6 +97,7 @@ impl EditList {
             key: s.key,
             discard: s.cts < self.from || s.cts >= self.to,
             corrupt: false,
+            cut: false,
             after_gap: false,
         }
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -289,6 +290,9 @@ def _overwritten(
     if result["error"]:
         return "refused", []
     known, found = [answer for _, answer in intact.frames], []
+    overwritten = [int(number) for number in re.findall(r"\d+(?=[,\]])", case.note)]
+    if case.base.name.startswith("h264paff") and any(n + 1 in overwritten for n in overwritten):
+        return "unjudged", []  # two packets without headers are two frames, or the fields of one
     if result["length"] != len(known):
         found.append(f"length: {result['length']}, the intact file's {len(known)}")
     wrong = [n for n, answers in frames.items() if n >= len(known) or answers != {known[n]}]

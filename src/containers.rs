@@ -35,7 +35,8 @@ pub(crate) struct Container {
     /// Whether a stream has no beginning of its own, so that it may be cut inside a picture.
     pub may_be_cut: bool,
     pub damage_mark: DamageMark,
-    /// Whether a part is missing within the packet at this position, which libavformat has marked.
+    /// Whether a part is missing within the packet at this position, near one that libavformat has
+    /// marked.
     pub is_cut: fn(&dyn ByteSource, u64) -> Result<bool>,
 
     // ---- Times ----

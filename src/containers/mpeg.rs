@@ -22,9 +22,9 @@ fn is_scrambled_pes(head: &[u8]) -> bool {
             .is_some_and(|flags| flags & 0xc0 == 0x80 && flags & 0x30 != 0)
 }
 
-/// Whether something is missing within the PES packet whose first transport packet is at `at`, or is
-/// marked as damaged (2.4.3.2, 2.4.3.3). What is missing at its end looks like a joint of two
-/// recordings, and is not found.
+/// Whether something is missing within the PES packet at `at`, or is marked as damaged (2.4.3.2,
+/// 2.4.3.3). What is missing at its end looks like a joint of two recordings, and is not found. `at` is
+/// libavformat's position: if transport packets are longer than 188 bytes, that much before the first.
 pub(super) fn is_pes_cut(source: &dyn ByteSource, at: u64) -> Result<bool> {
     const MAX_BYTES: u64 = 64 << 20;
     let read = |at| -> Result<Vec<u8>> {
@@ -33,15 +33,16 @@ pub(super) fn is_pes_cut(source: &dyn ByteSource, at: u64) -> Result<bool> {
         data.truncate(got);
         Ok(data)
     };
-    let mut data = read(at)?;
+    let data = read(at)?;
     let has_sync_byte = |at: usize| data.get(at).is_none_or(|&byte| byte == SYNC_BYTE);
     let size = PACKET_SIZES
         .into_iter()
-        .find(|size| (0..8).all(|n| has_sync_byte(n * size)));
+        .find(|size| (0..8).all(|n| has_sync_byte(size - PACKET_SIZES[0] + n * size)));
     let Some(size) = size else {
         return Ok(false);
     };
-    let mut begin = at;
+    let mut begin = at + (size - PACKET_SIZES[0]) as u64;
+    let mut data = read(begin)?;
     let mut stream = None;
     let mut last_counter = None;
     loop {
@@ -249,15 +250,16 @@ mod tests {
         ];
         for size in PACKET_SIZES {
             for (rest, expected) in &cases {
+                let at = 40 + 188 - size as u64;
                 let mut bytes = vec![7; 40];
                 bytes.extend(stream(size, &[&whole[..], rest].concat()));
                 let source = MemorySource::new("a.ts", bytes);
                 assert_eq!(
-                    is_pes_cut(&source, 40).unwrap(),
+                    is_pes_cut(&source, at).unwrap(),
                     *expected,
                     "{size} {rest:?}"
                 );
-                assert!(!is_pes_cut(&source, 39).unwrap(), "no transport packet");
+                assert!(!is_pes_cut(&source, at - 1).unwrap(), "no transport packet");
                 assert!(!is_pes_cut(&source, source.len()).unwrap());
             }
         }

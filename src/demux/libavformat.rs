@@ -98,8 +98,11 @@ pub(crate) fn read_packets(
         last_position = packet.position();
         let after_gap = demuxer.skipped_corrupt() > skipped_corrupt;
         skipped_corrupt = demuxer.skipped_corrupt();
-        // The mark is on it or on the one before.
-        let is_marked = packet.is_corrupt() || packets.last().is_some_and(|last| last.corrupt);
+        // The mark of damage in its first transport packet is on the packet before, and may be on the
+        // one before that; the first packet has none.
+        let is_marked = packet.is_corrupt()
+            || packets.is_empty()
+            || packets.iter().rev().take(2).any(|last| last.corrupt);
         let cut = match packet.position().filter(|_| is_marked) {
             Some(at) => (container.is_cut)(&**source, at)?,
             None => false,

@@ -164,6 +164,9 @@ fn incomplete(
     for n in (1..corrupt.len()).rev() {
         corrupt[n] |= corrupt[n - 1];
     }
+    for (corrupt, k) in corrupt.iter_mut().zip(&*parsed_packets) {
+        *corrupt |= k.packet.cut;
+    }
     // The continuity counter also jumps where recordings are concatenated, without any loss. Marks
     // directly before a start are therefore cleared: only leading pictures of the start may depend
     // on those packets and on others that are missing, and some decoders detect a truncated picture.

@@ -52,6 +52,38 @@ def test_a_cut_gif_image_is_an_error(encoder, tmp_path):
     assert np.array_equal(fsp.Video(path, index=False).frames(range(4)).frames.numpy(), expected)
 
 
+@pytest.mark.parametrize("container", ["ts", "m2ts"])
+@pytest.mark.parametrize("codec", ["mpeg2video", "h264"])
+def test_a_transport_packet_that_is_marked_as_damaged_is_an_error(videos, encoder, tmp_path, codec, container):
+    """Decoders do not notice all damage within a picture, and libavformat's mark may be on an earlier picture."""
+    path = tmp_path / "damaged.ts"
+    if codec == "h264":
+        made = ["-framerate", "25", "-i", videos / "odd" / "h264_paff.h264", "-c", "copy", "-fflags", "+genpts"]
+    else:
+        source = "testsrc2=size=96x64:rate=25,trim=end_frame=14"
+        made = ["-f", "lavfi", "-i", source, "-c:v", codec, "-flags", "+ilme+ildct", "-g", "6", "-bf", "2"]
+    subprocess.run([encoder, "-v", "error", *made, "-f", "mpegts", path], check=True)
+    data = path.read_bytes()
+    packets = [data[at : at + 188] for at in range(0, len(data), 188)]
+    intact = fsp.Video(path, index=False)
+    expected = {frame.numpy().tobytes() for frame in intact}
+    before = bytes(4 if container == "m2ts" else 0)
+    of_video = [n for n, packet in enumerate(packets) if packet[1] & 0x1F == 1 and packet[2] == 0]
+    errors = 0
+    for n in of_video[:: max(1, len(of_video) // 40)]:
+        packet = bytearray(packets[n])
+        packet[1] |= 0x80
+        packet[100::9] = bytes(byte ^ 0xFF for byte in packet[100::9])
+        path.write_bytes(b"".join(before + part for part in [*packets[:n], bytes(packet), *packets[n + 1 :]]))
+        video = fsp.Video(path, index=False)
+        for frame in range(len(video)):
+            try:
+                assert video[frame].numpy().tobytes() in expected, (n, frame)
+            except fsp.errors.DecodeError:
+                errors += 1
+    assert errors >= 40
+
+
 def test_an_overwritten_first_packet_of_a_gradual_refresh_moves_no_frame(encoder, tmp_path):
     path = tmp_path / "refresh.mkv"
     source = "-f lavfi -i testsrc2=size=96x64:rate=25 -frames:v 30 -c:v libx264 -bf 0"

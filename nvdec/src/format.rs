@@ -4,8 +4,8 @@
 use crate::sys;
 use crate::{Error, Result};
 
-/// A codec whose decoding process is bit-exact. Other codecs (MPEG-2, MPEG-4, VC-1, JPEG) do not
-/// define their inverse transform exactly, so the GPU's pictures would differ from the CPU's.
+/// A codec whose decoding process is bit-exact. MPEG-2, MPEG-4 and JPEG do not define their inverse
+/// transform exactly, so the GPU's pictures would differ from the CPU's. VC-1 was not tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codec {
     /// H.264, Annex B.

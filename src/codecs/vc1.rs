@@ -2,7 +2,7 @@
 
 use framespool_nvdec::session;
 
-use super::codec::{Codec, INEXACT, OrderRule, PacketFlags, PictureParser};
+use super::codec::{Codec, OrderRule, PacketFlags, PictureParser};
 use super::configuration::{ConfigurationTracker, StartCodeTracker, Syntax, Unit};
 use super::nal::{BitReader, find_start_code, unescape_rbsp};
 use super::picture_info::PictureInfo;
@@ -46,7 +46,7 @@ impl Codec for Vc1 {
     }
 
     fn nvdec(&self) -> Result<session::Codec, &'static str> {
-        Err(INEXACT)
+                Err("NVDEC was not tried with it")
     }
 }
 

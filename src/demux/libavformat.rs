@@ -128,8 +128,9 @@ pub(crate) fn read_packets(
         packets.iter_mut().for_each(|p| p.offset = None);
     }
     set_lace_times(&mut packets, &laces);
-    let corrupt = packets.iter().filter(|p| p.corrupt).count();
-    let damaged_units = skipped_corrupt.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
+    let marked = packets.iter().filter(|p| p.corrupt).count();
+    let damaged = marked.max(packets.iter().filter(|p| p.cut).count());
+    let damaged_units = skipped_corrupt.saturating_add(u32::try_from(damaged).unwrap_or(u32::MAX));
     Ok(Track {
         container: name,
         info,

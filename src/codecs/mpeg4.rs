@@ -194,6 +194,9 @@ impl VopTracker {
         }
     }
 
+    /// `vop_coded`. `None` if the position of that bit is unknown: without a VOL header, and with a
+    /// damaged one, after which no marker bit is where it should be. The decoder then searches for
+    /// the position at which the picture is coded.
     fn is_coded(&self, bits: &mut BitReader) -> Option<bool> {
         if self.increment_bits == 0 {
             return None;
@@ -201,8 +204,8 @@ impl VopTracker {
         while bits.bit()? == 1 {}
         bits.bit()?;
         bits.take(self.increment_bits)?;
-        bits.bit()?;
-        Some(bits.bit()? == 1)
+        let marker = bits.bit()?;
+        (marker == 1).then_some(bits.bit()? == 1)
     }
 }
 
@@ -294,6 +297,21 @@ mod tests {
                 (false, false)
             ]
         );
+    }
+
+    #[test]
+    fn a_picture_after_a_damaged_vol_header_counts() {
+        // The time increment has 5 bits, 0; then come marker and `vop_coded`. Where a header says 4
+        // bits, the marker would be the last of them.
+        let packet = [0, 0, 1, 0xb6, 1 << 4, 0x60, 0xff];
+        let shown = [5, 4].map(|increment_bits| {
+            let mut mpeg4 = VopTracker {
+                increment_bits,
+                ..VopTracker::default()
+            };
+            mpeg4.parse(&packet).shown
+        });
+        assert_eq!(shown, [true; 2]);
     }
 
     #[test]

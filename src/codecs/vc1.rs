@@ -46,7 +46,7 @@ impl Codec for Vc1 {
     }
 
     fn nvdec(&self) -> Result<session::Codec, &'static str> {
-                Err("NVDEC was not tried with it")
+        Err("NVDEC was not tried with it")
     }
 }
 

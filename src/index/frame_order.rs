@@ -98,9 +98,7 @@ pub(super) fn build_frame_table(
     let packets: Vec<PacketRecord> = (0..parsed_packets.len())
         .map(|n| {
             let k = &parsed_packets[n];
-            // The decoder does not output a frame of which an edit list hides the second field.
-            let is_halved = parts.get(n + 1) == Some(&true) && parsed_packets[n + 1].packet.discard;
-            let frame = k.picture.shown && !k.packet.discard && !hidden[n] && !is_halved;
+            let frame = k.picture.shown && !k.packet.discard && !hidden[n];
             let closed = starts[n] && k.picture.random_access == RandomAccessPoint::Closed;
             let flags = [
                 (starts[n], SYNC),

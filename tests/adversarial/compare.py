@@ -177,8 +177,8 @@ def _by_oracle(
     shows_hidden = case.base.codec == "av1" and case.base.container in ("mp4", "fragments")
     if must and result["error"] and not (shows_hidden and case.mutation in ("edit_list", "shifted")):
         found.append(f"refused: {result['error']}")
-    if case.mutation == "begun_late" and case.base.name.startswith(("mpeg2fields", "h264paff")):
-        refused -= {result["length"] - 1}  # a copy that ends between two fields: the ffmpeg program omits the lone one
+    if case.mutation in ("begun_late", "edit_list") and case.base.name.startswith(("mpeg2fields", "h264paff")):
+        refused -= {result["length"] - 1}  # it ends between two fields: the ffmpeg program omits the lone one
     if must and refused:
         why = next(iter(result["errors"].values()), "")
         found.append(f"refused: {len(refused)} frames, first {min(refused)}: {why}")

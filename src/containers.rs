@@ -51,6 +51,13 @@ pub(crate) struct Container {
     pub keeps_times_after_seek: bool,
 }
 
+impl Container {
+    /// Whether it is a stream without a container.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.may_be_cut && self.starts_at_zero
+    }
+}
+
 /// How libavformat detects a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detection {

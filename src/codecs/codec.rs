@@ -36,6 +36,12 @@ pub(crate) trait Codec: Sync {
         None
     }
 
+    /// Whether a packet ends as pictures of the codec do, so that the last one of a stream without a
+    /// container is not cut. Only for codecs whose decoder does not report that.
+    fn has_end(&self, _data: &[u8]) -> bool {
+        true
+    }
+
     // ---- Packets of which only the first bytes are read ----
 
     /// Whether a packet may show nothing, or its picture may be in another packet, so that the

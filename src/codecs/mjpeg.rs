@@ -22,6 +22,11 @@ impl Codec for Mjpeg {
         (!data.starts_with(&START_OF_IMAGE)).then_some("it does not begin with a JPEG image")
     }
 
+    fn has_end(&self, data: &[u8]) -> bool {
+        const END_OF_IMAGE: [u8; 2] = [0xff, 0xd9];
+        memchr::memmem::rfind(data, &END_OF_IMAGE).is_some()
+    }
+
     /// The tables may follow segments that are longer than the bytes that were read.
     fn is_header_missing(&self, picture: &PictureInfo, _container_key: bool) -> bool {
         picture.random_access == RandomAccessPoint::None

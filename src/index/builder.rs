@@ -14,6 +14,7 @@ use crate::codecs::header_parser::HeaderParser;
 use crate::codecs::parameter_sets::ParameterSetTracker;
 use crate::codecs::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
 use crate::codecs::{self, OrderRule, Reordering};
+use crate::containers;
 use crate::demux::{Track, libavformat, mp4};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
@@ -69,6 +70,7 @@ pub fn build_from_scan(
     let mut keyframe_validator: Option<KeyframeValidator> = None;
     let mut in_band = InBandHeaders::default();
     let mut stateful = false;
+    let mut has_end = true;
     let mut padded = Vec::new();
     let (mut payload_bytes, max_payload_bytes) = (0, Limits::max_payload_of(source.len()));
     let track = libavformat::read_packets(source, stream, limits, |info, packet| {
@@ -164,6 +166,7 @@ pub fn build_from_scan(
                 frame_number: 0,
             });
         }
+        has_end = codec.has_end(packet.data());
         parsed_headers.push((picture, parsed));
         Ok(())
     })?;
@@ -175,6 +178,11 @@ pub fn build_from_scan(
         damaged_units,
     } = track;
     in_band.check(&site, &info)?;
+    // In containers, some encoders omit the end of every picture.
+    let is_raw = containers::by_name(&container).is_raw();
+    if let Some((last, _)) = parsed_headers.last_mut().filter(|_| is_raw && !has_end) {
+        last.is_damaged = true;
+    }
     let direct = packets.iter().all(|p| p.offset.is_some());
     let parsed_packets = packets
         .into_iter()

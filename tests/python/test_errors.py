@@ -52,6 +52,22 @@ def test_a_cut_gif_image_is_an_error(encoder, tmp_path):
     assert np.array_equal(fsp.Video(path, index=False).frames(range(4)).frames.numpy(), expected)
 
 
+def test_the_cut_last_picture_of_a_raw_jpeg_stream_is_an_error(encoder, tmp_path):
+    """If only the last bytes are missing, the decoder does not report it."""
+    path = tmp_path / "cut.mjpeg"
+    source = "testsrc2=size=96x64:rate=10,trim=end_frame=4"
+    subprocess.run([encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "mjpeg", path], check=True)
+    data = path.read_bytes()
+    expected = fsp.Video(path).frames(range(4)).frames.numpy()
+    assert data.endswith(b"\xff\xd9")
+    for missing in (2, 3, 5, 20):
+        path.write_bytes(data[:-missing])
+        video = fsp.Video(path, index=False)
+        assert len(video) == 4 and np.array_equal(video.frames(range(3)).frames.numpy(), expected[:3])
+        with pytest.raises(fsp.errors.DecodeError):
+            video[3]
+
+
 @pytest.mark.parametrize("container", ["ts", "m2ts"])
 @pytest.mark.parametrize("codec", ["mpeg2video", "h264"])
 def test_a_transport_packet_that_is_marked_as_damaged_is_an_error(videos, encoder, tmp_path, codec, container):

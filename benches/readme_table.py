@@ -154,7 +154,7 @@ def readme_block(records: Records) -> str:
     legend = wrapped(
         "Figures are medians, on the CPU of a machine with two cores unless the row names a GPU. The other loaders "
         "ran alternately with framespool on the same machine, and their output was checked. "
-        '"Aliases" means that it resizes without antialiasing, which is less work. '
+        'A loader marked "aliases" resizes without antialiasing, which is less work. '
         "[Benchmarks](docs/benchmarks.md) has the data, the method, all results, and "
         "[where framespool is not ahead](docs/benchmarks.md#where-framespool-is-not-ahead)."
     )

@@ -31,8 +31,8 @@ Some lists need another pass, over the result of the one before it, which has 8 
 step that enlarges the frame, or rotates it again, after a rotation that removed its corners. docs/howto/transforms.md
 says what that costs.
 
-Some lists are refused: anything but `Normalize` after erasing transforms (`RandomErasing`, `Cutout`, `GridMask`), and
-color transforms or padding after `Normalize`.
+Some lists are refused: geometry or colors after erasing transforms (`RandomErasing`, `Cutout`, `GridMask`), and colors,
+padding or rotations after `Normalize`.
 
 The fill of erasing transforms is in code values 0 to 255 before `Normalize`, and in units of the result after it.
 `"random"` is noise of standard deviation 1 for float results, and uniform codes for uint8.

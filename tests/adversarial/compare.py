@@ -171,7 +171,8 @@ def _by_oracle(
     kind = "refused" if result["error"] else "partly" if refused else "exact"
     # If every frame is hidden, or the program cannot decode the stream, nothing is known.
     unknown = expected.decoder_error is None and not expected.frames
-    if unknown or not expected.compared or not all(good.compared for good in intact):
+    too_large = _stated_bytes(case) > MAX_STATED_BYTES  # for the oracle, too
+    if unknown or too_large or not expected.compared or not all(good.compared for good in intact):
         return "unjudged", []
     if expected.decoder_error is not None or case.rule == "lost":
         wrong = _damaged(case, expected, intact, result, frames)

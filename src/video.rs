@@ -122,6 +122,9 @@ impl DecoderProvider for OwnDecoders {
         if index.info.params.codec.is_image {
             return AnyDecoder::Image(self.images.take().unwrap_or_default());
         }
+        if let Some(met_by_another) = index.cpu_only.get().filter(|_| self.prefers_gpu) {
+            self.fallback.get_or_insert_with(|| met_by_another.clone());
+        }
         match self.nvdec.take_if(|_| on_gpu) {
             Some(decoder) => AnyDecoder::Hardware(decoder),
             None => AnyDecoder::Software(

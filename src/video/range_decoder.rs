@@ -110,9 +110,6 @@ impl RangeDecoder {
         }
         if self.decoder.is_none() {
             let prefers_gpu = decoders.prefers_gpu();
-            if let Some(error) = cpu_only.filter(|_| prefers_gpu) {
-                decoders.record_fallback(index, error, true); // another decoder met it
-            }
             let decoder = decoders.acquire(index, prefers_gpu && cpu_only.is_none());
             self.is_fallback = prefers_gpu && matches!(decoder, AnyDecoder::Software(_));
             self.decoder = Some(decoder);

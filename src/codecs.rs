@@ -3,6 +3,7 @@
 //! is damaged or not understood is reported as such.
 
 pub(crate) mod av1;
+mod cinepak;
 pub(crate) mod codec;
 pub(crate) mod configuration;
 pub mod disposable;
@@ -49,6 +50,7 @@ const REGISTRY: &[(&str, &dyn Codec)] = &[
     ("theora", &theora::Theora),
     ("mjpeg", &mjpeg::Mjpeg),
     ("gif", &gif::Gif),
+    ("cinepak", &cinepak::Cinepak),
     ("prores", &intra::IndependentPictures),
     ("dnxhd", &intra::IndependentPictures),
     ("v210", &intra::IndependentPictures),

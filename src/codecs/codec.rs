@@ -179,6 +179,12 @@ pub(crate) trait Codec: Sync {
         self.packets_are_independent(params)
     }
 
+    /// Whether what a decoder kept from before a random access point can have an effect behind it, if
+    /// a picture there is damaged.
+    fn keeps_state_over_sync(&self) -> bool {
+        false
+    }
+
     /// Whether a decoder with several threads reports the same damage as one with a single thread,
     /// and conceals it in the same way.
     fn reports_damage_with_threads(&self) -> bool {

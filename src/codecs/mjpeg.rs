@@ -24,12 +24,10 @@ impl Codec for Mjpeg {
 
     fn has_end(&self, data: &[u8]) -> bool {
         const END_OF_IMAGE: [u8; 2] = [0xff, 0xd9];
-        memchr::memmem::rfind(data, &END_OF_IMAGE).is_some()
-    }
-
-    /// The tables may follow segments that are longer than the bytes that were read.
-    fn is_header_missing(&self, picture: &PictureInfo, _container_key: bool) -> bool {
-        picture.random_access == RandomAccessPoint::None
+        const START_OF_SCAN: [u8; 2] = [0xff, 0xda];
+        // A thumbnail has an end of its own, before the scans of the picture.
+        let scan = memchr::memmem::rfind(data, &START_OF_SCAN);
+        scan.is_none_or(|at| memchr::memmem::find(&data[at..], &END_OF_IMAGE).is_some())
     }
 
     fn harmless_messages(&self) -> &'static [&'static str] {
@@ -101,6 +99,7 @@ struct MjpegTableTracker {
 impl MjpegTableTracker {
     fn source(&mut self, data: &[u8]) -> TableSource {
         let Some(PictureTables { defined, missing }) = find_tables(data) else {
+            self.available = Tables::MAX; // it may have defined any
             return TableSource::Earlier;
         };
         let missing = missing & !(DEFAULT_TABLES & !self.seen);
@@ -155,20 +154,34 @@ fn find_tables(data: &[u8]) -> Option<PictureTables> {
         // As the decoder does, bytes that are no marker are skipped, such as those of a scan.
         let next = memchr::memchr_iter(0xff, rest)
             .find_map(|at| Some((at, *rest.get(at + 1).filter(|m| (0xc0..0xff).contains(*m))?)));
-        let Some((at, marker)) = next.filter(|&(_, marker)| marker != END_OF_IMAGE) else {
+        // It ignores an end before the frame header.
+        let is_end = |marker| marker == END_OF_IMAGE && frame.is_some();
+        let Some((at, marker)) = next.filter(|&(_, marker)| !is_end(marker)) else {
             return has_scan.then_some(tables);
         };
         rest = &rest[at + 2..];
-        if (0xd0..=0xd8).contains(&marker) {
-            continue; // restart markers and START_OF_IMAGE have no content
-        }
-        let (&length, _) = rest.split_first_chunk::<2>()?;
-        let length = usize::from(u16::from_be_bytes(length));
-        let mut content = rest.get(2..length)?;
-        rest = &rest[length..];
+        let length = rest
+            .first_chunk::<2>()
+            .copied()
+            .map_or(0, u16::from_be_bytes);
+        let content = rest.get(2..usize::from(length));
+        // Of other segments, and of one with a wrong length, it reads nothing.
+        let is_read = matches!(
+            marker,
+            0xc0..=0xc4 | START_OF_SCAN | DEFINE_QUANTIZER_TABLES
+        );
+        let is_skipped = matches!(marker, 0xdd..=0xdd | 0xe0..=0xef | 0xfe);
+        let Some(mut content) = content.filter(|_| is_read || is_skipped) else {
+            if is_read {
+                return None;
+            }
+            continue;
+        };
+        rest = &rest[usize::from(length)..];
         match marker {
             DEFINE_QUANTIZER_TABLES => {
-                while let Some(&head) = content.first() {
+                // Fewer bytes are no table.
+                while let Some(&head) = content.first().filter(|_| content.len() > 64) {
                     content = content.get(1 + (64 << (head >> 4).min(1))..)?;
                     tables.defined |= table_of(0, head & 15)?;
                 }
@@ -317,16 +330,27 @@ mod tests {
         let junk = vec![0xff, 0xe0, 0, 2, 1, 2, 3, 0xff, 0xff];
         let found = sources(&[&own, &[junk.clone(), picture(0xc0)], &[junk, own.concat()]]);
         assert_eq!(found, [Own, Earlier, Own]);
+        for ignored in [
+            vec![0xff, 0xe1, 0xff, 0xf0], // longer than the rest of the packet
+            vec![0xff, 0xd9],             // an end before the picture
+            vec![0xff, 0xdc, 0, 4, 0, 8], // another segment
+            segment(0xdb, &[1; 64]),      // too short for a table
+        ] {
+            assert_eq!(sources(&[&own, &[ignored, own.concat()]]), [Own, Own]);
+        }
         let mut cut = quantizers(&[0, 1]);
         cut[3] -= 1;
+        assert_eq!(sources(&[&own, &[cut, picture(0xc0)]]), [Own, Earlier]);
         for damaged in [
-            cut,
             quantizers(&[4]),
             codes(&[0x20]),
             codes(&[0x04]),
             vec![0xff, 0xdb],
         ] {
-            assert_eq!(sources(&[&own, &[damaged, own.concat()]]), [Own, Earlier]);
+            // It may have defined the tables of the next picture.
+            let next = [picture(0xc0)];
+            let found = sources(&[&own, &[damaged, own.concat()], &next]);
+            assert_eq!(found, [Own, Earlier, Earlier]);
         }
     }
 }

@@ -27,13 +27,15 @@ fn is_scrambled_pes(head: &[u8]) -> bool {
 /// libavformat's position: if transport packets are longer than 188 bytes, that much before the first.
 pub(super) fn is_pes_cut(source: &dyn ByteSource, at: u64) -> Result<bool> {
     const MAX_BYTES: u64 = 64 << 20;
-    let read = |at| -> Result<Vec<u8>> {
-        let mut data = vec![0; 1 << 16];
+    const FIRST_READ: usize = 8 << 10;
+    const MAX_READ: usize = 64 << 10;
+    let read = |at, bytes| -> Result<Vec<u8>> {
+        let mut data = vec![0; bytes];
         let got = source.read_at(at, &mut data)?;
         data.truncate(got);
         Ok(data)
     };
-    let data = read(at)?;
+    let mut data = read(at, FIRST_READ)?;
     let has_sync_byte = |at: usize| data.get(at).is_none_or(|&byte| byte == SYNC_BYTE);
     let size = PACKET_SIZES
         .into_iter()
@@ -41,14 +43,13 @@ pub(super) fn is_pes_cut(source: &dyn ByteSource, at: u64) -> Result<bool> {
     let Some(size) = size else {
         return Ok(false);
     };
+    data.drain(..(size - PACKET_SIZES[0]).min(data.len()));
     let mut begin = at + (size - PACKET_SIZES[0]) as u64;
-    let mut data = read(begin)?;
-    let mut stream = None;
-    let mut last_counter = None;
+    let (mut stream, mut last_counter, mut is_discontinuous) = (None, None, false);
     loop {
-        for packet in data.chunks(size) {
+        for packet in data.chunks_exact(size) {
             let [SYNC_BYTE, high, low, flags, body @ ..] = packet else {
-                return Ok(false); // the end, or what the demuxer has to search through
+                return Ok(false); // the demuxer has to search for the next packet
             };
             if *stream.get_or_insert((high & 0x1f, *low)) != (high & 0x1f, *low) {
                 continue;
@@ -58,22 +59,26 @@ pub(super) fn is_pes_cut(source: &dyn ByteSource, at: u64) -> Result<bool> {
                 return Ok(false);
             }
             let has_adaptation = flags & 0x20 != 0 && body.first().is_some_and(|&n| n > 0);
-            let is_discontinuous = has_adaptation && body.get(1).is_some_and(|f| f & 0x80 != 0);
-            let (has_payload, counter) = (flags & 0x10 != 0, flags & 15);
-            // A packet may be repeated, and one without a payload does not count.
-            let continues = |last: u8| {
-                counter == last || (has_payload && counter == (last + 1) & 15) || is_discontinuous
-            };
-            if is_damaged || last_counter.is_some_and(|last| !continues(last)) {
+            is_discontinuous |= has_adaptation && body.get(1).is_some_and(|f| f & 0x80 != 0);
+            if is_damaged {
                 return Ok(true);
             }
-            last_counter = Some(counter);
+            // A packet without a payload does not count: it may be the first one after a joint.
+            if flags & 0x10 == 0 {
+                continue;
+            }
+            let counter = flags & 15;
+            let continues = |last: u8| counter == last || counter == (last + 1) & 15; // it may be repeated
+            if last_counter.is_some_and(|last| !continues(last)) && !is_discontinuous {
+                return Ok(true);
+            }
+            (last_counter, is_discontinuous) = (Some(counter), false);
         }
         begin += (data.len() / size * size) as u64;
         if data.len() < size || begin - at > MAX_BYTES {
             return Ok(false);
         }
-        data = read(begin)?;
+        data = read(begin, (2 * data.len()).clamp(FIRST_READ, MAX_READ))?;
     }
 }
 
@@ -240,13 +245,14 @@ mod tests {
             video(1, 0),
             video(1, 0),
         ];
-        let cases: [(&[_], bool); 6] = [
+        let cases: [(&[_], bool); 7] = [
             (&[], false),
             (&[video(2, 0), video(3, BEGINS)], false),
             (&[video(5, BEGINS), video(9, 0)], false), // a joint, or lost at its end
             (&[video(2, DAMAGED)], true),
             (&[video(3, 0), video(4, BEGINS)], true),
-            (&[(256, 2, 0, false)], true), // the counter of a packet without a payload
+            (&[(256, 9, 0, false), video(9, BEGINS)], false), // a joint before a clock reference
+            (&[(256, 9, 0, false), video(9, 0)], true),
         ];
         for size in PACKET_SIZES {
             for (rest, expected) in &cases {
@@ -268,7 +274,7 @@ mod tests {
     #[test]
     fn long_pes_packets_are_read_in_parts() {
         for lost in [None, Some(1000), Some(2999)] {
-            let numbers = (0..3000).filter(|n| Some(*n) != lost.filter(|n| *n < 2999));
+            let numbers = (0..3000).filter(|n| Some(*n) != lost);
             let packets = numbers.map(|n| (256, (n % 16) as u8, u8::from(n == 0) << 6, true));
             let bytes = stream(188, &packets.collect::<Vec<_>>());
             let found = is_pes_cut(&MemorySource::new("a.ts", bytes), 0).unwrap();

@@ -3,7 +3,6 @@
 //! Reads only the index: it opens no decoder and reads no payload.
 
 use crate::codecs;
-use crate::ffmpeg::decoder::is_intra_only;
 use crate::index::VideoIndex;
 use crate::units::{DecodeIndex, PresentationIndex};
 
@@ -63,10 +62,7 @@ pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> V
         .collect();
     needs.sort_unstable();
     needs.dedup();
-    // What a decoder kept from before a random access point can have an effect behind it: of damage
-    // that the decoder does not notice, or in a codec whose key flags are taken from the container.
-    let params = &index.info.params;
-    let keeps_state = !codecs::of(&params.codec).is_reset_at_sync(params) && !is_intra_only(params);
+    let keeps_state = codecs::of(&index.info.params.codec).keeps_state_over_sync();
     let mut ranges: Vec<DecodeRange> = Vec::new();
     for (start, end, packet) in needs {
         // A range cannot continue across missing packets: a start after a gap needs a range of its

@@ -103,9 +103,9 @@ pub(crate) fn read_packets(
         let is_marked = packet.is_corrupt()
             || packets.is_empty()
             || packets.iter().rev().take(2).any(|last| last.corrupt);
-        let cut = match packet.position().filter(|_| is_marked) {
-            Some(at) => (container.is_cut)(&**source, at)?,
-            None => false,
+        let cut = match packet.position() {
+            Some(at) => is_marked && (container.is_cut)(&**source, at)?,
+            None => packets.last().is_some_and(|last| last.cut), // a further picture of the same one
         };
         packets.push(PacketInfo {
             offset,

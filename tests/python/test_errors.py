@@ -42,14 +42,15 @@ def test_a_cut_gif_image_is_an_error(encoder, tmp_path):
     expected = fsp.Video(path).frames(range(4)).frames.numpy()
     assert data.endswith(b"\0;")
     last = data.rindex(b"\x21\xf9\x04")
-    for kept in [*range(last + 30, len(data) - 2, 37), len(data) - 2]:
+    for kept in range(last + 30, len(data) - 2, 37):
         path.write_bytes(data[:kept])
         video = fsp.Video(path, index=False)
         assert np.array_equal(video.frames(range(3)).frames.numpy(), expected[:3])
         with pytest.raises(fsp.errors.DecodeError, match="the end of its image is missing"):
             video[3]
-    path.write_bytes(data[:-1])  # without the last byte of the file, which ends no image
-    assert np.array_equal(fsp.Video(path, index=False).frames(range(4)).frames.numpy(), expected)
+    for complete in (data[:-1], data[:-2], data[:-2] + b";"):  # without the last, empty block, which some programs omit
+        path.write_bytes(complete)
+        assert np.array_equal(fsp.Video(path, index=False).frames(range(4)).frames.numpy(), expected)
 
 
 def test_the_cut_last_picture_of_a_raw_jpeg_stream_is_an_error(encoder, tmp_path):
@@ -92,11 +93,13 @@ def test_a_transport_packet_that_is_marked_as_damaged_is_an_error(videos, encode
         packet[100::9] = bytes(byte ^ 0xFF for byte in packet[100::9])
         path.write_bytes(b"".join(before + part for part in [*packets[:n], bytes(packet), *packets[n + 1 :]]))
         video = fsp.Video(path, index=False)
+        errors_before = errors
         for frame in range(len(video)):
             try:
                 assert video[frame].numpy().tobytes() in expected, (n, frame)
             except fsp.errors.DecodeError:
                 errors += 1
+        assert errors - errors_before <= 12 or n == of_video[0], n  # at most the rest of a group
     assert errors >= 40
 
 

@@ -439,7 +439,7 @@ impl VideoIndex {
         };
         let codec = Codec {
             id: 0,
-            name: "vp9".into(),
+            name: "none".into(),
             is_image: false,
         };
         let color = ColorTags::default();

@@ -1,4 +1,4 @@
-//! Cinepak: codes that a keyframe does not define remain from pictures before it.
+//! Cinepak: codebook entries that a keyframe does not define remain from pictures before it.
 
 use super::codec::Codec;
 

@@ -130,7 +130,7 @@ fn table_of(class: u8, table: u8) -> Option<Tables> {
 }
 
 /// Tables of one picture.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 struct PictureTables {
     defined: Tables,
     /// Used by a scan, and not defined before it.
@@ -144,8 +144,11 @@ fn find_tables(data: &[u8]) -> Option<PictureTables> {
     const DEFINE_HUFFMAN_TABLES: u8 = 0xc4;
     const DEFINE_QUANTIZER_TABLES: u8 = 0xdb;
     const START_OF_SCAN: u8 = 0xda;
-    const LOSSLESS: u8 = 0xc3;
     const PROGRESSIVE: u8 = 0xc2;
+    const LOSSLESS: u8 = 0xc3;
+    const RESTART_INTERVAL: u8 = 0xdd;
+    const APPLICATION_DATA: u8 = 0xe0;
+    const COMMENT: u8 = 0xfe;
     let mut rest = data.strip_prefix(&START_OF_IMAGE)?;
     let mut tables = PictureTables::default();
     let mut frame: Option<(u8, Vec<(u8, u8)>)> = None; // process, and (identifier, quantizer table)
@@ -170,7 +173,7 @@ fn find_tables(data: &[u8]) -> Option<PictureTables> {
             marker,
             0xc0..=0xc4 | START_OF_SCAN | DEFINE_QUANTIZER_TABLES
         );
-        let is_skipped = matches!(marker, 0xdd..=0xdd | 0xe0..=0xef | 0xfe);
+        let is_skipped = matches!(marker, RESTART_INTERVAL | APPLICATION_DATA..=0xef | COMMENT);
         let Some(mut content) = content.filter(|_| is_read || is_skipped) else {
             if is_read {
                 return None;
@@ -254,8 +257,8 @@ mod tests {
     }
 
     /// Two components with tables 0 and 1; a scan of both.
-    fn picture(process: u8) -> Vec<u8> {
-        let frame = segment(process, &[8, 0, 8, 0, 8, 2, 1, 0x11, 0, 2, 0x11, 1]);
+    fn picture() -> Vec<u8> {
+        let frame = segment(0xc0, &[8, 0, 8, 0, 8, 2, 1, 0x11, 0, 2, 0x11, 1]);
         [
             frame,
             segment(0xda, &[2, 1, 0x00, 2, 0x11, 0, 63, 0]),
@@ -276,10 +279,10 @@ mod tests {
     fn pictures_use_their_own_tables_or_earlier_ones() {
         use TableSource::{Earlier, Lost, Own};
         let (both, all) = (quantizers(&[0, 1]), codes(&[0x00, 0x10, 0x01, 0x11]));
-        let usual = [both.clone(), picture(0xc0)];
-        let own = [both.clone(), all.clone(), picture(0xc0)];
-        let bare = [picture(0xc0)];
-        let half = [quantizers(&[0]), picture(0xc0)];
+        let usual = [both.clone(), picture()];
+        let own = [both.clone(), all.clone(), picture()];
+        let bare = [picture()];
+        let half = [quantizers(&[0]), picture()];
         let found = sources(&[&usual, &bare, &half, &usual, &own, &usual, &own, &bare]);
         assert_eq!(
             found,
@@ -293,7 +296,7 @@ mod tests {
         // Table 2 was defined before a picture that has all its tables itself.
         let second = segment(0xc0, &[8, 0, 8, 0, 8, 1, 1, 0x11, 2]);
         let scan = segment(0xda, &[1, 1, 0, 0, 63, 0]);
-        let first = [quantizers(&[0, 1, 2]), picture(0xc0)];
+        let first = [quantizers(&[0, 1, 2]), picture()];
         assert_eq!(
             sources(&[&first, &[second.clone(), scan.clone()]]),
             [Own, Earlier]
@@ -325,10 +328,10 @@ mod tests {
     #[test]
     fn damaged_headers_are_read_as_the_decoder_reads_them() {
         use TableSource::{Earlier, Own};
-        let own = [quantizers(&[0, 1]), picture(0xc0)];
+        let own = [quantizers(&[0, 1]), picture()];
         // The segment is longer than its data: what precedes the next marker is skipped.
         let junk = vec![0xff, 0xe0, 0, 2, 1, 2, 3, 0xff, 0xff];
-        let found = sources(&[&own, &[junk.clone(), picture(0xc0)], &[junk, own.concat()]]);
+        let found = sources(&[&own, &[junk.clone(), picture()], &[junk, own.concat()]]);
         assert_eq!(found, [Own, Earlier, Own]);
         for ignored in [
             vec![0xff, 0xe1, 0xff, 0xf0], // longer than the rest of the packet
@@ -340,7 +343,7 @@ mod tests {
         }
         let mut cut = quantizers(&[0, 1]);
         cut[3] -= 1;
-        assert_eq!(sources(&[&own, &[cut, picture(0xc0)]]), [Own, Earlier]);
+        assert_eq!(sources(&[&own, &[cut, picture()]]), [Own, Earlier]);
         for damaged in [
             quantizers(&[4]),
             codes(&[0x20]),
@@ -348,7 +351,7 @@ mod tests {
             vec![0xff, 0xdb],
         ] {
             // It may have defined the tables of the next picture.
-            let next = [picture(0xc0)];
+            let next = [picture()];
             let found = sources(&[&own, &[damaged, own.concat()], &next]);
             assert_eq!(found, [Own, Earlier, Earlier]);
         }

@@ -194,9 +194,9 @@ impl VopTracker {
         }
     }
 
-    /// `vop_coded`. `None` if the position of that bit is unknown: without a VOL header, and with a
-    /// damaged one, after which no marker bit is where it should be. The decoder then searches for
-    /// the position at which the picture is coded.
+    /// `vop_coded`. `None` if the position of that bit is unknown: without a VOL header, and where a
+    /// marker bit of 0 shows that the one in force is damaged. The decoder then searches for the
+    /// position at which the picture is coded.
     fn is_coded(&self, bits: &mut BitReader) -> Option<bool> {
         if self.increment_bits == 0 {
             return None;

@@ -303,7 +303,7 @@ impl Drop for Decoder {
     }
 }
 
-/// Whether a codec is intra-only (MJPEG, ProRes, FFV1, raw video).
+/// Whether a codec is intra-only (MJPEG, ProRes, raw video).
 pub(crate) fn is_intra_only(params: &CodecParams) -> bool {
     // SAFETY: the number goes through the C type; the result is a static descriptor or null.
     unsafe {

@@ -20,7 +20,7 @@ ORACLE_MISREADS = {"repeated_ts_packet"}
 #: of versions without checksums. Of uncompressed pictures, any bytes are valid.
 TOLERANT_BASES = ("mjpeg", "ffv1.avi", "raw")
 #: Codecs whose frames depend on previous ones without a way to notice that these are missing; decoder releases then
-#: differ in pixels too. Damaged vectors of Cinepak refer to codes from before the keyframe.
+#: differ in pixels too. Damaged pictures of Cinepak use codebook entries from before the keyframe.
 UNNUMBERED_CODECS = {"intra", "vp8", "ffv1", "cinepak"}
 #: Codecs in which changed bits may form another valid picture (docs/howto/damaged.md).
 UNCHECKED_CODECS = {"vp8", "vp9", "av1", "cinepak", "ffv1"}
@@ -189,8 +189,10 @@ def _by_oracle(
     shows_hidden = case.base.codec == "av1" and case.base.container in ("mp4", "fragments")
     if must and result["error"] and not (shows_hidden and case.mutation in ("edit_list", "shifted")):
         found.append(f"refused: {result['error']}")
-    if case.mutation in ("begun_late", "edit_list") and case.base.name.startswith(("mpeg2fields", "h264paff")):
-        refused -= {result["length"] - 1}  # it ends between two fields: the ffmpeg program omits the lone one
+    # It ends between two fields: the ffmpeg program omits the lone one.
+    is_lone = all("the decoder returned no frame for it" in why for why in result["errors"].values())
+    if case.mutation in ("begun_late", "edit_list") and case.base.name.startswith("h264paff") and is_lone:
+        refused -= {result["length"] - 1}
     if must and refused:
         why = next(iter(result["errors"].values()), "")
         found.append(f"refused: {len(refused)} frames, first {min(refused)}: {why}")
@@ -286,12 +288,13 @@ def _damaged(
     if wrong:
         context = f"the oracle: {expected.decoder_error}" if expected.decoder_error else "not noticed by the oracle"
         return [f"damaged: {len(wrong)} of {len(frames)} frames, first {wrong[0]} of {result['length']} ({context})"]
-    # The times of a file that is appended begin again; framespool continues those of the first one instead.
-    if not case.timed or case.rule != "lost" or case.mutation == "concatenated":
+    if not case.timed or case.rule != "lost":
         return []
     known = {pair for source in [expected, *intact] for pair in source.frames}
     times = dict(enumerate(result["pts"]))
-    wrong = [n for n, answers in frames.items() if n in times and not {(times[n], one) for one in answers} <= known]
+    # The times of a file that is appended begin again; framespool continues those of the first one instead.
+    timed = len(intact[0].frames) if case.mutation == "concatenated" else result["length"]
+    wrong = [n for n in frames if n < timed and n in times and not {(times[n], one) for one in frames[n]} <= known]
     return [f"times: {len(wrong)} of {len(frames)} frames, first {wrong[0]} at {times[wrong[0]]}"] if wrong else []
 
 
@@ -304,7 +307,9 @@ def _overwritten(
     known, found = [answer for _, answer in intact.frames], []
     overwritten = [int(number) for number in re.findall(r"\d+(?=[,\]])", case.note)]
     if case.base.name.startswith("h264paff") and any(n + 1 in overwritten for n in overwritten):
-        return "unjudged", []  # two packets without headers are two frames, or the fields of one
+        # Two packets without headers are two frames, or the fields of one: later frames may have moved.
+        strange = [n for n, answers in frames.items() if not answers <= set(known)]
+        return "unjudged", [f"overwritten: frame {strange[0]} is not of the intact file"] if strange else []
     if result["length"] != len(known):
         found.append(f"length: {result['length']}, the intact file's {len(known)}")
     wrong = [n for n, answers in frames.items() if n >= len(known) or answers != {known[n]}]
